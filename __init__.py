@@ -1,0 +1,1 @@
+"""Tilewright: a deep-learning compiler in Python on upstream MLIR."""

@@ -1,0 +1,31 @@
+"""Every error that a user can cause. Each message is one line: what, where, why, what to do."""
+
+from __future__ import annotations
+
+
+class TilewrightError(Exception):
+    """Base of all errors that Tilewright raises on purpose; commands print it as one line and exit with code 2."""
+
+
+class ModelError(TilewrightError):
+    """The model file cannot be read, is not valid, or lacks something (an extent, external data)."""
+
+
+class UnsupportedError(ModelError):
+    """The model is valid, but uses ops, types or attributes that have no converter. Lists all of them."""
+
+
+class CompileError(TilewrightError):
+    """A pass, a schedule or code generation failed, or the compile worker died."""
+
+
+class TargetError(TilewrightError):
+    """Unknown target, CPU or feature, or code for a CPU that this machine is not."""
+
+
+class InputError(TilewrightError):
+    """Wrong names, shapes, dtypes or layout of the tensors given to a compiled module."""
+
+
+class ArtifactError(TilewrightError):
+    """A compiled artifact cannot be written, read, or does not fit its weights, this CPU or this version."""

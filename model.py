@@ -1,0 +1,79 @@
+"""What a frontend hands to the compiler: IR, a description of inputs and outputs, and where the weights are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .sizes import Extent, static
+
+# Types that numpy lacks. Sub-byte integers are held unpacked, one value in a byte.
+_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+
+
+def numpy_dtype(dtype: str) -> np.dtype:
+    """The numpy dtype of a Tilewright dtype name (numpy's own names, plus those of ml_dtypes)."""
+    return np.dtype(getattr(ml_dtypes, dtype)) if dtype in _ML_DTYPES else np.dtype(dtype)
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Name, shape and dtype of a tensor at the program's border, exactly as in the model file."""
+
+    name: str
+    shape: tuple[Extent, ...]
+    dtype: str
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes; refuses for an open shape."""
+        return math.prod(static(e, f"an extent of '{self.name}'") for e in self.shape) * numpy_dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """Bytes of a file that are mapped when they are needed, never read into a message or into IR."""
+
+    path: Path
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Param:
+    """A weight: its description and where its data is. Pickles without the data when it lies in a file."""
+
+    info: TensorInfo
+    source: FileSlice | np.ndarray
+
+    def array(self) -> np.ndarray:
+        """The data, read-only and mapped where it lies in a file; shape and dtype as in ``info``."""
+        shape = tuple(static(e) for e in self.info.shape)
+        dtype = numpy_dtype(self.info.dtype)
+        if isinstance(self.source, np.ndarray):
+            return self.source.reshape(shape)
+        if self.source.nbytes == 0:
+            return np.empty(shape, dtype)
+        flat = np.memmap(self.source.path, np.uint8, "r", self.source.offset, (self.source.nbytes,))
+        return flat.view(np.ndarray).view(dtype).reshape(shape)
+
+
+@dataclass
+class Model:
+    """A model after import.
+
+    ``module`` is the MLIR module with ``func.func @main``: its arguments are the inputs in order (``tw.name``),
+    then the weights (``tw.param``); its results are the outputs in order.
+    """
+
+    module: Any
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    params: Mapping[str, Param] = field(default_factory=dict)
+    name: str = "model"
