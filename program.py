@@ -52,6 +52,20 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Plan:
+    """What the graph passes hand on: programs as plain data, and the kernels' modules as MLIR bytecode by name.
+
+    ``prepare[name]`` is a program without inputs whose params are the model's original weights and whose single
+    output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
+    in ``prepare`` are the model's own, unchanged.
+    """
+
+    main: Program
+    prepare: Mapping[str, Program]
+    kernels: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A compiled kernel: an object file that defines ``void name(void **args, int64 lo, int64 hi, void *scratch)``.
 
@@ -66,17 +80,3 @@ class Kernel:
     extent: int
     parallel: bool
     scratch_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Compiled:
-    """The product of a compile, before it is linked: programs, kernels and how the prepared weights are made.
-
-    ``prepare[name]`` is a program without inputs whose params are the model's original weights and whose single
-    output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
-    in ``prepare`` are the model's own, unchanged.
-    """
-
-    main: Program
-    prepare: Mapping[str, Program]
-    kernels: Mapping[str, Kernel]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from .errors import TargetError
 
@@ -63,8 +64,8 @@ def _cpu_flags() -> set[str]:
 
 def _cache_bytes(level: int) -> int:
     """Size of this level's data cache, 0 where the system does not say."""
-    name = "SC_LEVEL1_DCACHE_SIZE" if level == 1 else f"SC_LEVEL{level}_CACHE_SIZE"
-    try:
-        return max(os.sysconf(name), 0)
-    except (ValueError, OSError):
-        return 0
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        kind, size = (index / "type").read_text().strip(), (index / "size").read_text().strip()
+        if int((index / "level").read_text()) == level and kind in ("Data", "Unified"):
+            return int(size.removesuffix("K")) << 10
+    return 0
