@@ -1,0 +1,188 @@
+"""From the LLVM dialect to object code, assembly or LLVM text, through LLVM's C API.
+
+The MLIR wheel's libLLVM exports the C API; calling it with ctypes keeps optimiser and code generator in this process
+(no ``opt`` and ``llc`` to start) and gives position-independent objects, which ``dump_to_object_file`` does not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
+from typing import Literal
+
+import llvm
+from mlir import ir
+from mlir.dialects import llvm as llvm_dialect
+
+from ..errors import CompileError, TargetError
+from ..target import Target
+
+Kind = Literal["obj", "asm", "llvm"]
+
+_ASSEMBLY, _OBJECT = 0, 1
+_RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
+_SIGNATURES = {
+    "LLVMContextCreate": (c_void_p, []),
+    "LLVMContextDispose": (None, [c_void_p]),
+    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (c_void_p, [c_char_p, c_size_t, c_char_p]),
+    "LLVMParseIRInContext": (c_int, [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_char_p)]),
+    "LLVMDisposeModule": (None, [c_void_p]),
+    "LLVMSetTarget": (None, [c_void_p, c_char_p]),
+    "LLVMSetModuleDataLayout": (None, [c_void_p, c_void_p]),
+    "LLVMPrintModuleToString": (c_void_p, [c_void_p]),
+    "LLVMDisposeMessage": (None, [c_void_p]),
+    "LLVMGetTargetFromTriple": (c_int, [c_char_p, POINTER(c_void_p), POINTER(c_char_p)]),
+    "LLVMCreateTargetMachine": (c_void_p, [c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int]),
+    "LLVMDisposeTargetMachine": (None, [c_void_p]),
+    "LLVMCreateTargetDataLayout": (c_void_p, [c_void_p]),
+    "LLVMDisposeTargetData": (None, [c_void_p]),
+    "LLVMCreatePassBuilderOptions": (c_void_p, []),
+    "LLVMDisposePassBuilderOptions": (None, [c_void_p]),
+    "LLVMPassBuilderOptionsSetLoopVectorization": (None, [c_void_p, c_int]),
+    "LLVMPassBuilderOptionsSetSLPVectorization": (None, [c_void_p, c_int]),
+    "LLVMPassBuilderOptionsSetLoopUnrolling": (None, [c_void_p, c_int]),
+    "LLVMRunPasses": (c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
+    "LLVMGetErrorMessage": (c_void_p, [c_void_p]),
+    "LLVMTargetMachineEmitToMemoryBuffer": (c_int, [c_void_p, c_void_p, c_int, POINTER(c_char_p), POINTER(c_void_p)]),
+    "LLVMGetBufferStart": (c_void_p, [c_void_p]),
+    "LLVMGetBufferSize": (c_size_t, [c_void_p]),
+    "LLVMDisposeMemoryBuffer": (None, [c_void_p]),
+    "LLVMGetHostCPUName": (c_void_p, []),
+    "LLVMGetHostCPUFeatures": (c_void_p, []),
+    "LLVMGetFirstFunction": (c_void_p, [c_void_p]),
+    "LLVMGetNextFunction": (c_void_p, [c_void_p]),
+    "LLVMIsDeclaration": (c_int, [c_void_p]),
+    "LLVMAddTargetDependentFunctionAttr": (None, [c_void_p, c_char_p, c_char_p]),
+}
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(Path(next(iter(llvm.__path__))) / "lib" / "libLLVM.so"))
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
+        getattr(lib, f"LLVMInitializeX86{part}")()
+    return lib
+
+
+def _take_string(pointer: int) -> str:
+    """Copy a string that LLVM allocated, and free it."""
+    text = ctypes.string_at(pointer).decode()
+    _library().LLVMDisposeMessage(pointer)
+    return text
+
+
+@functools.cache
+def host_cpu() -> tuple[str, str]:
+    """LLVM's name of this machine's CPU and its feature string."""
+    lib = _library()
+    return _take_string(lib.LLVMGetHostCPUName()), _take_string(lib.LLVMGetHostCPUFeatures())
+
+
+@functools.cache
+def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int:
+    lib = _library()
+    handle, message = c_void_p(), c_char_p()
+    if lib.LLVMGetTargetFromTriple(triple.encode(), byref(handle), byref(message)):
+        raise TargetError(f"no code generator for '{triple}': {(message.value or b'').decode()}")
+    return lib.LLVMCreateTargetMachine(
+        handle, triple.encode(), cpu.encode(), features.encode(), opt_level, _RELOC_PIC, _CODE_MODEL_DEFAULT
+    )
+
+
+def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int = 3) -> bytes:
+    """Compile a module of the LLVM dialect (and `omp`) for ``target``.
+
+    Args:
+        module: only ops that translate to LLVM IR; anything else raises CompileError (MLIR itself would crash).
+        kind: a relocatable object, assembly text, or LLVM IR text after the optimiser.
+        opt_level: 0 to 3, for the optimiser and the code generator.
+
+    Returns the object's bytes or the text in UTF-8.
+    """
+    refuse_foreign_ops(module)
+    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()
+    cpu, features = (target.cpu, target.features) if target.cpu else host_cpu()
+    lib = _library()
+    machine = _target_machine(target.triple, cpu, features, opt_level)
+    context = lib.LLVMContextCreate()
+    try:
+        llvm_module = _parse(context, text)
+        lib.LLVMSetTarget(llvm_module, target.triple.encode())
+        layout = lib.LLVMCreateTargetDataLayout(machine)
+        lib.LLVMSetModuleDataLayout(llvm_module, layout)
+        lib.LLVMDisposeTargetData(layout)
+        _set_function_targets(llvm_module, cpu, features)
+        _optimise(llvm_module, machine, opt_level)
+        result = _print(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
+        lib.LLVMDisposeModule(llvm_module)
+        return result
+    finally:
+        lib.LLVMContextDispose(context)
+
+
+def refuse_foreign_ops(module: ir.Module) -> None:
+    """Raise CompileError for the first op that has no translation to LLVM IR, naming its location."""
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.split(".")[0] not in ("llvm", "omp", "builtin"):
+            raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect ({op.location})")
+        if op.name == "builtin.unrealized_conversion_cast":
+            raise CompileError(f"a type conversion was left unresolved ({op.location})")
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _parse(context: int, text: bytes) -> int:
+    lib = _library()
+    buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"module")
+    module, message = c_void_p(), c_char_p()
+    if lib.LLVMParseIRInContext(context, buffer, byref(module), byref(message)):
+        raise CompileError(f"LLVM refused the translated module: {(message.value or b'').decode().splitlines()[0]}")
+    assert module.value is not None
+    return module.value
+
+
+def _set_function_targets(llvm_module: int, cpu: str, features: str) -> None:
+    """Say on each function what CPU it is for: the optimiser's cost models ask the function, not the module."""
+    lib = _library()
+    width = b"512" if "+avx512f" in features.split(",") else b"256"
+    function = lib.LLVMGetFirstFunction(llvm_module)
+    while function:
+        if not lib.LLVMIsDeclaration(function):
+            lib.LLVMAddTargetDependentFunctionAttr(function, b"target-cpu", cpu.encode())
+            lib.LLVMAddTargetDependentFunctionAttr(function, b"target-features", features.encode())
+            lib.LLVMAddTargetDependentFunctionAttr(function, b"prefer-vector-width", width)
+        function = lib.LLVMGetNextFunction(function)
+
+
+def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
+    lib = _library()
+    options = lib.LLVMCreatePassBuilderOptions()
+    vectorize = int(opt_level >= 2)
+    lib.LLVMPassBuilderOptionsSetLoopVectorization(options, vectorize)
+    lib.LLVMPassBuilderOptionsSetSLPVectorization(options, vectorize)
+    error = lib.LLVMRunPasses(llvm_module, f"default<O{opt_level}>".encode(), machine, options)
+    lib.LLVMDisposePassBuilderOptions(options)
+    if error:
+        raise CompileError(f"LLVM's optimiser failed: {_take_string(lib.LLVMGetErrorMessage(error))}")
+
+
+def _print(llvm_module: int) -> bytes:
+    return _take_string(_library().LLVMPrintModuleToString(llvm_module)).encode()
+
+
+def _generate(llvm_module: int, machine: int, kind: Kind) -> bytes:
+    lib = _library()
+    buffer, message = c_void_p(), c_char_p()
+    file_type = _OBJECT if kind == "obj" else _ASSEMBLY
+    if lib.LLVMTargetMachineEmitToMemoryBuffer(machine, llvm_module, file_type, byref(message), byref(buffer)):
+        raise CompileError(f"LLVM's code generator failed: {(message.value or b'').decode()}")
+    data = ctypes.string_at(lib.LLVMGetBufferStart(buffer), lib.LLVMGetBufferSize(buffer))
+    lib.LLVMDisposeMemoryBuffer(buffer)
+    return data
