@@ -1,0 +1,44 @@
+"""Every word of IR that Tilewright speaks; the only folder that imports the MLIR and LLVM wheels.
+
+The rest of the package writes ``from ..dialects import ir, linalg`` and never names the wheel. The transform dialect's
+vocabulary is ``dialects.transform``, ours, not the wheel's module of that name.
+"""
+
+from __future__ import annotations
+
+from mlir import ir, rewrite
+from mlir.dialects import (
+    affine,
+    arith,
+    bufferization,
+    builtin,
+    cf,
+    func,
+    linalg,
+    llvm,
+    math,
+    memref,
+    scf,
+    tensor,
+    vector,
+)
+from mlir.passmanager import PassManager
+
+__all__ = [
+    "PassManager",
+    "affine",
+    "arith",
+    "bufferization",
+    "builtin",
+    "cf",
+    "func",
+    "ir",
+    "linalg",
+    "llvm",
+    "math",
+    "memref",
+    "rewrite",
+    "scf",
+    "tensor",
+    "vector",
+]

@@ -1,0 +1,65 @@
+"""The MLIR context and the one policy for its diagnostics: they become a CompileError that names the model's node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import CompileError
+from . import ir
+
+MLIRError: type[Exception] = ir.MLIRError  # type: ignore[attr-defined]  # made when the wheel is imported
+
+
+def make_context() -> ir.Context:
+    """A context without threads of its own whose errors reach an attached handler (and ``diagnostics``)."""
+    context = ir.Context()
+    context.enable_multithreading(False)
+    context.emit_error_diagnostics = True  # type: ignore[attr-defined]  # left out of the stubs
+    return context
+
+
+@contextmanager
+def diagnostics(stage: str, context: ir.Context | None = None) -> Iterator[None]:
+    """Turn any failure of MLIR inside the block into a one-line CompileError: stage, node, reason.
+
+    ``context`` is the current one by default. An error that MLIR reports without raising (a pass may do that) raises as
+    well when the block ends; warnings and remarks keep going to stderr.
+    """
+    errors: list[tuple[str, str]] = []
+    current: Any = context or ir.Context.current
+    handler = current.attach_diagnostic_handler(lambda d: _collect(d, errors))
+    try:
+        yield
+    except (MLIRError, ValueError, RuntimeError) as error:
+        raise CompileError(_message(stage, errors, str(error))) from error
+    finally:
+        handler.detach()
+    if errors:
+        raise CompileError(_message(stage, errors, ""))
+
+
+def node_name(location: ir.Location) -> str:
+    """The model's node that this location names, or "" for one that names none; fused ones give the first name."""
+    if location.is_a_name():
+        return location.name_str
+    if location.is_a_fused():
+        return next(filter(None, map(node_name, location.locations)), "")
+    if location.is_a_callsite():
+        return node_name(location.callee) or node_name(location.caller)
+    return ""
+
+
+def _collect(diagnostic: Any, errors: list[tuple[str, str]]) -> bool:
+    if diagnostic.severity != ir.DiagnosticSeverity.ERROR:
+        return False
+    errors.append((node_name(diagnostic.location), diagnostic.message))
+    return True
+
+
+def _message(stage: str, errors: list[tuple[str, str]], fallback: str) -> str:
+    # The first error is the cause; what follows repeats it from further up.
+    node, reason = errors[0] if errors else ("", fallback)
+    where = f" at node '{node}'" if node else ""
+    return f"{stage} failed{where}: {' '.join(reason.split())}"

@@ -1,0 +1,67 @@
+"""Tilewright's dtype names and MLIR's element types."""
+
+from __future__ import annotations
+
+from ..errors import UnsupportedError
+from . import ir
+
+# Signless everywhere: the frontend keeps signs in dtype names and picks signed or unsigned ops by them. A bool is a
+# byte holding 0 or 1, as a vector of i1 is stored as bits and a scalar as a byte. Sub-byte integers are unpacked.
+_ELEMENTS = {
+    "bool": "i8",
+    "int4": "i8",
+    "uint4": "i8",
+    "int8": "i8",
+    "uint8": "i8",
+    "int16": "i16",
+    "uint16": "i16",
+    "int32": "i32",
+    "uint32": "i32",
+    "int64": "i64",
+    "uint64": "i64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2": "f8E5M2",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
+}
+
+DTYPES = tuple(_ELEMENTS)
+
+
+def element_type(dtype: str) -> ir.Type:
+    """The element type in the current context, e.g. ``bool`` -> ``i8``. Raises UnsupportedError for other dtypes."""
+    if dtype not in _ELEMENTS:
+        raise UnsupportedError(f"dtype '{dtype}' is not supported; supported are {', '.join(DTYPES)}")
+    return ir.Type.parse(_ELEMENTS[dtype])
+
+
+def tensor_type(shape: tuple[int, ...], dtype: str) -> ir.RankedTensorType:
+    """The ranked tensor type of a static shape and a dtype name, in the current context."""
+    return ir.RankedTensorType.get(list(shape), element_type(dtype), loc=ir.Location.unknown())
+
+
+def is_float(dtype: str) -> bool:
+    """Whether the dtype is a floating-point one."""
+    return dtype.startswith(("float", "bfloat"))
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether the dtype is an integer one; bool is not."""
+    return dtype.startswith(("int", "uint"))
+
+
+def is_signed(dtype: str) -> bool:
+    """Whether comparisons, divisions and conversions of the dtype are signed ones; bool and unsigned are not."""
+    return not dtype.startswith(("uint", "bool"))
+
+
+def bits(dtype: str) -> int:
+    """The width of one element in bits, as stored (a bool has 8)."""
+    return _WIDTHS[_ELEMENTS[dtype].partition("E")[0]]
+
+
+_WIDTHS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
