@@ -1,0 +1,150 @@
+"""The transform dialect's vocabulary: small functions that emit one op each at the insertion point.
+
+A schedule module has one named sequence; ``sequence()`` opens it and ``apply()`` runs it on a payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import transform as upstream
+from mlir.dialects.transform import interpreter, loop, structured
+
+from ..errors import CompileError
+
+Handle = ir.Value
+_ENTRY = "__transform_main"
+
+
+def _any() -> ir.Type:
+    return upstream.AnyOpType.get()
+
+
+@dataclass
+class Script:
+    """A module with one named sequence; ``root`` is the handle to the payload's root."""
+
+    module: ir.Module
+    root: Handle
+
+
+@contextmanager
+def sequence() -> Iterator[Script]:
+    """Open a new schedule module; transform ops built inside go to its named sequence."""
+    module = ir.Module.create()
+    module.operation.attributes["transform.with_named_sequence"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(module.body):
+        consumed = {"transform.consumed": ir.UnitAttr.get()}
+        named = upstream.NamedSequenceOp(_ENTRY, [_any()], [], arg_attrs=[consumed])
+    with ir.InsertionPoint(named.body):
+        yield Script(module, named.bodyTarget)
+        upstream.YieldOp([])
+
+
+def apply(script: Script, payload: ir.Module) -> None:
+    """Run the schedule on the payload, which is changed in place. Raises CompileError when a transform fails."""
+    try:
+        interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
+    except (ValueError, ir.MLIRError) as error:
+        raise CompileError(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
+
+
+def match(root: Handle, *ops: str, attributes: dict[str, ir.Attribute] | None = None) -> Handle:
+    """All payload ops of these names (and attributes); matching nothing is an error when the schedule runs."""
+    found = structured.MatchOp(_any(), root, ops=list(ops) or None, op_attrs=attributes).result
+    split = upstream.SplitHandleOp([_any()], found, pass_through_empty_handle=False, overflow_result=0)
+    return split.results[0]
+
+
+def match_any(root: Handle, *ops: str) -> Handle:
+    """All payload ops of these names, which may be none."""
+    return structured.MatchOp(_any(), root, ops=list(ops)).result
+
+
+def match_linalg(root: Handle) -> Handle:
+    """All structured ops, which may be none."""
+    return structured.MatchOp(_any(), root, interface=structured.MatchInterfaceEnum.LinalgOp).result
+
+
+@contextmanager
+def foreach(handle: Handle) -> Iterator[Handle]:
+    """The block that runs once for each payload op of ``handle``."""
+    op = upstream.ForeachOp([], [handle])
+    with ir.InsertionPoint(op.body):
+        yield op.body.arguments[0]
+        upstream.YieldOp([])
+
+
+def tile_using_for(handle: Handle, sizes: Sequence[int]) -> Handle:
+    """Tile with ``scf.for`` loops; 0 leaves a loop whole. Returns the tiled op."""
+    return structured.TileUsingForOp(handle, sizes=list(sizes)).results[0]
+
+
+def vectorize(handle: Handle) -> None:
+    """Make vectors of the whole iteration space; a contraction becomes a named one."""
+    structured.structured_vectorize(handle, [], create_named_contraction=True)
+
+
+def hoist(root: Handle) -> None:
+    """Move what a loop does not change out of it; accumulators become loop-carried vectors."""
+    loops = match_any(root, "scf.for")
+    upstream.ApplyLoopInvariantCodeMotionOp(loops)
+    loop.HoistLoopInvariantSubsetsOp(loops)
+
+
+def cse(root: Handle) -> None:
+    upstream.ApplyCommonSubexpressionEliminationOp(root)
+
+
+def apply_patterns(root: Handle, *names: str, **strategies: str) -> None:
+    """Apply pattern sets together, greedily.
+
+    ``names`` are what follows ``transform.apply_patterns.``; ``strategies`` gives a set its ``lowering_strategy``
+    (key: the name with dots and its last word joined by ``_``), e.g. ``vector_lower_contraction="outerproduct"``.
+    """
+    texts = [f"transform.apply_patterns.{name}" for name in names]
+    body = "\n".join(texts)
+    for key, strategy in strategies.items():
+        dialect, _, rest = key.partition("_")
+        body += f'\ntransform.apply_patterns.{dialect}.{rest} lowering_strategy = "{strategy}"'
+    _parse_into(f"transform.apply_patterns to %root {{\n{body}\n}} : !transform.any_op", root)
+
+
+_LOWER_PACKS = """
+  %packs = transform.structured.match ops{["linalg.pack"]} in %root : (!transform.any_op) -> !transform.op<"linalg.pack">
+  transform.foreach %packs : !transform.op<"linalg.pack"> {
+  ^bb0(%op: !transform.op<"linalg.pack">):
+    transform.structured.lower_pack %op {lowerPadLikeWithInsertSlice = false} : (!transform.op<"linalg.pack">)
+      -> (!transform.op<"tensor.pad">, !transform.op<"tensor.expand_shape">, !transform.op<"linalg.transpose">)
+  }
+  %unpacks = transform.structured.match ops{["linalg.unpack"]} in %root
+    : (!transform.any_op) -> !transform.op<"linalg.unpack">
+  transform.foreach %unpacks : !transform.op<"linalg.unpack"> {
+  ^bb0(%op: !transform.op<"linalg.unpack">):
+    transform.structured.lower_unpack %op {lowerUnpadLikeWithExtractSlice = false} : (!transform.op<"linalg.unpack">)
+      -> (!transform.op<"tensor.empty">, !transform.op<"linalg.transpose">, !transform.op<"tensor.collapse_shape">,
+          !transform.op<"tensor.extract_slice">)
+  }"""
+
+
+def lower_packs(root: Handle) -> None:
+    """``linalg.pack`` as pad, reshape and transpose; ``linalg.unpack`` as transpose, reshape and slice."""
+    _parse_into(_LOWER_PACKS, root)
+
+
+def _parse_into(text: str, root: Handle) -> None:
+    """Clone ops written as text over ``%root`` to the insertion point."""
+    source = f"""module attributes {{transform.with_named_sequence}} {{
+      transform.named_sequence @{_ENTRY}(%root: !transform.any_op) {{ {text}
+        transform.yield }} }}"""
+    module = ir.Module.parse(source)  # its ops die with it
+    block = module.body.operations[0].regions[0].blocks[0]
+    mapping: dict[ir.Value, ir.Value] = {block.arguments[0]: root}
+    for parsed in list(block.operations)[:-1]:
+        op = parsed.operation.clone()
+        for i, operand in enumerate(op.operands):
+            op.operands[i] = mapping[operand]
+        mapping.update(zip(parsed.operation.results, op.results, strict=True))

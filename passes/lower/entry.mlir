@@ -1,0 +1,258 @@
+// What every compiled program needs around its kernels: its context, its arenas, and the one loop over threads.
+// Follows dialects/packed.mlir. No mutable global: all state is in the context that `create` makes.
+
+// Threads, lock word shared by all programs of the process (may be null), an object that lives as long as the context
+// (it owns code and weights), arenas that wait for a call, weights.
+!context = !llvm.struct<(i32, ptr, ptr, array<16 x ptr>, array<0 x ptr>)>
+
+llvm.func @malloc(i64) -> !llvm.ptr
+llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
+llvm.func @free(!llvm.ptr)
+llvm.func @omp_get_thread_num() -> i32
+llvm.func @omp_get_num_threads() -> i32
+llvm.func @TVMFFIObjectIncRef(!llvm.ptr) -> i32
+llvm.func @TVMFFIObjectDecRef(!llvm.ptr) -> i32
+llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
+
+llvm.mlir.global internal constant @tw_create_usage("create takes (weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object)\00")
+
+// Runs [0, extent) of a kernel in one team of threads, each a contiguous part and its own scratch. A caller that finds
+// the team's lock taken runs alone: two teams at a time would only share the same cores.
+llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %scratch: !llvm.ptr,
+                                    %scratch_stride: i64, %context: !llvm.ptr) {
+  %zero = arith.constant 0 : i64
+  %one32 = arith.constant 1 : i32
+  %free_word = arith.constant 0 : i32
+  %true = arith.constant true
+  %null = llvm.mlir.zero : !llvm.ptr
+  %threads = llvm.load %context : !llvm.ptr -> i32
+  %lock_at = llvm.getelementptr inbounds %context[0, 1] : (!llvm.ptr) -> !llvm.ptr, !context
+  %lock = llvm.load %lock_at : !llvm.ptr -> !llvm.ptr
+  %has_lock = llvm.icmp "ne" %lock, %null : !llvm.ptr
+  %wide = arith.extsi %threads : i32 to i64
+  %useful = arith.minsi %wide, %extent : i64
+  %team = arith.trunci %useful : i64 to i32
+  %several = arith.cmpi sgt, %team, %one32 : i32
+  %together = scf.if %several -> i1 {
+    %mine = scf.if %has_lock -> i1 {
+      %pair = llvm.cmpxchg %lock, %free_word, %one32 acquire monotonic : !llvm.ptr, i32
+      %taken = llvm.extractvalue %pair[1] : !llvm.struct<(i32, i1)>
+      scf.yield %taken : i1
+    } else {
+      scf.yield %true : i1
+    }
+    scf.yield %mine : i1
+  } else {
+    scf.yield %several : i1
+  }
+  scf.if %together {
+    omp.parallel num_threads(%team : i32) {
+      %thread32 = llvm.call @omp_get_thread_num() : () -> i32
+      %count32 = llvm.call @omp_get_num_threads() : () -> i32
+      %thread = arith.extsi %thread32 : i32 to i64
+      %count = arith.extsi %count32 : i32 to i64
+      %one = arith.constant 1 : i64
+      %after = arith.addi %thread, %one : i64
+      %lo_n = arith.muli %extent, %thread : i64
+      %hi_n = arith.muli %extent, %after : i64
+      %lo = arith.divui %lo_n, %count : i64
+      %hi = arith.divui %hi_n, %count : i64
+      %at = arith.muli %scratch_stride, %thread : i64
+      %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
+      llvm.call %kernel(%args, %lo, %hi, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+      omp.terminator
+    }
+    scf.if %has_lock {
+      llvm.store %free_word, %lock atomic release {alignment = 4 : i64} : i32, !llvm.ptr
+    }
+  } else {
+    llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+  }
+  llvm.return
+}
+
+// Memory for one call: one that a call before left, else new. Null if there is none; never null for 0 bytes.
+llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride: i64) -> !llvm.ptr {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %slots = arith.constant 16 : i64
+  %alignment = arith.constant 64 : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %kept = scf.for %i = %zero to %slots step %one iter_args(%found = %null) -> !llvm.ptr : i64 {
+    %searching = llvm.icmp "eq" %found, %null : !llvm.ptr
+    %now = scf.if %searching -> !llvm.ptr {
+      %slot = llvm.getelementptr %list[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+      %taken = llvm.atomicrmw xchg %slot, %null acquire : !llvm.ptr, !llvm.ptr
+      scf.yield %taken : !llvm.ptr
+    } else {
+      scf.yield %found : !llvm.ptr
+    }
+    scf.yield %now : !llvm.ptr
+  }
+  %none = llvm.icmp "eq" %kept, %null : !llvm.ptr
+  %arena = scf.if %none -> !llvm.ptr {
+    %threads = llvm.load %context : !llvm.ptr -> i32
+    %wide = arith.extsi %threads : i32 to i64
+    %scratch = arith.muli %wide, %scratch_stride : i64
+    %sum = arith.addi %arena_bytes, %scratch : i64
+    %bytes = arith.maxui %sum, %alignment : i64
+    %new = llvm.call @aligned_alloc(%alignment, %bytes) : (i64, i64) -> !llvm.ptr
+    scf.yield %new : !llvm.ptr
+  } else {
+    scf.yield %kept : !llvm.ptr
+  }
+  llvm.return %arena : !llvm.ptr
+}
+
+// Leaves a call's memory for the next call, or frees it when enough wait already.
+llvm.func @tw_give_arena(%context: !llvm.ptr, %arena: !llvm.ptr) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %slots = arith.constant 16 : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %rest = scf.for %i = %zero to %slots step %one iter_args(%mine = %arena) -> !llvm.ptr : i64 {
+    %placing = llvm.icmp "ne" %mine, %null : !llvm.ptr
+    %now = scf.if %placing -> !llvm.ptr {
+      %slot = llvm.getelementptr %list[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+      %pair = llvm.cmpxchg %slot, %null, %mine release monotonic : !llvm.ptr, !llvm.ptr
+      %placed = llvm.extractvalue %pair[1] : !llvm.struct<(ptr, i1)>
+      %left = llvm.select %placed, %null, %mine : i1, !llvm.ptr
+      scf.yield %left : !llvm.ptr
+    } else {
+      scf.yield %mine : !llvm.ptr
+    }
+    scf.yield %now : !llvm.ptr
+  }
+  llvm.call @free(%rest) : (!llvm.ptr) -> ()
+  llvm.return
+}
+
+// Called when the last reference to `main` goes. The owner goes last, by a jump that does not come back: it may be
+// the one that keeps this very code mapped. (The result exists only to make the two signatures one.)
+llvm.func @tw_delete(%context: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %slots = arith.constant 16 : i64
+  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  scf.for %i = %zero to %slots step %one : i64 {
+    %slot = llvm.getelementptr %list[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+    %arena = llvm.load %slot : !llvm.ptr -> !llvm.ptr
+    llvm.call @free(%arena) : (!llvm.ptr) -> ()
+  }
+  %owner_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
+  %owner = llvm.load %owner_at : !llvm.ptr -> !llvm.ptr
+  llvm.call @free(%context) : (!llvm.ptr) -> ()
+  %status = llvm.call musttail @TVMFFIObjectDecRef(%owner) : (!llvm.ptr) -> i32
+  llvm.return %status : i32
+}
+
+// Whether the type index is that of a pointer (4) or of None (0), which is a null pointer.
+llvm.func @tw_is_pointer(%type: i32) -> i1 {
+  %none = arith.constant 0 : i32
+  %pointer = arith.constant 4 : i32
+  %is_none = arith.cmpi eq, %type, %none : i32
+  %is_pointer = arith.cmpi eq, %type, %pointer : i32
+  %either = arith.ori %is_none, %is_pointer : i1
+  llvm.return %either : i1
+}
+
+// The body of `create`: a context with copies of the weights' addresses, and the function object `main` around it.
+llvm.func @tw_create(%args: !llvm.ptr, %count: i32, %weights: i64, %main: !llvm.ptr, %ret: !llvm.ptr) -> i32 {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %word = arith.constant 8 : i64
+  %int = arith.constant 1 : i32
+  %five = arith.constant 5 : i32
+  %first_object = arith.constant 64 : i32
+  %function = arith.constant 68 : i32
+  %success = arith.constant 0 : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %null_byte = arith.constant 0 : i8
+  %result_at = llvm.alloca %int x i64 : (i32) -> !llvm.ptr
+  %enough = arith.cmpi eq, %count, %five : i32
+  llvm.cond_br %enough, ^check, ^refuse
+
+^check:
+  %weights_type_at = llvm.getelementptr %args[0, 0] : (!llvm.ptr) -> !llvm.ptr, !any
+  %number_type_at = llvm.getelementptr %args[1, 0] : (!llvm.ptr) -> !llvm.ptr, !any
+  %threads_type_at = llvm.getelementptr %args[2, 0] : (!llvm.ptr) -> !llvm.ptr, !any
+  %lock_type_at = llvm.getelementptr %args[3, 0] : (!llvm.ptr) -> !llvm.ptr, !any
+  %owner_type_at = llvm.getelementptr %args[4, 0] : (!llvm.ptr) -> !llvm.ptr, !any
+  %weights_type = llvm.load %weights_type_at : !llvm.ptr -> i32
+  %number_type = llvm.load %number_type_at : !llvm.ptr -> i32
+  %threads_type = llvm.load %threads_type_at : !llvm.ptr -> i32
+  %lock_type = llvm.load %lock_type_at : !llvm.ptr -> i32
+  %owner_type = llvm.load %owner_type_at : !llvm.ptr -> i32
+  %weights_given_at = llvm.getelementptr %args[0, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %number_at = llvm.getelementptr %args[1, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %threads_given_at = llvm.getelementptr %args[2, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %lock_given_at = llvm.getelementptr %args[3, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %owner_given_at = llvm.getelementptr %args[4, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %addresses = llvm.load %weights_given_at : !llvm.ptr -> !llvm.ptr
+  %number = llvm.load %number_at : !llvm.ptr -> i64
+  %threads_wide = llvm.load %threads_given_at : !llvm.ptr -> i64
+  %lock = llvm.load %lock_given_at : !llvm.ptr -> !llvm.ptr
+  %owner = llvm.load %owner_given_at : !llvm.ptr -> !llvm.ptr
+  %ok0 = llvm.call @tw_is_pointer(%weights_type) : (i32) -> i1
+  %ok1 = arith.cmpi eq, %number_type, %int : i32
+  %ok2 = arith.cmpi eq, %threads_type, %int : i32
+  %ok3 = llvm.call @tw_is_pointer(%lock_type) : (i32) -> i1
+  %ok4 = arith.cmpi sge, %owner_type, %first_object : i32
+  %ok5 = arith.cmpi eq, %number, %weights : i64
+  %ok6 = arith.cmpi sge, %threads_wide, %one : i64
+  %and1 = arith.andi %ok0, %ok1 : i1
+  %and2 = arith.andi %and1, %ok2 : i1
+  %and3 = arith.andi %and2, %ok3 : i1
+  %and4 = arith.andi %and3, %ok4 : i1
+  %and5 = arith.andi %and4, %ok5 : i1
+  %and6 = arith.andi %and5, %ok6 : i1
+  llvm.cond_br %and6, ^make, ^refuse
+
+^make:
+  %end = llvm.getelementptr %null[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
+  %fixed = llvm.ptrtoint %end : !llvm.ptr to i64
+  %variable = arith.muli %weights, %word : i64
+  %bytes = arith.addi %fixed, %variable : i64
+  %context = llvm.call @malloc(%bytes) : (i64) -> !llvm.ptr
+  %failed = llvm.icmp "eq" %context, %null : !llvm.ptr
+  llvm.cond_br %failed, ^exhausted, ^fill
+
+^fill:
+  "llvm.intr.memset"(%context, %null_byte, %fixed) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
+  %threads = arith.trunci %threads_wide : i64 to i32
+  %lock_at = llvm.getelementptr inbounds %context[0, 1] : (!llvm.ptr) -> !llvm.ptr, !context
+  %owner_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
+  %weights_at = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
+  llvm.store %threads, %context : i32, !llvm.ptr
+  llvm.store %lock, %lock_at : !llvm.ptr, !llvm.ptr
+  llvm.store %owner, %owner_at : !llvm.ptr, !llvm.ptr
+  "llvm.intr.memcpy"(%weights_at, %addresses, %variable) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  %counted = llvm.call @TVMFFIObjectIncRef(%owner) : (!llvm.ptr) -> i32
+  %delete = llvm.mlir.addressof @tw_delete : !llvm.ptr
+  %status = llvm.call @TVMFFIFunctionCreate(%context, %main, %delete, %result_at)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+  %made = arith.cmpi eq, %status, %success : i32
+  llvm.cond_br %made, ^done, ^lost(%status : i32)
+
+^done:
+  %object = llvm.load %result_at : !llvm.ptr -> i64
+  llvm.call @tw_return(%ret, %function, %object) : (!llvm.ptr, i32, i64) -> ()
+  llvm.return %success : i32
+
+^lost(%code: i32):
+  %freed = llvm.call @tw_delete(%context) : (!llvm.ptr) -> i32
+  llvm.return %code : i32
+
+^refuse:
+  %usage = llvm.mlir.addressof @tw_create_usage : !llvm.ptr
+  %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
+  %refused = llvm.call @tw_raise_input_error(%usage, %nothing) : (!llvm.ptr, !llvm.ptr) -> i32
+  llvm.return %refused : i32
+
+^exhausted:
+  %none_left = llvm.call @tw_raise_out_of_memory() : () -> i32
+  llvm.return %none_left : i32
+}

@@ -1,0 +1,273 @@
+"""The entry of a compiled program: ``create``, which makes ``main``, and ``main``, which checks tensors and calls kernels.
+
+    create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
+    main(inputs..., outputs...)        writes the outputs in place
+    metadata() -> str                  what the compiler wants the loader to know
+
+The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
+functions that are the same in every program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ...dialects import PassManager, codegen, ir, packed
+from ...dialects.context import diagnostics, make_context
+from ...program import Call, Kernel, Program, Slot
+from ...target import Target
+
+_SUPPORT = Path(__file__).with_name("entry.mlir")
+_LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
+_ALIGNMENT = 64
+# Straight calls gain nothing from more, and a model may have a thousand of them.
+_OPT_LEVEL = 1
+_SUPPORT_OPT_LEVEL = 2
+
+# What the generated part uses of the support.
+_DECLARATIONS = """
+!any = !llvm.struct<(i32, i32, i64)>
+!span = !llvm.struct<(i64, i64)>
+!context = !llvm.struct<(i32, ptr, ptr, array<16 x ptr>, array<0 x ptr>)>
+llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
+llvm.func @tw_expect(i32, i32, !llvm.ptr) -> i32
+llvm.func @tw_take_tensors(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
+llvm.func @tw_refuse_overlap(!llvm.ptr, i64, i64, !llvm.ptr) -> i32
+llvm.func @tw_take_arena(!llvm.ptr, i64, i64) -> !llvm.ptr
+llvm.func @tw_give_arena(!llvm.ptr, !llvm.ptr)
+llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr)
+llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
+llvm.func @tw_return(!llvm.ptr, i32, i64)
+llvm.func @tw_raise_out_of_memory() -> i32
+"""
+
+
+@functools.cache
+def emit_support(target: Target) -> bytes:
+    """The object with the functions that are the same in every program: made once in a process."""
+    return _emit(_support_text(), target, _SUPPORT_OPT_LEVEL)
+
+
+def emit_entry(program: Program, kernels: Mapping[str, Kernel], target: Target, metadata: str = "{}") -> bytes:
+    """The object that defines ``create`` and ``metadata``.
+
+    The symbols of the kernels and of ``emit_support`` stay open for the linker.
+    """
+    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata), target)
+
+
+def emit_kernel_table(names: Sequence[str], target: Target) -> bytes:
+    """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
+
+    It needs ``emit_support`` as well.
+    """
+    return _emit(_DECLARATIONS + _table_text(names), target)
+
+
+def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
+    """The entry with its support as one module of the LLVM dialect, in the current context."""
+    return _lower(_support_text() + entry_text(program, kernels, metadata))
+
+
+def _support_text() -> str:
+    return packed.SUPPORT.read_text() + _SUPPORT.read_text()
+
+
+def _emit(text: str, target: Target, opt_level: int = _OPT_LEVEL) -> bytes:
+    with make_context(), ir.Location.unknown():
+        return codegen.emit(_lower(text), target, "obj", opt_level)
+
+
+def _lower(text: str) -> ir.Module:
+    with diagnostics("the entry's code generation"):
+        module = ir.Module.parse(text)
+        PassManager.parse(_LOWERING).run(module.operation)
+    return module
+
+
+def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str) -> str:
+    """The generated part of the entry in MLIR text."""
+    tensors = program.inputs + program.outputs
+    names = [packed.must_be("input", info) for info in program.inputs]
+    names += [packed.must_be("output", info) for info in program.outputs]
+    count = f"main takes {len(program.inputs)} inputs and then {len(program.outputs)} outputs, contiguous tensors"
+    used = {call.kernel: kernels[call.kernel] for call in program.calls}
+    scratch = max((_align(kernel.scratch_bytes) for kernel in used.values()), default=0)
+    parts = [
+        packed.signature("tw_signature", tensors),
+        packed.text_list("tw_names", names),
+        packed.constant_bytes("tw_count", count.encode() + b"\0"),
+        packed.constant_bytes("tw_metadata", metadata.encode()),
+        *(f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)\n' for name in used),
+        _main(program, used, scratch),
+        packed.packed_function("create", _CREATE.format(weights=len(program.params))),
+        packed.packed_function("metadata", _METADATA.format(length=len(metadata.encode()))),
+    ]
+    return "".join(parts)
+
+
+def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:
+    tensors = len(program.inputs) + len(program.outputs)
+    most = max((len(call.args) for call in program.calls), default=1)
+    head = _MAIN_HEAD.format(
+        tensors=tensors,
+        inputs=len(program.inputs),
+        spans=max(tensors, 1),
+        most=max(most, 1),
+        arena=_align(program.arena_bytes),
+        scratch=scratch,
+    )
+    calls = (_call(i, call, kernels[call.kernel], program) for i, call in enumerate(program.calls))
+    # Internal: found through `create` alone, which gives it its context.
+    body = packed.packed_function("main", head + "".join(calls) + _MAIN_TAIL)
+    return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
+
+
+def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
+    """One kernel call: its pointers into the argument array, then a direct call or one through the thread team."""
+    lines = [f"  // {call.kernel}({', '.join(map(str, call.args))})"]
+    for position, slot in enumerate(call.args):
+        value = f"%c{number}_{position}"
+        lines += _address(value, slot, len(program.inputs))
+        lines += [
+            f"  {value}_at = llvm.getelementptr %arguments[{position}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr",
+            f"  llvm.store {value}, {value}_at : !llvm.ptr, !llvm.ptr",
+        ]
+    symbol, extent = f'@"{call.kernel}"', f"%c{number}_extent"
+    lines += [f"  {extent} = llvm.mlir.constant({kernel.extent} : i64) : i64"]
+    if kernel.parallel and kernel.extent > 1:
+        function = f"%c{number}_kernel"
+        lines += [
+            f"  {function} = llvm.mlir.addressof {symbol} : !llvm.ptr",
+            f"  llvm.call @tw_parallel_for({function}, %arguments, {extent}, %scratch, %scratch_bytes, %self)",
+            "    : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr) -> ()",
+        ]
+    else:
+        lines += [
+            f"  llvm.call {symbol}(%arguments, %zero, {extent}, %scratch) : (!llvm.ptr, i64, i64, !llvm.ptr) -> ()"
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
+    """Lines that define ``value`` as the address of a slot."""
+    if slot.space == "arena":
+        yield f"  {value} = llvm.getelementptr %arena[{slot.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+        return
+    if slot.space == "param":
+        source, index, type_ = "%self", f"0, 4, {slot.index}", "!context"
+    else:
+        tensor = slot.index + (inputs if slot.space == "output" else 0)
+        source, index, type_ = "%spans", f"{tensor}, 0", "!span"
+    yield f"  {value}_from = llvm.getelementptr {source}[{index}] : (!llvm.ptr) -> !llvm.ptr, {type_}"
+    yield f"  {value} = llvm.load {value}_from : !llvm.ptr -> !llvm.ptr"
+
+
+def _table_text(names: Sequence[str]) -> str:
+    """Kernels' addresses as a constant array, and the function that reads it."""
+    type_ = f"!llvm.array<{len(names)} x ptr>"
+    lines = [f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)' for name in names]
+    lines += [f"llvm.mlir.global internal constant @tw_kernels() : {type_} {{", f"  %t0 = llvm.mlir.poison : {type_}"]
+    for i, name in enumerate(names):
+        lines += [
+            f'  %k{i} = llvm.mlir.addressof @"{name}" : !llvm.ptr',
+            f"  %t{i + 1} = llvm.insertvalue %k{i}, %t{i}[{i}] : {type_}",
+        ]
+    lines += [f"  llvm.return %t{len(names)} : {type_}", "}", ""]
+    usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
+    return "\n".join(lines) + usage + packed.packed_function("kernel", _KERNEL.format(kernels=len(names)))
+
+
+def _align(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+_MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
+  %success = llvm.mlir.constant(0 : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %inputs = llvm.mlir.constant({inputs} : i64) : i64
+  %tensors = llvm.mlir.constant({tensors} : i64) : i64
+  %tensors32 = llvm.mlir.constant({tensors} : i32) : i32
+  %arena_bytes = llvm.mlir.constant({arena} : i64) : i64
+  %scratch_bytes = llvm.mlir.constant({scratch} : i64) : i64
+  %span_count = llvm.mlir.constant({spans} : i32) : i32
+  %most_arguments = llvm.mlir.constant({most} : i32) : i32
+  %spans = llvm.alloca %span_count x !span : (i32) -> !llvm.ptr
+  %arguments = llvm.alloca %most_arguments x !llvm.ptr : (i32) -> !llvm.ptr
+  %usage = llvm.mlir.addressof @tw_count : !llvm.ptr
+  %signature = llvm.mlir.addressof @tw_signature : !llvm.ptr
+  %names = llvm.mlir.addressof @tw_names : !llvm.ptr
+  %s0 = llvm.call @tw_expect(%count, %tensors32, %usage) : (i32, i32, !llvm.ptr) -> i32
+  %ok0 = llvm.icmp "eq" %s0, %success : i32
+  llvm.cond_br %ok0, ^take, ^fail(%s0 : i32)
+^take:
+  %s1 = llvm.call @tw_take_tensors(%args, %signature, %names, %tensors, %spans)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
+  %ok1 = llvm.icmp "eq" %s1, %success : i32
+  llvm.cond_br %ok1, ^compare, ^fail(%s1 : i32)
+^compare:
+  %s2 = llvm.call @tw_refuse_overlap(%spans, %inputs, %tensors, %names) : (!llvm.ptr, i64, i64, !llvm.ptr) -> i32
+  %ok2 = llvm.icmp "eq" %s2, %success : i32
+  llvm.cond_br %ok2, ^allocate, ^fail(%s2 : i32)
+^allocate:
+  %arena = llvm.call @tw_take_arena(%self, %arena_bytes, %scratch_bytes) : (!llvm.ptr, i64, i64) -> !llvm.ptr
+  %none = llvm.icmp "eq" %arena, %null : !llvm.ptr
+  llvm.cond_br %none, ^exhausted, ^work
+^fail(%status: i32):
+  llvm.return %status : i32
+^exhausted:
+  %s3 = llvm.call @tw_raise_out_of_memory() : () -> i32
+  llvm.return %s3 : i32
+^work:
+  %scratch = llvm.getelementptr %arena[{arena}] : (!llvm.ptr) -> !llvm.ptr, i8
+"""
+
+_MAIN_TAIL = """  llvm.call @tw_give_arena(%self, %arena) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.call @tw_return(%ret, %success, %zero) : (!llvm.ptr, i32, i64) -> ()
+  llvm.return %success : i32"""
+
+_CREATE = """  %weights = llvm.mlir.constant({weights} : i64) : i64
+  %main = llvm.mlir.addressof @tw_main : !llvm.ptr
+  %status = llvm.call @tw_create(%args, %count, %weights, %main, %ret)
+    : (!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
+  llvm.return %status : i32"""
+
+_METADATA = """  %one = llvm.mlir.constant(1 : i32) : i32
+  %text = llvm.mlir.addressof @tw_metadata : !llvm.ptr
+  %length = llvm.mlir.constant({length} : i64) : i64
+  %bytes = llvm.alloca %one x !llvm.struct<(ptr, i64)> : (i32) -> !llvm.ptr
+  %length_at = llvm.getelementptr %bytes[0, 1] : (!llvm.ptr) -> !llvm.ptr, !llvm.struct<(ptr, i64)>
+  llvm.store %text, %bytes : !llvm.ptr, !llvm.ptr
+  llvm.store %length, %length_at : i64, !llvm.ptr
+  %status = llvm.call @TVMFFIStringFromByteArray(%bytes, %ret) : (!llvm.ptr, !llvm.ptr) -> i32
+  llvm.return %status : i32"""
+
+_KERNEL = """  %int = llvm.mlir.constant(1 : i32) : i32
+  %pointer = llvm.mlir.constant(4 : i32) : i32
+  %success = llvm.mlir.constant(0 : i32) : i32
+  %size = llvm.mlir.constant({kernels} : i64) : i64
+  %usage = llvm.mlir.addressof @tw_usage : !llvm.ptr
+  %s0 = llvm.call @tw_expect(%count, %int, %usage) : (i32, i32, !llvm.ptr) -> i32
+  %ok0 = llvm.icmp "eq" %s0, %success : i32
+  llvm.cond_br %ok0, ^check, ^fail(%s0 : i32)
+^check:
+  %type = llvm.load %args : !llvm.ptr -> i32
+  %index_at = llvm.getelementptr %args[0, 2] : (!llvm.ptr) -> !llvm.ptr, !any
+  %index = llvm.load %index_at : !llvm.ptr -> i64
+  %is_int = llvm.icmp "eq" %type, %int : i32
+  %inside = llvm.icmp "ult" %index, %size : i64
+  %valid = llvm.and %is_int, %inside : i1
+  %valid32 = llvm.zext %valid : i1 to i32
+  %s1 = llvm.call @tw_expect(%valid32, %int, %usage) : (i32, i32, !llvm.ptr) -> i32
+  %ok1 = llvm.icmp "eq" %s1, %success : i32
+  llvm.cond_br %ok1, ^find, ^fail(%s1 : i32)
+^find:
+  %table = llvm.mlir.addressof @tw_kernels : !llvm.ptr
+  %kernel_at = llvm.getelementptr %table[%index] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
+  %kernel = llvm.load %kernel_at : !llvm.ptr -> i64
+  llvm.call @tw_return(%ret, %pointer, %kernel) : (!llvm.ptr, i32, i64) -> ()
+  llvm.return %success : i32
+^fail(%status: i32):
+  llvm.return %status : i32"""

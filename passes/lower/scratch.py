@@ -1,0 +1,79 @@
+"""Give a kernel's temporary buffers a place in its scratch memory, so that it never allocates."""
+
+from __future__ import annotations
+
+import math
+
+from ...dialects import func, ir, memref
+from ...errors import CompileError
+
+_ALIGNMENT = 64
+
+
+def take_scratch(module: ir.Module) -> int:
+    """Replace each ``memref.alloc`` of the one function by a view of a new scratch argument; returns its bytes.
+
+    ::
+
+        %t = memref.alloc() : memref<384xf32>
+        -> %t = memref.view %scratch[%c0][] : memref<1536xi8> to memref<384xf32>
+
+    The argument comes before ``lo, hi``. Raises CompileError for a buffer whose size is only known at run time or that
+    is made anew in each step of a loop.
+    """
+    function = next(op for op in module.body.operations if isinstance(op, func.FuncOp))
+    entry = function.regions[0].blocks[0]
+    allocs = _collect(function, ("memref.alloc", "memref.alloca"))
+    offset, placed = 0, []
+    for op in allocs:
+        if op.block != entry or op.operands:
+            raise CompileError(f"a kernel would allocate inside a loop ({op.location})")
+        placed.append((op, offset))
+        offset += -(-_bytes(ir.MemRefType(op.results[0].type)) // _ALIGNMENT) * _ALIGNMENT
+    size = max(offset, 1)
+    byte_type = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
+    scratch = _insert_argument(function, entry, byte_type)
+    for op, start in placed:
+        with ir.InsertionPoint.at_block_begin(entry):
+            shift = ir.Operation.create(
+                "arith.constant", results=[ir.IndexType.get()], attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), start)}
+            )
+            view = memref.ViewOp(op.results[0].type, scratch, shift.results[0], [])
+        op.results[0].replace_all_uses_with(view.result)
+        op.erase()
+    for op in _collect(function, ("memref.dealloc",)):
+        op.erase()
+    return offset
+
+
+def _collect(function: func.FuncOp, names: tuple[str, ...]) -> list[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in names:
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    function.operation.walk(visit)
+    return found
+
+
+def _insert_argument(function: func.FuncOp, entry: ir.Block, kind: ir.Type) -> ir.Value:
+    """Add an argument before the last two (lo, hi)."""
+    old = list(function.type.inputs)
+    position = len(old) - 2
+    value = entry.add_argument(kind, ir.Location.unknown())
+    moved = [entry.add_argument(t, ir.Location.unknown()) for t in old[position:]]
+    for before, after in zip(list(entry.arguments)[position : position + 2], moved, strict=True):
+        before.replace_all_uses_with(after)
+    for _ in range(2):
+        entry.erase_argument(position)
+    kinds = [*old[:position], kind, *old[position:]]
+    function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
+    return value
+
+
+def _bytes(buffer: ir.MemRefType) -> int:
+    element = buffer.element_type
+    bits = 64 if isinstance(element, ir.IndexType) else element.width
+    return math.prod(buffer.shape) * -(-bits // 8)

@@ -1,0 +1,1 @@
+"""Schedules: how one kernel is tiled, vectorized and made parallel."""

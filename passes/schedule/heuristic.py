@@ -1,0 +1,185 @@
+"""From a kernel's shapes and the target's numbers to a schedule; None where no family fits (plain loops)."""
+
+from __future__ import annotations
+
+import math
+
+from ...dialects import func, ir
+from ...target import Target
+from ..classify import (
+    Broadcast,
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    Elementwise,
+    Fill,
+    OpClass,
+    Pool,
+    Reduction,
+    classify,
+    indexing_maps,
+    iterator_types,
+    loop_extents,
+)
+from .schedule import Schedule, Split
+from .structured import shape_of
+
+# Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
+PARALLEL_WORK = 400_000
+_MAX_EXTENT_OF_CHUNKS = 64
+_ROW_VECTORS = 4
+
+
+def choose(function: func.FuncOp, target: Target) -> Schedule | None:
+    """The schedule of a kernel, decided from its shapes alone."""
+    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    returned = list(ops[-1].operands)
+    if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results):
+        return None
+    classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
+    anchors = [(op, kind) for op, kind in classes if not isinstance(kind, Elementwise | Broadcast | Fill) and op.name != "linalg.unpack"]
+    shape = shape_of(returned[0])
+    lanes = target.lanes * 32 // max(_bits(returned[0]), 32)
+    if not anchors:
+        return _elementwise(shape, lanes) if classes else None
+    if all(isinstance(kind, Reduction) for _, kind in anchors):
+        return _rows(anchors, returned[0], shape, lanes)
+    if len(anchors) != 1:
+        return None
+    op, kind = anchors[0]
+    if isinstance(kind, Contraction | Conv):
+        return _contraction(op, kind, shape, lanes, target)
+    if isinstance(kind, DepthwiseConv | Pool):
+        return _window(op, shape, lanes)
+    return None
+
+
+def work(function: func.FuncOp) -> int:
+    """Scalar operations of a kernel, to weigh against the cost of a fork."""
+    total = 0
+    for op in function.regions[0].blocks[0].operations:
+        if not op.operation.name.startswith("linalg.") or not op.operation.regions:
+            continue
+        extents = loop_extents(op.operation)
+        body = op.operation.regions[0].blocks
+        total += math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
+    return total
+
+
+def _static(value: ir.Value) -> bool:
+    return not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape
+
+
+def _bits(value: ir.Value) -> int:
+    element = ir.RankedTensorType(value.type).element_type
+    return 64 if isinstance(element, ir.IndexType) else element.width
+
+
+def _result_axis(op: ir.Operation, loop: int) -> int | None:
+    """The axis of the op's result that a loop walks."""
+    for axis, expression in enumerate(indexing_maps(op)[-1].results):
+        if isinstance(expression, ir.AffineDimExpr) and expression.position == loop:
+            return axis
+    return None
+
+
+def _contraction(op: ir.Operation, kind: Contraction | Conv, shape: list[int], lanes: int, target: Target) -> Schedule | None:
+    """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
+
+    ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
+    """
+    channel = kind.n[-1] if isinstance(kind, Contraction) and kind.n else kind.f[-1] if isinstance(kind, Conv) else None
+    rows = (kind.m or kind.batch) if isinstance(kind, Contraction) else kind.o or kind.n
+    channel_axis = _result_axis(op, channel) if channel is not None else None
+    if channel_axis != len(shape) - 1:
+        return None
+    columns = 2 if shape[channel_axis] > lanes else 1
+    row_axis = _result_axis(op, rows[-1]) if rows else None
+    if row_axis == channel_axis:
+        row_axis = None
+    best = (target.registers - columns - 1) // columns
+    splits = [Split(channel_axis, shape[channel_axis], columns * lanes)]
+    for axis, extent in enumerate(shape):
+        if axis != channel_axis:
+            splits.append(Split(axis, extent, row_tile(extent, best) if axis == row_axis else 1))
+    return _with_parallel(splits)
+
+
+def row_tile(extent: int, best: int) -> int:
+    """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
+    tiles = -(-extent // best)
+    return -(-extent // tiles)
+
+
+def _window(op: ir.Operation, shape: list[int], lanes: int) -> Schedule | None:
+    """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time."""
+    last = len(shape) - 1
+    width = min(2 * lanes, _power_floor(shape[last]))
+    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
+    if len(shape) > 2 and not _channels_vary(op, last):
+        return None
+    if len(shape) >= 2:
+        splits[-1] = Split(last - 1, shape[last - 1], row_tile(shape[last - 1], 7))
+    return _with_parallel([*splits, Split(last, shape[last], width)])
+
+
+def _channels_vary(op: ir.Operation, axis: int) -> bool:
+    """Whether the last axis of the result is a loop that its data's last dim walks alone (channels last)."""
+    data, result = indexing_maps(op)[0], indexing_maps(op)[-1]
+    return result.results[axis] == data.results[len(data.results) - 1]
+
+
+def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
+    """Vectors along the last axis, everything else a loop."""
+    if not shape:
+        return None
+    last = len(shape) - 1
+    tile = min(_ROW_VECTORS * lanes, _power_floor(shape[last]))
+    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
+    return _with_parallel([*splits, Split(last, shape[last], tile)])
+
+
+def _rows(anchors: list[tuple[ir.Operation, OpClass]], result: ir.Value, shape: list[int], lanes: int) -> Schedule | None:
+    """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
+
+    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result.
+    """
+    contiguous = [_reduces_last(op) for op, _ in anchors]
+    chunk = _ROW_VECTORS * lanes
+    if all(contiguous):
+        reduced = result.owner.operation if not isinstance(result.owner, ir.Block) else None
+        row = reduced is not None and "reduction" not in iterator_types(reduced)
+        whole = 1 if row and shape else 0
+        splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[: len(shape) - whole])]
+        if whole:
+            splits.append(Split(len(shape) - 1, shape[-1], shape[-1]))
+        return _with_parallel(splits, chunk) if splits else Schedule((), 0, chunk)
+    if any(contiguous) or not shape:
+        return None
+    tile = min(chunk, _power_floor(shape[-1]))
+    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
+    return _with_parallel([*splits, Split(len(shape) - 1, shape[-1], tile)])
+
+
+def _reduces_last(op: ir.Operation) -> bool:
+    data = indexing_maps(op)[0]
+    last = data.results[len(data.results) - 1] if len(data.results) else None
+    return isinstance(last, ir.AffineDimExpr) and iterator_types(op)[last.position] == "reduction"
+
+
+def _with_parallel(splits: list[Split], row_chunk: int = 0) -> Schedule:
+    """Join leading loops to the parallel axis until it has enough steps to share out evenly."""
+    ordered = [s for s in splits if s.extent > 1] or splits[:1]
+    ordered += [s for s in splits if s not in ordered]
+    count, steps = 1, ordered[0].whole + (ordered[0].rest > 0)
+    while count < len(ordered) and steps < _MAX_EXTENT_OF_CHUNKS:
+        following = ordered[count]
+        if ordered[count - 1].rest or following.rest or following.extent == 1 or following.tile == following.extent:
+            break
+        steps *= following.whole
+        count += 1
+    return Schedule(tuple(ordered), count, row_chunk)
+
+
+def _power_floor(n: int) -> int:
+    return 1 << (max(n, 1).bit_length() - 1)

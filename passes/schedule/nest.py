@@ -1,0 +1,461 @@
+"""Carry out a schedule: rebuild a kernel as loops around tile-sized structured ops.
+
+Before, a kernel is a function on whole tensors::
+
+    %c = linalg.generic {a convolution} ins(%x, %w) outs(%zero)
+    %r = linalg.generic {bias and relu} ins(%c, %b) outs(%e)
+    return %r
+
+After, it writes its result tile by tile, and each op inside a tile is small enough to become vectors::
+
+    scf.for %t = %lo to %hi {                                  // the parallel axis
+      scf.for %ow ... {
+        %acc = linalg.fill
+        scf.for %kh, %kw { %acc' = linalg.generic {a small matmul} ins(slice of %x, slice of %w) outs(%acc) }
+        %y = linalg.generic {bias and relu} ins(%acc, slice of %b) outs(slice of %out)
+        tensor.insert_slice %y into %out
+
+A strided window becomes a strided slice, so what is left inside a tile has indexing maps that are permutations: the
+form that the vectorizer takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...dialects import arith, ir, linalg, scf
+from ..classify import indexing_maps, iterator_types, loop_extents
+from .schedule import Schedule, Split
+from .structured import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    Tile,
+    clone_body,
+    element_of,
+    empty,
+    extract,
+    generic,
+    index_constant,
+    insert,
+    kept_dims,
+    operand_region,
+    outside,
+    shape_of,
+)
+
+ROLE, CONTRACT = "tw.role", "contract"
+
+
+def build_nest(schedule: Schedule, result: ir.Value, dest: ir.Value, lo: ir.Value, hi: ir.Value, arguments: dict[ir.Value, ir.Value]) -> ir.Value:
+    """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
+
+    Args:
+        result: the value that the whole-tensor function returns; its producers are cloned tile by tile.
+        dest: a tensor of the result's type to write into.
+        lo, hi: the part of the parallel axis to compute.
+        arguments: the tensors to use for the function's arguments.
+    """
+    tiler = Tiler(arguments, schedule.row_chunk)
+    offsets: dict[int, Interval] = {}
+    leading, inner = schedule.splits[: schedule.parallel], schedule.splits[schedule.parallel :]
+
+    def tile(target: ir.Value) -> ir.Value:
+        region = tuple(offsets[axis] for axis in range(len(shape_of(result))))
+        computed = tiler.scope().compute(result, region, extract(target, region).value)
+        return insert(computed.value, target, region)
+
+    def loops(splits: Sequence[Split], target: ir.Value) -> ir.Value:
+        if not splits:
+            return tile(target)
+        split, deeper = splits[0], splits[1:]
+
+        def step(index: Linear, size: int, value: ir.Value) -> ir.Value:
+            offsets[split.axis] = Interval(index * split.tile, size)
+            return loops(deeper, value)
+
+        return chunked(split.whole, split.rest, split.tile, target, step)
+
+    return _parallel(leading, lo, hi, dest, offsets, lambda target: loops(inner, target))
+
+
+def chunked(whole: int, rest: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value]) -> ir.Value:
+    """Run ``step(index, size, carried)`` on ``whole`` full tiles in a loop, then once on the ``rest``."""
+    value = init
+    if whole == 1:
+        value = step(Linear(), tile, value)
+    elif whole > 1:
+        loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), [value])
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp([step(Linear(0, ((loop.induction_variable, 1),)), tile, loop.inner_iter_args[0])])
+        value = loop.results[0]
+    return step(Linear(whole), rest, value) if rest else value
+
+
+def _parallel(
+    splits: Sequence[Split],
+    lo: ir.Value,
+    hi: ir.Value,
+    dest: ir.Value,
+    offsets: dict[int, Interval],
+    body: Callable[[ir.Value], ir.Value],
+) -> ir.Value:
+    """The loop over [lo, hi) of the joined leading axes. Only a single axis may have a smaller last tile."""
+    if len(splits) > 1 and any(s.rest for s in splits):
+        raise NotSchedulable("joined parallel axes must divide into whole tiles")
+    steps = 1
+    for split in splits:
+        steps *= split.whole
+    rest = splits[0].rest if splits else 0
+    end = arith.minui(hi, index_constant(steps)) if rest else hi
+    loop = scf.ForOp(lo, end, index_constant(1), [dest])
+    with ir.InsertionPoint(loop.body):
+        position = loop.induction_variable
+        for split in reversed(splits):
+            if split is splits[0]:
+                index = position
+            else:
+                index = arith.remui(position, index_constant(split.whole))
+                position = arith.divui(position, index_constant(split.whole))
+            start = Linear() if split.whole == 1 and split.rest == 0 else Linear(0, ((index, split.tile),))
+            offsets[split.axis] = Interval(start, split.tile)
+        scf.YieldOp([body(loop.inner_iter_args[0])])
+    if not rest:
+        return loop.results[0]
+    last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(steps))
+    branch = scf.IfOp(last, [dest.type], has_else=True)
+    with ir.InsertionPoint(branch.then_block):
+        offsets[splits[0].axis] = Interval(Linear(splits[0].whole * splits[0].tile), rest)
+        scf.YieldOp([body(loop.results[0])])
+    with ir.InsertionPoint(branch.else_block):
+        scf.YieldOp([loop.results[0]])
+    return branch.results[0]
+
+
+class Tiler:
+    """Computes regions of a kernel's values at the insertion point, each value once in a scope."""
+
+    def __init__(self, arguments: dict[ir.Value, ir.Value], row_chunk: int = 0, known: dict | None = None) -> None:
+        self.arguments, self.row_chunk, self.known = arguments, row_chunk, dict(known or {})
+
+    def scope(self) -> Tiler:
+        """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
+        return Tiler(self.arguments, self.row_chunk, self.known)
+
+    def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
+        """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
+        if value in self.arguments:
+            return extract(self.arguments[value], region)
+        if (value, region) in self.known:
+            return self.known[value, region]
+        for (other, whole), tile in self.known.items():
+            if other == value and (part := _within(region, whole)):
+                return _part_of(tile, whole, part)
+        if any(interval.stride != 1 for interval in region):
+            raise NotSchedulable("a strided read of a value computed in the kernel")
+        op = value.owner.operation if hasattr(value.owner, "operation") else value.owner
+        handler = _HANDLERS.get(op.name)
+        if handler is None:
+            raise NotSchedulable(f"no tile form of '{op.name}'")
+        tile = handler(self, op, region, dest)
+        self.known[value, region] = tile
+        return tile
+
+
+def _within(region: Region, whole: Region) -> Region | None:
+    """``region`` relative to ``whole`` where it lies in it by construction: whole starts at 0 along each longer dim."""
+    part = []
+    for inner, outer in zip(region, whole, strict=True):
+        if inner.offset == outer.offset and inner.size == outer.size:
+            part.append(Interval(Linear(), inner.size))
+        elif outer.size > 1 and not outer.offset.terms and outer.offset.const == 0:
+            part.append(inner)
+        else:
+            return None
+    return tuple(part)
+
+
+def _part_of(tile: Tile, whole: Region, part: Region) -> Tile:
+    in_tile = tuple(part[d] for d in tile.dims)
+    piece = extract(tile.value, in_tile)
+    return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
+
+
+def _fill(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    value = op.results[0]
+    target = dest if dest is not None else _fresh(value, region)
+    return Tile(linalg.fill(outside(op.operands[0]), outs=[target]), kept_dims(region))
+
+
+def _empty(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    return Tile(dest if dest is not None else _fresh(op.results[0], region), kept_dims(region))
+
+
+def _fresh(value: ir.Value, region: Region) -> ir.Value:
+    return empty([region[d].size for d in kept_dims(region)], element_of(value))
+
+
+def _unpack(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a packed weight is read where it lies: one block of the packed dim, in the packed order."""
+    inner = list(ir.DenseI64ArrayAttr(op.attributes["inner_dims_pos"]))
+    tiles = list(ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"]))
+    rank = len(region)
+    order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(rank))
+    if len(inner) != 1:
+        raise NotSchedulable("a weight packed along more than one dim")
+    packed, block = inner[0], tiles[0]
+    whole = region[packed]
+    if whole.size > block:
+        raise NotSchedulable("a tile wider than the packed block")
+    outer = [Interval(whole.offset.exact_div(block), 1) if d == packed else region[d] for d in order]
+    source = tiler.compute(op.operands[0], (*outer, Interval(Linear(), whole.size)))
+    dims = [*order, packed]
+    return Tile(source.value, tuple(dims[i] for i in source.dims))
+
+
+def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    if "reduction" in iterator_types(op):
+        return _reduction(tiler, op, region, dest)
+    loops = _loop_intervals(op, region)
+    longest = max((interval.size for interval in region), default=1)
+    if tiler.row_chunk and longest > tiler.row_chunk and len(kept_dims(region)) == 1:
+        return _row(tiler, op, region, dest)
+    return _tile_op(tiler, op, loops, region, dest)
+
+
+def _loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
+    """The loops' intervals that compute ``region`` of the result: reductions in full."""
+    maps, rank = indexing_maps(op), indexing_maps(op)[0].n_dims
+    extents = loop_extents(op)
+    if any(extent < 1 for extent in extents):
+        raise NotSchedulable("a loop whose extent no operand shows")
+    loops = [Interval(Linear(), extents[i]) for i in range(rank)]
+    for interval, expression in zip(region, maps[-1].results, strict=True):
+        if not isinstance(expression, ir.AffineDimExpr):
+            raise NotSchedulable("a result that is not indexed by its loops alone")
+        loops[expression.position] = interval
+    return loops
+
+
+def _tile_op(tiler: Tiler, op: ir.Operation, loops: list[Interval], region: Region, dest: ir.Value | None, init: Tile | None = None) -> Tile:
+    """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
+    kept = [i for i, interval in enumerate(loops) if interval.size > 1]
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    count = len(op.operands) - 1
+    for operand, indexing_map in zip(list(op.operands)[:count], maps[:count], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(_tile_map(kept, [walkers[d] for d in tile.dims]))
+    _, walkers = operand_region(maps[-1], loops)
+    if init is None:
+        target = dest if dest is not None else _fresh(op.results[0], region)
+        if _reads_init(op):
+            target = tiler.compute(op.operands[count], region).value
+        dims = kept_dims(region)
+    else:
+        target, dims = init.value, init.dims
+    output_map = _tile_map(kept, [walkers[d] for d in dims])
+    iterators = [iterator_types(op)[i] for i in kept]
+    made, block = generic(inputs, [target], [*input_maps, output_map], iterators)
+    clone_body(op, block, list(block.arguments), loops, kept)
+    return Tile(made.results[0], dims)
+
+
+def _reads_init(op: ir.Operation) -> bool:
+    return any(True for _ in op.regions[0].blocks[0].arguments[len(op.operands) - 1].uses)
+
+
+def _tile_map(kept: Sequence[int], walkers: Sequence[int | None]) -> ir.AffineMap:
+    dims = [ir.AffineExpr.get_dim(kept.index(w)) if w is not None else ir.AffineExpr.get_constant(0) for w in walkers]
+    return ir.AffineMap.get(len(kept), 0, dims)
+
+
+def _reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
+    loops = _loop_intervals(op, region)
+    serial, inside = _divide_reductions(op, loops)
+    if inside is not None and not _is_contraction(op):
+        return _row_reduction(tiler, op, loops, inside, serial, region)
+    init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if not remaining:
+            tile = _tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
+            if inside is not None:
+                tile.value.owner.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}")
+            return tile.value
+        loop, deeper = remaining[0], remaining[1:]
+
+        def step(index: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(index, size)
+            return accumulate(deeper, value)
+
+        return chunked(extents[loop], 0, 1, acc, step)
+
+    extents = {loop: loops[loop].size for loop in serial}
+    return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _is_contraction(op: ir.Operation) -> bool:
+    return len(op.operands) == 3
+
+
+def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[int], int | None]:
+    """Which reduction loops go one by one, and which one stays inside a tile.
+
+    A contraction keeps its last reduction loop (the matmul's k); a reduction of rows keeps the one that walks its
+    operand's last dim. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all
+    reductions go one by one.
+    """
+    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
+    maps = indexing_maps(op)
+    if len(op.operands) == 3:
+        both = [i for i in reductions if all(_walks_alone(m, i) for m in maps[:2])]
+        result_walked = any(loops[i].size > 1 for i, kind in enumerate(iterator_types(op)) if kind == "parallel")
+        inside = both[-1] if both and result_walked else None
+        if inside is not None and inside != max(i for i, interval in enumerate(loops) if interval.size > 1 or i == inside):
+            raise NotSchedulable("a contraction whose reduction loops are not its last ones")
+        return [i for i in reductions if i != inside], inside
+    last = maps[0].results[len(maps[0].results) - 1] if len(maps[0].results) else None
+    if isinstance(last, ir.AffineDimExpr) and last.position in reductions:
+        return [i for i in reductions if i != last.position], last.position
+    return reductions, None
+
+
+def _walks_alone(indexing_map: ir.AffineMap, loop: int) -> bool:
+    return any(isinstance(e, ir.AffineDimExpr) and e.position == loop for e in indexing_map.results)
+
+
+def _row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """An elementwise op on a long row, chunk by chunk into a row of its own."""
+    axis = kept_dims(region)[0]
+    _materialize_shared(tiler, op, region)
+    target = dest if dest is not None else _fresh(op.results[0], region)
+    size, chunk, base = region[axis].size, tiler.row_chunk, region[axis].offset
+
+    def step(index: Linear, length: int, row: ir.Value) -> ir.Value:
+        start = index * chunk
+        part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
+        where = (Interval(start, length),)
+        tile = _tile_op(tiler.scope(), op, _loop_intervals(op, part), part, extract(row, where).value)
+        return insert(tile.value, row, where)
+
+    return Tile(chunked(size // chunk, size % chunk, chunk, target, step), (axis,))
+
+
+def _materialize_shared(tiler: Tiler, op: ir.Operation, region: Region) -> None:
+    """Compute what a row's chunks share before their loop: reductions, and values with more than one user."""
+    loops = _loop_intervals(op, region)
+    for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
+        producer = operand.owner
+        if operand in tiler.arguments or isinstance(producer, ir.Block):
+            continue
+        producer = producer.operation if hasattr(producer, "operation") else producer
+        if producer.name != "linalg.generic":
+            continue
+        part, _ = operand_region(indexing_map, loops)
+        shared = len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer)
+        if shared:
+            tiler.compute(operand, part)
+        else:
+            _materialize_shared(tiler, producer, part)
+
+
+def _row_reduction(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, serial: list[int], region: Region) -> Tile:
+    """Reduce along the contiguous dim: a vector of partial results over the chunks, then those to one.
+
+    Partial results start from the neutral element that the op's own initial value is.
+    """
+    if kept_dims(region):
+        raise NotSchedulable("a row reduction of more than one row at a time")
+    init = tiler.compute(op.operands[len(op.operands) - 1], region)
+    size = loops[inside].size
+    chunk = min(tiler.row_chunk or 64, 1 << (size.bit_length() - 1))
+    _materialize_reduced(tiler, op, loops)
+    element = element_of(op.results[0])
+    neutral = op.operands[len(op.operands) - 1].owner
+    neutral = neutral.operation if hasattr(neutral, "operation") else neutral
+    if neutral.name != "linalg.fill":
+        raise NotSchedulable("a row reduction whose initial value is not filled")
+    partial = linalg.fill(outside(neutral.operands[0]), outs=[empty([chunk], element)])
+    sizes = {loop: loops[loop].size for loop in serial}
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if remaining:
+            loop, deeper = remaining[0], remaining[1:]
+
+            def walk(index: Linear, length: int, value: ir.Value) -> ir.Value:
+                loops[loop] = Interval(index, length)
+                return accumulate(deeper, value)
+
+            return chunked(sizes[loop], 0, 1, acc, walk)
+
+        def step(index: Linear, length: int, value: ir.Value) -> ir.Value:
+            loops[inside] = Interval(index * chunk, length)
+            where = (Interval(Linear(), length),)
+            target = value if length == chunk else extract(value, where).value
+            combined = _combine(tiler.scope(), op, loops, inside, target)
+            return combined if length == chunk else insert(combined, value, where)
+
+        return chunked(size // chunk, size % chunk, chunk, acc, step)
+
+    partial = accumulate(serial, partial)
+    loops[inside] = Interval(Linear(), size)
+    return Tile(_reduce_partial(op, partial, init.value), ())
+
+
+def _materialize_reduced(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> None:
+    """Operands of a row reduction that others read too are computed once, as a row."""
+    for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
+        if operand in tiler.arguments or isinstance(operand.owner, ir.Block):
+            continue
+        producer = operand.owner.operation if hasattr(operand.owner, "operation") else operand.owner
+        if producer.name != "linalg.generic":
+            continue
+        part, _ = operand_region(indexing_map, loops)
+        if len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer):
+            tiler.compute(operand, part)
+        else:
+            _materialize_shared(tiler, producer, part)
+
+
+def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value) -> ir.Value:
+    """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results."""
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    kept = [inside] if loops[inside].size > 1 else []
+    for operand, indexing_map in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(_tile_map(kept, [walkers[d] for d in tile.dims]))
+    identity = ir.AffineMap.get_identity(len(kept))
+    made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
+    clone_body(op, block, list(block.arguments), loops, kept)
+    return made.results[0]
+
+
+def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.Value:
+    """Combine the partial results with the body's own combiner: the op that takes the accumulator."""
+    body = op.regions[0].blocks[0]
+    accumulator = body.arguments[len(body.arguments) - 1]
+    users = [use.owner for use in accumulator.uses]
+    if len(users) != 1 or users[0].results[0] != list(body.operations)[-1].operands[0]:
+        raise NotSchedulable("a reduction whose body is more than a combiner at its end")
+    identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
+    made, block = generic([partial], [init], [identity, scalar], ["reduction"])
+    with ir.InsertionPoint(block):
+        combine = users[0].operation.clone() if hasattr(users[0], "operation") else users[0].clone()
+        for i, operand in enumerate(users[0].operands):
+            combine.operands[i] = block.arguments[1] if operand == accumulator else block.arguments[0]
+        linalg.YieldOp([combine.results[0]])
+    return made.results[0]
+
+
+_HANDLERS: dict[str, Callable[[Tiler, ir.Operation, Region, ir.Value | None], Tile]] = {
+    "linalg.fill": _fill,
+    "tensor.empty": _empty,
+    "linalg.unpack": _unpack,
+    "linalg.generic": _generic,
+}

@@ -1,0 +1,25 @@
+"""The packed layout of a weight, as the kernel's schedule wants it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...target import Target
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Blocking of a contraction's right operand: ``[n / n_tile][k...][n_tile]``, zero-padded to whole blocks."""
+
+    n_tile: int
+
+
+def contraction_packing(n: int, bits: int, target: Target) -> Packing | None:
+    """Block for a weight with ``n`` output channels of elements with ``bits`` bits; None where packing does not pay.
+
+    Two vector registers wide, as the register tile is; one where a second would be padding alone.
+    """
+    lanes = target.lanes * 32 // bits if bits in (32, 64) else target.lanes
+    if n < 2:
+        return None
+    return Packing(lanes if n <= lanes else 2 * lanes)

@@ -1,0 +1,210 @@
+"""Reading and cloning structured ops: linear index expressions, regions of values, slices, bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dialects import arith, ir, linalg, tensor
+from ...errors import CompileError
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+class NotSchedulable(CompileError):
+    """A kernel family cannot express this kernel; the heuristic takes the next one."""
+
+
+def index_constant(value: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``const + sum(coefficient * value)``: the offset of a tile, a number wherever it can be one."""
+
+    const: int = 0
+    terms: tuple[tuple[ir.Value, int], ...] = ()
+
+    def __add__(self, other: Linear) -> Linear:
+        merged: dict[ir.Value, int] = {}
+        for value, coefficient in self.terms + other.terms:
+            merged[value] = merged.get(value, 0) + coefficient
+        return Linear(self.const + other.const, tuple((v, c) for v, c in merged.items() if c))
+
+    def __mul__(self, factor: int) -> Linear:
+        return Linear(self.const * factor, tuple((v, c * factor) for v, c in self.terms) if factor else ())
+
+    def exact_div(self, divisor: int) -> Linear:
+        """Divide, or refuse where the quotient is no whole linear expression."""
+        if any(n % divisor for n in (self.const, *(c for _, c in self.terms))):
+            raise NotSchedulable(f"a tile offset is no multiple of the packed block {divisor}")
+        return Linear(self.const // divisor, tuple((v, c // divisor) for v, c in self.terms))
+
+    def materialize(self) -> int | ir.Value:
+        """The number, or the SSA index computed at the current insertion point."""
+        if not self.terms:
+            return self.const
+        total: ir.Value | None = None
+        for value, coefficient in self.terms:
+            term = value if coefficient == 1 else arith.muli(value, index_constant(coefficient))
+            total = term if total is None else arith.addi(total, term)
+        assert total is not None
+        return arith.addi(total, index_constant(self.const)) if self.const else total
+
+    def as_value(self) -> ir.Value:
+        result = self.materialize()
+        return index_constant(result) if isinstance(result, int) else result
+
+
+@dataclass(frozen=True)
+class Interval:
+    """``size`` elements from ``offset``, ``stride`` apart, along one dimension of a value."""
+
+    offset: Linear
+    size: int
+    stride: int = 1
+
+
+Region = tuple[Interval, ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A computed tile: its tensor has one dimension for each entry of ``dims`` (dims of the value with size > 1)."""
+
+    value: ir.Value
+    dims: tuple[int, ...]
+
+
+def full_region(shape: Sequence[int]) -> Region:
+    return tuple(Interval(Linear(), extent) for extent in shape)
+
+
+def kept_dims(region: Region) -> tuple[int, ...]:
+    return tuple(i for i, interval in enumerate(region) if interval.size > 1)
+
+
+def shape_of(value: ir.Value) -> list[int]:
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def element_of(value: ir.Value) -> ir.Type:
+    return ir.RankedTensorType(value.type).element_type
+
+
+def tile_type(value: ir.Value, region: Region) -> ir.RankedTensorType:
+    return ir.RankedTensorType.get([region[d].size for d in kept_dims(region)], element_of(value))
+
+
+def linear_coefficients(expression: ir.AffineExpr, rank: int) -> tuple[int, list[int]]:
+    """Constant and coefficients of an affine expression over ``rank`` dims, or NotSchedulable."""
+    if isinstance(expression, ir.AffineConstantExpr):
+        return expression.value, [0] * rank
+    if isinstance(expression, ir.AffineDimExpr):
+        return 0, [int(i == expression.position) for i in range(rank)]
+    if isinstance(expression, ir.AffineAddExpr | ir.AffineMulExpr):
+        (c0, v0), (c1, v1) = (linear_coefficients(e, rank) for e in (expression.lhs, expression.rhs))
+        if isinstance(expression, ir.AffineAddExpr):
+            return c0 + c1, [a + b for a, b in zip(v0, v1, strict=True)]
+        if not any(v1):
+            return c0 * c1, [a * c1 for a in v0]
+        if not any(v0):
+            return c0 * c1, [a * c0 for a in v1]
+    raise NotSchedulable(f"index expression {expression} is not linear")
+
+
+def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tuple[Region, list[int | None]]:
+    """The part of an operand that a tile of the loops reads, and for each of its dims the loop that walks it."""
+    region, walkers = [], []
+    for expression in indexing_map.results:
+        const, coefficients = linear_coefficients(expression, len(loops))
+        offset, walker = Linear(const), None
+        for loop, coefficient in enumerate(coefficients):
+            if coefficient == 0:
+                continue
+            offset = offset + loops[loop].offset * coefficient
+            if loops[loop].size > 1:
+                if walker is not None or coefficient < 0:
+                    raise NotSchedulable("two tiled loops walk one dimension, or one walks it backwards")
+                walker = loop
+        if walker is None:
+            region.append(Interval(offset, 1))
+        else:
+            region.append(Interval(offset, loops[walker].size, coefficients[walker]))
+        walkers.append(walker)
+    return tuple(region), walkers
+
+
+def extract(source: ir.Value, region: Region) -> Tile:
+    """``tensor.extract_slice`` of a region, without its unit dims."""
+    dynamic, static = _split_offsets(region)
+    op = tensor.ExtractSliceOp(
+        tile_type(source, region), source, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region]
+    )
+    return Tile(op.result, kept_dims(region))
+
+
+def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
+    """``tensor.insert_slice`` of a tile without unit dims into a region of ``dest``."""
+    dynamic, static = _split_offsets(region)
+    op = tensor.InsertSliceOp(
+        tile, dest, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region]
+    )
+    return op.result
+
+
+def _split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:
+    dynamic, static = [], []
+    for interval in region:
+        offset = interval.offset.materialize()
+        static.append(offset if isinstance(offset, int) else DYNAMIC)
+        if not isinstance(offset, int):
+            dynamic.append(offset)
+    return dynamic, static
+
+
+def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
+    return tensor.EmptyOp(list(shape), element).result
+
+
+def clone_body(source: ir.Operation, block: ir.Block, scalars: Sequence[ir.Value], loops: Sequence[Interval], kept: Sequence[int]) -> None:
+    """Copy a linalg body into ``block`` with other scalars; indices count from the tile's offset.
+
+    ``kept`` are the loops that the tile's op still has, in its loop order.
+    """
+    mapping: dict[ir.Value, ir.Value] = dict(zip(source.regions[0].blocks[0].arguments, scalars, strict=True))
+    with ir.InsertionPoint(block):
+        for op in source.regions[0].blocks[0].operations:
+            op = op.operation
+            if op.name == "linalg.index":
+                loop = ir.IntegerAttr(op.attributes["dim"]).value
+                index = loops[loop].offset.as_value()
+                if loop in kept:
+                    index = arith.addi(linalg.IndexOp(kept.index(loop)).result, index)
+                mapping[op.results[0]] = index
+                continue
+            copy = op.clone()
+            for i, operand in enumerate(op.operands):
+                copy.operands[i] = outside(operand) if operand not in mapping else mapping[operand]
+            mapping.update(zip(op.results, copy.results, strict=True))
+
+
+def outside(value: ir.Value) -> ir.Value:
+    """A value that a body captures: a constant is copied to where it is used."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        raise NotSchedulable("a body captures a tensor")
+    op = owner.operation if hasattr(owner, "operation") else owner
+    if op.name != "arith.constant":
+        raise NotSchedulable(f"a body captures the result of '{op.name}'")
+    return op.clone().results[0]
+
+
+def generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]) -> tuple[ir.Operation, ir.Block]:
+    """An empty ``linalg.generic`` and its block, to be filled by ``clone_body``."""
+    attribute = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{i}>") for i in iterators])
+    op = linalg.GenericOp([o.type for o in outs], inputs, outs, list(maps), attribute)
+    scalars = [element_of(v) for v in (*inputs, *outs)]
+    location = op.operation.location
+    return op.operation, op.operation.regions[0].blocks.append(*scalars, arg_locs=[location] * len(scalars))
