@@ -1,0 +1,1 @@
+"""Passes: infrastructure, graph passes, schedules, lowering, and the pipeline."""

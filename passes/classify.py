@@ -1,0 +1,351 @@
+"""What an op computes, read from its indexing maps, iterator types and body; never from its name.
+
+``classify`` is the one place that decides this: named ops, generics of any frontend, and generics whose loops or
+operand layouts a pass has permuted are the same thing to every later stage. The kinds are what fusion groups by and
+what schedules are made for. A dim is the number of a loop of the op; each kind says which loops play which role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..dialects import ir, linalg
+
+AnyOp = ir.Operation | ir.OpView
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """``out[batch, m, n] += lhs[batch, m, k] * rhs[batch, k, n]``; ``lhs`` and ``rhs`` are operand numbers."""
+
+    batch: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+    lhs: int = 0
+    rhs: int = 1
+
+
+@dataclass(frozen=True)
+class Conv:
+    """``out[n, g, f, o] += data[n, g, c, o * stride + k * dilation] * weight[g, f, c, k]``.
+
+    ``o[i]``, ``k[i]``, ``strides[i]`` and ``dilations[i]`` belong to the i-th spatial dim in the order of the data's
+    dims; ``data`` and ``weight`` are operand numbers.
+    """
+
+    n: tuple[int, ...]
+    g: tuple[int, ...]
+    f: tuple[int, ...]
+    o: tuple[int, ...]
+    c: tuple[int, ...]
+    k: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    data: int = 0
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class DepthwiseConv:
+    """``out[n, c, o] += data[n, c, o * stride + k * dilation] * weight[c, k]``: one filter for each channel."""
+
+    n: tuple[int, ...]
+    c: tuple[int, ...]
+    o: tuple[int, ...]
+    k: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    data: int = 0
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """``out[parallel, o] = reduce(data[parallel, o * stride + k * dilation])`` over the window dims ``k``."""
+
+    parallel: tuple[int, ...]
+    o: tuple[int, ...]
+    k: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    data: int = 0
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """Any other reduction whose operands are indexed by loops alone; may have several results (argmax)."""
+
+    parallel: tuple[int, ...]
+    reduction: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """Each element of the result from the elements at the same place of operands of the same shape."""
+
+    parallel: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Elementwise, where some operand lacks some of the loops (or has a constant 0 for them)."""
+
+    parallel: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Injective:
+    """Each element of the result from elements at other places: permutations, index maps, gathers in the body."""
+
+    parallel: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Fill:
+    """One scalar in every element."""
+
+    parallel: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Nothing is known: an op that is no structured op, or a body or maps of no known kind."""
+
+
+OpClass = Contraction | Conv | DepthwiseConv | Pool | Reduction | Elementwise | Broadcast | Injective | Fill | Opaque
+
+
+def classify(op: AnyOp) -> OpClass:
+    """The kind of an op on tensors; Opaque for whatever is none of the others."""
+    if not is_structured(op):
+        return Opaque()
+    maps, kinds = indexing_maps(op), iterator_types(op)
+    inputs, outputs = maps[: num_inputs(op)], maps[num_inputs(op) :]
+    parallel = tuple(d for d, kind in enumerate(kinds) if kind == "parallel")
+    reduction = tuple(d for d, kind in enumerate(kinds) if kind == "reduction")
+    if not outputs or len(parallel) + len(reduction) != len(kinds):
+        return Opaque()
+    if any(dim_of(e) not in parallel for m in outputs for e in m.results):
+        return Opaque()
+    if not reduction:
+        return _classify_parallel(op, inputs, outputs[0], parallel)
+    if all(is_projection(m) for m in inputs):
+        return _as_contraction(op, inputs, parallel, reduction) or Reduction(parallel, reduction)
+    return _as_windowed(op, inputs, outputs[0]) or Opaque()
+
+
+def is_structured(op: AnyOp) -> bool:
+    """Whether the op is a linalg op on tensors with indexing maps and a body."""
+    op = op.operation
+    if not op.name.startswith("linalg.") or len(op.regions) != 1 or not len(op.results):
+        return False
+    return (
+        "operandSegmentSizes" in op.attributes
+        and bool(list(op.regions[0].blocks))
+        and "linalg.yield" in (o.operation.name for o in op.regions[0].blocks[0].operations)
+    )
+
+
+def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:
+    """The maps from loops to operand dims, inputs first, then outputs."""
+    op = op.operation
+    if op.name == "linalg.generic":
+        return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]  # type: ignore[attr-defined]
+
+
+def iterator_types(op: AnyOp) -> list[str]:
+    """``parallel``, ``reduction`` or ``window`` for each loop."""
+    op = op.operation
+    if "iterator_types" in op.attributes:
+        return [str(a).split("<")[1].rstrip(">") for a in ir.ArrayAttr(op.attributes["iterator_types"])]
+    maps = indexing_maps(op)  # a named op keeps its iterator types in C++: a loop that no output has is a reduction
+    outputs = {d for m in maps[num_inputs(op) :] for e in m.results for d in dims_in(e)}
+    return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]
+
+
+def num_inputs(op: AnyOp) -> int:
+    """How many of a structured op's operands are inputs; the rest are the outputs' initial values."""
+    return int(ir.DenseI32ArrayAttr(op.operation.attributes["operandSegmentSizes"])[0])
+
+
+def loop_extents(op: AnyOp) -> list[int]:
+    """The extent of each loop; ``ShapedType.get_dynamic_size()`` where it is only known at run time."""
+    maps = indexing_maps(op)
+    extents: list[int | None] = [None] * (maps[0].n_dims if maps else 0)
+    for operand, m in zip(op.operation.operands, maps, strict=True):
+        shape = ir.RankedTensorType(operand.type).shape if m.results else []
+        for extent, expr in zip(shape, m.results, strict=True):
+            dim = dim_of(expr)
+            if dim is not None and extents[dim] is None:
+                extents[dim] = extent
+    return [ir.ShapedType.get_dynamic_size() if e is None else e for e in extents]
+
+
+def body_ops(op: AnyOp) -> list[ir.Operation]:
+    """The ops of the body without the final yield."""
+    return [o.operation for o in op.operation.regions[0].blocks[0].operations][:-1]
+
+
+def dim_of(expr: ir.AffineExpr) -> int | None:
+    """The loop of a map result that is one loop alone, else None."""
+    return expr.position if isinstance(expr, ir.AffineDimExpr) else None
+
+
+def dims_in(expr: ir.AffineExpr) -> set[int]:
+    """All loops in a map result."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    if isinstance(expr, ir.AffineBinaryExpr):
+        return dims_in(expr.lhs) | dims_in(expr.rhs)
+    return set()
+
+
+def is_projection(m: ir.AffineMap) -> bool:
+    """Whether each result is a loop of its own or the constant 0."""
+    dims = [d for d in (dim_of(e) for e in m.results) if d is not None]
+    return len(set(dims)) == len(dims) and all(dim_of(e) is not None or is_zero(e) for e in m.results)
+
+
+def is_zero(expr: ir.AffineExpr) -> bool:
+    """Whether a map result is the constant 0."""
+    return isinstance(expr, ir.AffineConstantExpr) and expr.value == 0
+
+
+def _classify_parallel(
+    op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap, parallel: tuple[int, ...]
+) -> OpClass:
+    names = {o.name for o in body_ops(op)}
+    if "tensor.extract" in names:
+        return Injective(parallel)
+    tensors = [
+        m for m, v in zip(inputs, op.operation.operands, strict=False) if isinstance(v.type, ir.RankedTensorType)
+    ]
+    if not tensors and not names:
+        return Fill(parallel)
+    domain = list(output.results)
+    if all(list(m.results) == domain for m in tensors):
+        return Elementwise(parallel)
+    return Broadcast(parallel) if all(_is_broadcast(m, domain) for m in tensors) else Injective(parallel)
+
+
+def _is_broadcast(m: ir.AffineMap, domain: list[ir.AffineExpr]) -> bool:
+    """Whether the map's loops come in the domain's order; constants stand for extents of 1."""
+    if not is_projection(m):
+        return False
+    order = [dim_of(e) for e in domain]
+    places = [order.index(dim_of(e)) for e in m.results if dim_of(e) is not None]
+    return places == sorted(places)
+
+
+def _as_contraction(
+    op: AnyOp, inputs: list[ir.AffineMap], parallel: tuple[int, ...], reduction: tuple[int, ...]
+) -> Contraction | None:
+    if len(inputs) != 2 or not _is_multiply_add(op):
+        return None
+    lhs, rhs = ({d for e in m.results for d in dims_in(e)} for m in inputs)
+    batch = tuple(d for d in parallel if d in lhs and d in rhs)
+    m = tuple(d for d in parallel if d in lhs and d not in rhs)
+    n = tuple(d for d in parallel if d in rhs and d not in lhs)
+    if len(batch) + len(m) + len(n) != len(parallel) or not (m or n):
+        return None  # a loop that only the output has, or a sum of products without any reuse
+    if any(d not in lhs or d not in rhs for d in reduction):
+        return None
+    return Contraction(batch, m, n, reduction)
+
+
+def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) -> OpClass | None:
+    """A convolution or a pool: one operand has spatial results ``o * stride + k * dilation``, the other none."""
+    if len(inputs) != 2:
+        return None
+    data = 0 if not is_projection(inputs[0]) else 1
+    out_dims = [d for e in output.results for d in dims_in(e)]
+    windows = [_window(e, out_dims) for e in inputs[data].results]
+    plain = {dim_of(e) for e in inputs[data].results} - {None}
+    if not is_projection(inputs[1 - data]) or any(w is None for w in windows):
+        return None
+    spatial = [w for w in windows if isinstance(w, tuple)]
+    o, k, strides, dilations = (tuple(column) for column in zip(*spatial, strict=True))
+    if len({*o, *k, *plain}) != len(o) + len(k) + len(plain):
+        return None
+    other = {d for e in inputs[1 - data].results for d in dims_in(e)}
+    n_loops = set(range(output.n_dims))
+    if _is_window_reduction(op, data) and other <= set(k) and {*out_dims, *k} == n_loops:
+        return Pool(tuple(d for d in out_dims if d not in o), o, k, strides, dilations, data)
+    if not _is_multiply_add(op) or not set(k) <= other:
+        return None
+    n = tuple(d for d in out_dims if d in plain and d not in other)
+    g = tuple(d for d in out_dims if d in plain and d in other)
+    f = tuple(d for d in out_dims if d in other and d not in plain)
+    c = tuple(sorted(d for d in other if d in plain and d not in out_dims))
+    if {*n, *g, *f, *o, *c, *k} != n_loops:
+        return None
+    if g and not f and not c:
+        return DepthwiseConv(n, g, o, k, strides, dilations, data, 1 - data)
+    return Conv(n, g, f, o, c, k, strides, dilations, data, 1 - data)
+
+
+def _window(expr: ir.AffineExpr, out_dims: Sequence[int]) -> tuple[int, int, int, int] | str | None:
+    """``(o, k, stride, dilation)`` of a spatial result, "plain" for a loop or 0, None for anything else."""
+    if dim_of(expr) is not None or is_zero(expr):
+        return "plain"
+    if not isinstance(expr, ir.AffineAddExpr):
+        return None
+    terms = [_scaled(expr.lhs), _scaled(expr.rhs)]
+    if None in terms:
+        return None
+    terms = sorted((t for t in terms if t), key=lambda t: t[0] not in out_dims)
+    (o, stride), (k, dilation) = terms
+    return (o, k, stride, dilation) if o in out_dims and k not in out_dims else None
+
+
+def _scaled(expr: ir.AffineExpr) -> tuple[int, int] | None:
+    """``d * factor`` as (d, factor)."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return expr.position, 1
+    if isinstance(expr, ir.AffineMulExpr):
+        parts = (expr.lhs, expr.rhs)
+        dims = [e.position for e in parts if isinstance(e, ir.AffineDimExpr)]
+        factors = [e.value for e in parts if isinstance(e, ir.AffineConstantExpr)]
+        return (dims[0], factors[0]) if len(dims) == len(factors) == 1 and factors[0] > 0 else None
+    return None
+
+
+# Conversions may stand between an operand and the multiply-add: quantized and half-precision operands widen.
+_CASTS = {"arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp", "arith.truncf"}
+_PRODUCTS, _SUMS = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
+
+
+def _is_multiply_add(op: AnyOp) -> bool:
+    """Whether the body is ``acc + x * y`` of its three arguments, up to order and conversions."""
+    block = op.operation.regions[0].blocks[0]
+    results = block.operations[len(block.operations) - 1].operation.operands
+    add = _def(_strip_casts(results[0]))
+    if len(block.arguments) != 3 or len(results) != 1 or add is None or add.name not in _SUMS:
+        return False
+    x, y, acc = block.arguments
+    products = [v for v in add.operands if _strip_casts(v) != acc]
+    product = _def(_strip_casts(products[0])) if len(products) == 1 else None
+    if product is None or product.name not in _PRODUCTS:
+        return False
+    sources = [_strip_casts(v) for v in product.operands]
+    return sources == [x, y] or sources == [y, x]
+
+
+def _is_window_reduction(op: AnyOp, data: int) -> bool:
+    """Whether the body combines the data with the accumulator and never looks at the window operand."""
+    return not list(op.operation.regions[0].blocks[0].arguments[1 - data].uses)
+
+
+def _def(value: ir.Value) -> ir.Operation | None:
+    return value.owner.operation if isinstance(value, ir.OpResult) else None
+
+
+def _strip_casts(value: ir.Value) -> ir.Value:
+    producer = _def(value)
+    while producer is not None and producer.name in _CASTS:
+        value = producer.operands[0]
+        producer = _def(value)
+    return value

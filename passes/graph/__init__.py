@@ -1,0 +1,1 @@
+"""Target-independent passes on `@main`."""

@@ -1,0 +1,146 @@
+"""What ``classify`` sees, whatever the loop order and the operands' layouts are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.classify import (
+    Broadcast,
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    Elementwise,
+    Fill,
+    Injective,
+    Opaque,
+    Pool,
+    Reduction,
+    classify,
+    loop_extents,
+)
+
+FMA = "%p = arith.mulf %a, %b : f32 %s = arith.addf %o, %p : f32 linalg.yield %s : f32"
+ADD = "%s = arith.addf %a, %b : f32 linalg.yield %s : f32"
+SUM = "%s = arith.addf %o, %a : f32 linalg.yield %s : f32"
+
+
+def _generic(loops: str, maps: list[str], types: list[str], kinds: str, body: str) -> str:
+    """A module with one generic; ``kinds`` is a letter a loop, p or r; the last map and type are the output's."""
+    n = len(types) - 1
+    names = [f"%x{i}" for i in range(n)]
+    args = [*["%a", "%b"][:n], "%o"]
+    iterators = ", ".join('"parallel"' if k == "p" else '"reduction"' for k in kinds)
+    tensors = [f"tensor<{t}xf32>" for t in types]
+    ins = f"ins({', '.join(names)} : {', '.join(tensors[:n])})" if n else ""
+    params = ", ".join(f"{v}: {t}" for v, t in zip([*names, "%out"], tensors, strict=True))
+    return f"""func.func @main({params}) -> {tensors[-1]} {{
+      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<({loops}) -> ({m})>" for m in maps)}],
+                            iterator_types = [{iterators}]}} {ins} outs(%out : {tensors[-1]}) {{
+      ^bb0({", ".join(f"{a}: f32" for a in args)}):
+        {body}
+      }} -> {tensors[-1]}
+      return %r : {tensors[-1]} }}"""
+
+
+CASES = {
+    "matmul": (
+        ("m,n,k", ["m,k", "k,n", "m,n"], ["4x8", "8x16", "4x16"], "ppr", FMA),
+        Contraction((), (0,), (1,), (2,)),
+    ),
+    "matmul, other loop order, transposed": (
+        ("k,n,m", ["k,m", "n,k", "m,n"], ["8x4", "16x8", "4x16"], "rpp", FMA),
+        Contraction((), (2,), (1,), (0,)),
+    ),
+    "batch matmul": (
+        ("b,m,n,k", ["b,m,k", "b,k,n", "b,m,n"], ["2x4x8", "2x8x16", "2x4x16"], "pppr", FMA),
+        Contraction((0,), (1,), (2,), (3,)),
+    ),
+    "matrix times vector": (
+        ("m,k", ["m,k", "k", "m"], ["4x8", "8", "4"], "pr", FMA),
+        Contraction((), (0,), (), (1,)),
+    ),
+    "row-wise dot product": (
+        ("m,k", ["m,k", "m,k", "m"], ["4x8", "4x8", "4"], "pr", FMA),
+        Reduction((0,), (1,)),
+    ),
+    "conv": (
+        (
+            "n,f,y,x,c,i,j",
+            ["n,c,y*2+i,x*2+j*3", "f,c,i,j", "n,f,y,x"],
+            ["1x3x9x13", "8x3x3x3", "1x8x4x4"],
+            "pppprrr",
+            FMA,
+        ),
+        Conv((0,), (), (1,), (2, 3), (4,), (5, 6), (2, 2), (1, 3)),
+    ),
+    "conv, channels last": (
+        ("n,y,x,f,i,j,c", ["n,y+i,x+j,c", "f,c,i,j", "n,y,x,f"], ["1x6x6x3", "8x3x3x3", "1x4x4x8"], "pppprrr", FMA),
+        Conv((0,), (), (3,), (1, 2), (6,), (4, 5), (1, 1), (1, 1)),
+    ),
+    "conv, weight first": (
+        ("n,f,x,c,j", ["f,c,j", "n,c,x+j", "n,f,x"], ["8x3x3", "1x3x6", "1x8x4"], "ppprr", FMA),
+        Conv((0,), (), (1,), (2,), (3,), (4,), (1,), (1,), 1, 0),
+    ),
+    "grouped conv": (
+        ("n,g,f,x,c,j", ["n,g,c,x+j", "g,f,c,j", "n,g,f,x"], ["1x2x3x6", "2x8x3x3", "1x2x8x4"], "pppprr", FMA),
+        Conv((0,), (1,), (2,), (3,), (4,), (5,), (1,), (1,)),
+    ),
+    "depthwise conv": (
+        ("n,c,x,j", ["n,c,x+j", "c,j", "n,c,x"], ["1x3x6", "3x3", "1x3x4"], "pppr", FMA),
+        DepthwiseConv((0,), (1,), (2,), (3,), (1,), (1,)),
+    ),
+    "pool": (
+        ("n,c,x,j", ["n,c,x*2+j", "j", "n,c,x"], ["1x3x6", "2", "1x3x3"], "pppr", SUM),
+        Pool((0, 1), (2,), (3,), (2,), (1,)),
+    ),
+    "sum": (("i,j", ["i,j", "i"], ["4x8", "4"], "pr", SUM), Reduction((0,), (1,))),
+    "addition": (("i,j", ["i,j", "i,j", "i,j"], ["4x8", "4x8", "4x8"], "pp", ADD), Elementwise((0, 1))),
+    "bias": (("i,j", ["i,j", "j", "i,j"], ["4x8", "8", "4x8"], "pp", ADD), Broadcast((0, 1))),
+    "bias of extent 1": (("i,j", ["i,j", "0,j", "i,j"], ["4x8", "1x8", "4x8"], "pp", ADD), Broadcast((0, 1))),
+    "transpose": (("i,j", ["j,i", "i,j"], ["8x4", "4x8"], "pp", "linalg.yield %a : f32"), Injective((0, 1))),
+    "addition in another layout": (
+        ("i,j", ["j,i", "j,i", "j,i"], ["8x4", "8x4", "8x4"], "pp", ADD),
+        Elementwise((0, 1)),
+    ),
+    "every other element": (("i", ["i*2", "i"], ["7", "4"], "p", "linalg.yield %a : f32"), Injective((0,))),
+    "affine window with an unknown body": (
+        (
+            "n,x,j",
+            ["n,x+j", "j", "n,x"],
+            ["1x6", "3", "1x4"],
+            "ppr",
+            "%d = arith.subf %a, %b : f32 linalg.yield %d: f32",
+        ),
+        Opaque(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_classify(name):
+    source, expected = CASES[name]
+    with make_context():
+        module = ir.Module.parse(_generic(*source))
+        op = module.body.operations[0].regions[0].blocks[0].operations[0]
+        assert classify(op) == expected
+
+
+def test_named_ops_and_foreign_ops():
+    text = """func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>) -> (tensor<4x16xf32>, tensor<6x8xf32>) {
+      %c = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<4x16xf32>
+      %f = linalg.fill ins(%c : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+      %m = linalg.matmul ins(%x, %w : tensor<4x8xf32>, tensor<8x16xf32>) outs(%f : tensor<4x16xf32>) -> tensor<4x16xf32>
+      %p = tensor.pad %x low[1, 0] high[1, 0] {
+      ^bb0(%i: index, %j: index):
+        tensor.yield %c : f32
+      } : tensor<4x8xf32> to tensor<6x8xf32>
+      return %m, %p : tensor<4x16xf32>, tensor<6x8xf32> }"""
+    with make_context():
+        module = ir.Module.parse(text)
+        kinds = [classify(op) for op in module.body.operations[0].regions[0].blocks[0].operations]
+        matmul = module.body.operations[0].regions[0].blocks[0].operations[3]
+        assert kinds == [Opaque(), Opaque(), Fill((0, 1)), Contraction((), (0,), (1,), (2,)), Opaque(), Opaque()]
+        assert loop_extents(matmul) == [4, 16, 8]
