@@ -1,0 +1,1 @@
+"""Frontends: each turns one model format into a `Model`."""

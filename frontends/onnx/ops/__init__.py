@@ -1,0 +1,1 @@
+"""One converter per ONNX op, grouped by family."""

@@ -1,0 +1,1 @@
+"""Links, loads and runs compiled programs; imports no MLIR."""

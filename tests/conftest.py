@@ -1,0 +1,18 @@
+"""Fixtures that several test folders share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared_models() -> Path:
+    """The folder of real pretrained models beside the repository; tests that need it are skipped where it is absent."""
+    folder = ROOT.parent / "shared" / "models"
+    if not folder.is_dir():
+        pytest.skip("the pretrained models (../shared/models) are not on this machine")
+    return folder

@@ -1,0 +1,82 @@
+"""What all commands share: errors as one line, common options, progress on a terminal, results as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from tilewright.errors import TilewrightError
+
+Main = Callable[[Sequence[str] | None], int]
+USER_ERROR = 2
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def parser(name: str, description: str) -> Parser:
+    """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``."""
+    script = os.path.basename(sys.argv[0])
+    result = Parser(prog=script if script == f"{name}.py" else f"tilewright {name}", description=description)
+    result.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
+    return result
+
+
+def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
+    """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2.
+
+    ``TW_DEBUG=1`` shows the whole traceback instead.
+    """
+
+    @functools.wraps(main)
+    def run(argv: Sequence[str] | None = None) -> int:
+        try:
+            return main(argv) or 0
+        except TilewrightError as error:
+            if int(os.environ.get("TW_DEBUG") or 0):
+                raise
+            print("error:", " ".join(str(error).split("\n")), file=sys.stderr)
+            return USER_ERROR
+        except BrokenPipeError:  # the reader of a pipe has gone, e.g. `| head`; that is no failure of ours
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except KeyboardInterrupt:
+            return INTERRUPTED
+
+    return run
+
+
+@contextmanager
+def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], None]]:
+    """Show ``text`` with a spinner on stderr while the body runs; the yielded function changes the text.
+
+    Shows nothing with ``--quiet``, with ``--json``, or where stderr is no terminal.
+    """
+    if args.quiet or args.json or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(text)) as status:
+        yield lambda new: status.update(escape(new))
+
+
+def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace) -> None:
+    """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``."""
+    if args.json:
+        print(json.dumps(record))
+    elif not args.quiet:
+        print("\n".join(lines))

@@ -1,0 +1,46 @@
+"""``tilewright``: finds the sub-command and hands it the rest of the command line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tilewright.tools._common import USER_ERROR
+
+# Each is the module of that name in tools/, imported only when it is asked for.
+COMMANDS = {
+    "compile": "compile an ONNX model to a native program",
+    "run": "run a compiled program or a model",
+    "bench": "measure a model, against another runtime if wanted",
+    "opt": "run passes on an .mlir file",
+    "zoo": "write one of the benchmark networks as an ONNX file",
+}
+
+
+def usage() -> str:
+    """The text of ``tilewright --help``."""
+    rows = (f"  {name:<9}{text}" for name, text in COMMANDS.items())
+    head = ("usage: tilewright COMMAND [OPTIONS]", "", "A deep-learning compiler on MLIR.", "", "commands:")
+    return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version tells the version."))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if words and words[0] == "--version":
+        print(f"tilewright {version('tilewright')}")
+        return 0
+    if not words or words[0] not in COMMANDS:
+        what = f"unknown command '{words[0]}'" if words else "no command given"
+        print(f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)", file=sys.stderr)
+        return USER_ERROR
+    return importlib.import_module(f"tilewright.tools.{words[0]}").main(words[1:])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

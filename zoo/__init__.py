@@ -1,0 +1,1 @@
+"""The benchmark networks, written with onnx and numpy alone."""
