@@ -1,0 +1,57 @@
+"""Builders of tensor IR that frontends and passes share, in one namespace.
+
+Each is used inside an InsertionPoint and a Location, takes and gives values of static shape, and emits what
+docs/architecture.md allows in ``@main``. Arithmetic for their bodies is in ``dialects.scalars``.
+"""
+
+from __future__ import annotations
+
+from .movement import concat, insert, pad, reshape, slice_, transpose
+from .structured import (
+    MAX_CONSTANT,
+    constant,
+    contract,
+    contraction,
+    convert_elements,
+    element_of,
+    elementwise,
+    empty,
+    extract,
+    full,
+    generic,
+    index_map,
+    is_splat,
+    ranked,
+    reduce,
+    scalar,
+    shape_of,
+)
+from .windows import conv, pool
+
+__all__ = [
+    "MAX_CONSTANT",
+    "concat",
+    "constant",
+    "contract",
+    "contraction",
+    "conv",
+    "convert_elements",
+    "element_of",
+    "elementwise",
+    "empty",
+    "extract",
+    "full",
+    "generic",
+    "index_map",
+    "insert",
+    "is_splat",
+    "pad",
+    "pool",
+    "ranked",
+    "reduce",
+    "reshape",
+    "scalar",
+    "shape_of",
+    "slice_",
+    "transpose",
+]
