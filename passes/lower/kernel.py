@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...dialects import PassManager, bufferization, codegen, func, ir, transform
+from ...dialects import PassManager, bufferization, codegen, func, ir, linalg, transform
 from ...dialects.context import diagnostics, make_context
 from ...errors import CompileError
 from ...program import Kernel
@@ -93,6 +93,7 @@ def lower_kernel(source: ir.Module, target: Target) -> tuple[ir.Module, Schedule
     run(module, BUFFERIZE, "bufferization")
     if schedule is not None:
         emit.lower_transfers(module)
+    copies_to_loops(module)
     scratch = take_scratch(module)
     run(module, TO_LLVM, "lowering to LLVM")
     return module, schedule, scratch
@@ -182,6 +183,22 @@ def wrap(module: ir.Module, name: str) -> None:
       }}"""
     parsed = ir.Module.parse(text)
     parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
+
+
+def copies_to_loops(module: ir.Module) -> None:
+    """A strided ``memref.copy`` would call a slow C function of MLIR's runtime: copy by ``linalg.copy`` instead."""
+    copies: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "memref.copy":
+            copies.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in copies:
+        with ir.InsertionPoint(op), op.location:
+            linalg.copy(op.operands[0], outs=[op.operands[1]])
+        op.erase()
 
 
 def transform_away(module: ir.Module) -> None:

@@ -18,16 +18,20 @@ def take_scratch(module: ir.Module) -> int:
         %t = memref.alloc() : memref<384xf32>
         -> %t = memref.view %scratch[%c0][] : memref<1536xi8> to memref<384xf32>
 
-    The argument comes before ``lo, hi``. Raises CompileError for a buffer whose size is only known at run time or that
-    is made anew in each step of a loop.
+    The argument comes before ``lo, hi``. A buffer made in a loop's body or a branch can have one place for all its
+    steps, because no loop or branch hands a buffer on (checked). Raises CompileError where one does, and for a buffer
+    whose size is only known at run time.
     """
     function = next(op for op in module.body.operations if isinstance(op, func.FuncOp))
     entry = function.regions[0].blocks[0]
     allocs = _collect(function, ("memref.alloc", "memref.alloca"))
     offset, placed = 0, []
+    for op in _collect(function, ("scf.for", "scf.if", "scf.while")):
+        if any(isinstance(r.type, ir.MemRefType) for r in op.results):
+            raise CompileError(f"a loop or branch of a kernel hands on a buffer ({op.location})")
     for op in allocs:
-        if op.block != entry or op.operands:
-            raise CompileError(f"a kernel would allocate inside a loop ({op.location})")
+        if op.operands:
+            raise CompileError(f"a kernel would allocate a buffer of unknown size ({op.location})")
         placed.append((op, offset))
         offset += -(-_bytes(ir.MemRefType(op.results[0].type)) // _ALIGNMENT) * _ALIGNMENT
     size = max(offset, 1)

@@ -98,7 +98,7 @@ def _contraction(op: ir.Operation, kind: Contraction | Conv, shape: list[int], l
     if row_axis == channel_axis:
         row_axis = None
     best = (target.registers - columns - 1) // columns
-    splits = [Split(channel_axis, shape[channel_axis], columns * lanes)]
+    splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
     for axis, extent in enumerate(shape):
         if axis != channel_axis:
             splits.append(Split(axis, extent, row_tile(extent, best) if axis == row_axis else 1))

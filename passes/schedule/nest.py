@@ -61,36 +61,56 @@ def build_nest(schedule: Schedule, result: ir.Value, dest: ir.Value, lo: ir.Valu
     offsets: dict[int, Interval] = {}
     leading, inner = schedule.splits[: schedule.parallel], schedule.splits[schedule.parallel :]
 
+    rank = len(shape_of(result))
+
     def tile(target: ir.Value) -> ir.Value:
-        region = tuple(offsets[axis] for axis in range(len(shape_of(result))))
-        computed = tiler.scope().compute(result, region, extract(target, region).value)
-        return insert(computed.value, target, region)
+        scope = tiler.scope()
+        for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), schedule.row_chunk):
+            computed = scope.compute(result, region, extract(target, region).value)
+            target = insert(computed.value, target, region)
+        return target
 
     def loops(splits: Sequence[Split], target: ir.Value) -> ir.Value:
         if not splits:
             return tile(target)
         split, deeper = splits[0], splits[1:]
 
-        def step(index: Linear, size: int, value: ir.Value) -> ir.Value:
-            offsets[split.axis] = Interval(index * split.tile, size)
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            offsets[split.axis] = Interval(offset, size)
             return loops(deeper, value)
 
-        return chunked(split.whole, split.rest, split.tile, target, step)
+        if split.axis == rank - 1:
+            return chunked(split.extent, split.tile, target, step)
+        whole = chunked(split.whole * split.tile, split.tile, target, step)
+        return step(Linear(split.whole * split.tile), split.rest, whole) if split.rest else whole
 
     return _parallel(leading, lo, hi, dest, offsets, lambda target: loops(inner, target))
 
 
-def chunked(whole: int, rest: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value]) -> ir.Value:
-    """Run ``step(index, size, carried)`` on ``whole`` full tiles in a loop, then once on the ``rest``."""
-    value = init
+def chunked(extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value]) -> ir.Value:
+    """Run ``step(offset, size, carried)`` over ``extent`` elements: whole tiles in a loop, then the rest.
+
+    The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars.
+    """
+    whole, value = extent // tile, init
     if whole == 1:
         value = step(Linear(), tile, value)
     elif whole > 1:
         loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), [value])
         with ir.InsertionPoint(loop.body):
-            scf.YieldOp([step(Linear(0, ((loop.induction_variable, 1),)), tile, loop.inner_iter_args[0])])
+            offset = Linear(0, ((loop.induction_variable, tile),))
+            scf.YieldOp([step(offset, tile, loop.inner_iter_args[0])])
         value = loop.results[0]
-    return step(Linear(whole), rest, value) if rest else value
+    start = whole * tile
+    for size in powers_of_two(extent % tile):
+        value = step(Linear(start), size, value)
+        start += size
+    return value
+
+
+def powers_of_two(n: int) -> list[int]:
+    """The binary digits of ``n`` as numbers, largest first."""
+    return [1 << bit for bit in reversed(range(n.bit_length())) if n >> bit & 1]
 
 
 def _parallel(
@@ -133,6 +153,17 @@ def _parallel(
     return branch.results[0]
 
 
+def _vector_pieces(region: Region, row_chunk: int) -> list[Region]:
+    """A tile whose last axis is no power of two long, in pieces that are; a whole row stays whole."""
+    if not region or row_chunk or region[-1].size in powers_of_two(region[-1].size):
+        return [region]
+    pieces, last, start = [], region[-1], 0
+    for size in powers_of_two(last.size):
+        pieces.append((*region[:-1], Interval(last.offset + Linear(start), size)))
+        start += size
+    return pieces
+
+
 class Tiler:
     """Computes regions of a kernel's values at the insertion point, each value once in a scope."""
 
@@ -164,15 +195,14 @@ class Tiler:
 
 
 def _within(region: Region, whole: Region) -> Region | None:
-    """``region`` relative to ``whole`` where it lies in it by construction: whole starts at 0 along each longer dim."""
+    """``region`` relative to ``whole`` where it lies in it by construction, else None."""
     part = []
     for inner, outer in zip(region, whole, strict=True):
-        if inner.offset == outer.offset and inner.size == outer.size:
-            part.append(Interval(Linear(), inner.size))
-        elif outer.size > 1 and not outer.offset.terms and outer.offset.const == 0:
-            part.append(inner)
-        else:
+        start = inner.offset + outer.offset * -1
+        inside = 0 <= start.const <= outer.size - inner.size if not start.terms else outer.offset == Linear()
+        if not inside or inner.stride != 1:
             return None
+        part.append(Interval(start, inner.size))
     return tuple(part)
 
 
@@ -198,13 +228,11 @@ def _fresh(value: ir.Value, region: Region) -> ir.Value:
 
 def _unpack(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a packed weight is read where it lies: one block of the packed dim, in the packed order."""
-    inner = list(ir.DenseI64ArrayAttr(op.attributes["inner_dims_pos"]))
-    tiles = list(ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"]))
-    rank = len(region)
-    order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(rank))
+    inner, tiles = packed_dims(op)
     if len(inner) != 1:
         raise NotSchedulable("a weight packed along more than one dim")
     packed, block = inner[0], tiles[0]
+    order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(len(region)))
     whole = region[packed]
     if whole.size > block:
         raise NotSchedulable("a tile wider than the packed block")
@@ -212,6 +240,12 @@ def _unpack(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | Non
     source = tiler.compute(op.operands[0], (*outer, Interval(Linear(), whole.size)))
     dims = [*order, packed]
     return Tile(source.value, tuple(dims[i] for i in source.dims))
+
+
+def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:
+    """The dims that a ``linalg.unpack`` joins, and their block sizes."""
+    positions = ir.DenseI64ArrayAttr(op.attributes["inner_dims_pos"])
+    return list(positions), list(ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"]))
 
 
 def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -274,6 +308,11 @@ def _tile_map(kept: Sequence[int], walkers: Sequence[int | None]) -> ir.AffineMa
 
 def _reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
+    wide = _whole_blocks(op, region)
+    if wide != region:
+        part = _within(region, wide)
+        assert part is not None
+        return _part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = _loop_intervals(op, region)
     serial, inside = _divide_reductions(op, loops)
     if inside is not None and not _is_contraction(op):
@@ -288,14 +327,32 @@ def _reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
             return tile.value
         loop, deeper = remaining[0], remaining[1:]
 
-        def step(index: Linear, size: int, value: ir.Value) -> ir.Value:
-            loops[loop] = Interval(index, size)
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(offset, size)
             return accumulate(deeper, value)
 
-        return chunked(extents[loop], 0, 1, acc, step)
+        return chunked(extents[loop], 1, acc, step)
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _whole_blocks(op: ir.Operation, region: Region) -> Region:
+    """Widen the region to whole blocks of a packed weight: the padding's lanes are computed and not stored."""
+    if not _is_contraction(op):
+        return region
+    maps, wide = indexing_maps(op), list(region)
+    for operand, indexing_map in zip(list(op.operands)[:2], maps[:2], strict=True):
+        owner = operand.owner
+        if isinstance(owner, ir.Block) or owner.name != "linalg.unpack":
+            continue
+        (packed,), (block,) = packed_dims(owner)
+        for axis, expression in enumerate(maps[2].results):
+            if expression == indexing_map.results[packed]:
+                offset = region[axis].offset
+                start = Linear(offset.const - offset.const % block, offset.terms)
+                wide[axis] = Interval(start, block)
+    return tuple(wide)
 
 
 def _is_contraction(op: ir.Operation) -> bool:
@@ -315,7 +372,8 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[in
         both = [i for i in reductions if all(_walks_alone(m, i) for m in maps[:2])]
         result_walked = any(loops[i].size > 1 for i, kind in enumerate(iterator_types(op)) if kind == "parallel")
         inside = both[-1] if both and result_walked else None
-        if inside is not None and inside != max(i for i, interval in enumerate(loops) if interval.size > 1 or i == inside):
+        tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
+        if inside is not None and tiled and inside < max(tiled):
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
         return [i for i in reductions if i != inside], inside
     last = maps[0].results[len(maps[0].results) - 1] if len(maps[0].results) else None
@@ -333,16 +391,15 @@ def _row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) 
     axis = kept_dims(region)[0]
     _materialize_shared(tiler, op, region)
     target = dest if dest is not None else _fresh(op.results[0], region)
-    size, chunk, base = region[axis].size, tiler.row_chunk, region[axis].offset
+    base = region[axis].offset
 
-    def step(index: Linear, length: int, row: ir.Value) -> ir.Value:
-        start = index * chunk
+    def step(start: Linear, length: int, row: ir.Value) -> ir.Value:
         part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
         where = (Interval(start, length),)
         tile = _tile_op(tiler.scope(), op, _loop_intervals(op, part), part, extract(row, where).value)
         return insert(tile.value, row, where)
 
-    return Tile(chunked(size // chunk, size % chunk, chunk, target, step), (axis,))
+    return Tile(chunked(region[axis].size, tiler.row_chunk, target, step), (axis,))
 
 
 def _materialize_shared(tiler: Tiler, op: ir.Operation, region: Region) -> None:
@@ -386,20 +443,20 @@ def _row_reduction(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside
         if remaining:
             loop, deeper = remaining[0], remaining[1:]
 
-            def walk(index: Linear, length: int, value: ir.Value) -> ir.Value:
-                loops[loop] = Interval(index, length)
+            def walk(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+                loops[loop] = Interval(offset, length)
                 return accumulate(deeper, value)
 
-            return chunked(sizes[loop], 0, 1, acc, walk)
+            return chunked(sizes[loop], 1, acc, walk)
 
-        def step(index: Linear, length: int, value: ir.Value) -> ir.Value:
-            loops[inside] = Interval(index * chunk, length)
+        def step(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+            loops[inside] = Interval(offset, length)
             where = (Interval(Linear(), length),)
             target = value if length == chunk else extract(value, where).value
             combined = _combine(tiler.scope(), op, loops, inside, target)
             return combined if length == chunk else insert(combined, value, where)
 
-        return chunked(size // chunk, size % chunk, chunk, acc, step)
+        return chunked(size, chunk, acc, step)
 
     partial = accumulate(serial, partial)
     loops[inside] = Interval(Linear(), size)
