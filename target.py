@@ -46,7 +46,7 @@ def host() -> Target:
     if _HOST is None:
         if os.uname().machine != "x86_64":
             raise TargetError(f"no code generator for this machine ({os.uname().machine}): x86-64 is needed")
-        flags = _cpu_flags()
+        flags = cpu_flags()
         wide = {"avx512f", "avx512vl", "avx512dq", "avx512bw"} <= flags
         target = Target(lanes=16 if wide else 8 if "avx2" in flags else 4, registers=32 if wide else 16)
         l1, l2 = _cache_bytes(1), _cache_bytes(2)
@@ -54,7 +54,8 @@ def host() -> Target:
     return _HOST
 
 
-def _cpu_flags() -> set[str]:
+def cpu_flags() -> set[str]:
+    """The features of this machine's CPU, as Linux names them."""
     with open("/proc/cpuinfo") as f:
         for line in f:
             if line.startswith("flags"):

@@ -1,4 +1,4 @@
-"""The entry of a compiled program: ``create``, which makes ``main``, and ``main``, which checks tensors and calls kernels.
+"""The entry of a compiled program: ``create`` makes ``main``, and ``main`` checks tensors and calls kernels.
 
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
     main(inputs..., outputs...)        writes the outputs in place

@@ -1,0 +1,63 @@
+"""tvm-ffi's packed-function ABI in the LLVM dialect: functions that tvm-ffi finds by name, and checks of their tensors.
+
+``packed.mlir`` beside this file has the functions that do the work at run time (take a tensor, compare it with a
+record, raise); this module writes the functions and the constant tables around them, as text to be parsed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..dlpack import dlpack_dtype
+from ..model import TensorInfo, numpy_dtype
+from ..sizes import static
+
+SUPPORT = Path(__file__).with_name("packed.mlir")
+
+
+def packed_function(name: str, body: str) -> str:
+    """``name`` as tvm-ffi looks it up in a module. ``body`` sees ``%self``, ``%args``, ``%count`` and ``%ret``.
+
+    It returns 0, or -1 after raising an error.
+    """
+    arguments = "%self: !llvm.ptr, %args: !llvm.ptr, %count: i32, %ret: !llvm.ptr"
+    return f"llvm.func @__tvm_ffi_{name}({arguments}) -> i32 {{\n{body}\n}}\n"
+
+
+def text_list(symbol: str, texts: Sequence[str]) -> str:
+    """A constant for ``@tw_text``: the offset of each text as i32, then the texts, each with a zero behind it."""
+    encoded = [text.encode() + b"\0" for text in texts]
+    offset = 4 * len(encoded)
+    head = bytearray()
+    for text in encoded:
+        head += offset.to_bytes(4, "little")
+        offset += len(text)
+    return constant_bytes(symbol, bytes(head) + b"".join(encoded))
+
+
+def constant_bytes(symbol: str, data: bytes) -> str:
+    """A constant of raw bytes, aligned to 8."""
+    escaped = "".join(f"\\{byte:02X}" if byte in b'"\\' or not 32 <= byte < 127 else chr(byte) for byte in data)
+    return f'llvm.mlir.global internal constant @{symbol}("{escaped}") {{alignment = 8 : i64}}\n'
+
+
+def signature(symbol: str, tensors: Sequence[TensorInfo]) -> str:
+    """A constant for ``@tw_take_tensors``: for each tensor dtype, bytes of an element, bytes of all, rank, extents."""
+    words = [word for info in tensors for word in _record(info)] or [0]
+    type_ = f"!llvm.array<{len(words)} x i64>"
+    values = f"dense<[{', '.join(map(str, words))}]> : tensor<{len(words)}xi64>"
+    return f"llvm.mlir.global internal constant @{symbol}({values}) : {type_}\n"
+
+
+def _record(info: TensorInfo) -> list[int]:
+    code, bits = dlpack_dtype(info.dtype)
+    shape = [static(extent, f"an extent of '{info.name}'") for extent in info.shape]
+    lanes = 1
+    return [code | bits << 8 | lanes << 16, numpy_dtype(info.dtype).itemsize, info.nbytes, len(shape), *shape]
+
+
+def must_be(role: str, info: TensorInfo) -> str:
+    """The first half of the error for a tensor that does not fit: what it must be."""
+    shape = ", ".join(map(str, info.shape)) + ("," if len(info.shape) == 1 else "")
+    return f"{role} '{info.name}' must be a contiguous {info.dtype} tensor of shape ({shape}) on the CPU"

@@ -1,0 +1,62 @@
+"""DLPack's names for dtypes and its tensor struct: what compiled code checks and what the runtime hands over."""
+
+from __future__ import annotations
+
+import ctypes
+
+from .errors import UnsupportedError
+
+CPU = 1
+
+# Type codes of dlpack.h.
+_INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
+_DTYPES = {
+    "bool": (_BOOL, 8),
+    **{f"int{bits}": (_INT, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (_UINT, bits) for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (_FLOAT, bits) for bits in (16, 32, 64)},
+    "bfloat16": (_BFLOAT, 16),
+    "complex64": (_COMPLEX, 64),
+    "complex128": (_COMPLEX, 128),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    # Held unpacked, one value in a byte.
+    "int4": (_INT, 8),
+    "uint4": (_UINT, 8),
+}
+
+
+def dlpack_dtype(dtype: str) -> tuple[int, int]:
+    """DLPack's type code and number of bits for a Tilewright dtype name; UnsupportedError for one it lacks."""
+    if dtype not in _DTYPES:
+        raise UnsupportedError(f"dtype '{dtype}' cannot cross the border of a program: DLPack has no code for it")
+    return _DTYPES[dtype]
+
+
+class DLTensor(ctypes.Structure):
+    """``DLTensor`` of dlpack.h."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    """``DLManagedTensor`` of dlpack.h; ``deleter`` takes the address of the struct."""
+
+    _fields_ = (
+        ("tensor", DLTensor),
+        ("manager_context", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    )

@@ -1,0 +1,139 @@
+"""Programs on disk: ``model.so`` (or a folder ``model.tw`` of objects) with ``model.safetensors`` beside it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm_ffi
+
+from ..errors import ArtifactError
+from .files import replacing
+from .link import link
+from .manifest import Manifest
+from .shared import compiler, link_shared, open_shared, write_objects
+from .weights import Weights
+
+SUFFIX = ".so"
+FOLDER_SUFFIX = ".tw"
+WEIGHTS_SUFFIX = ".safetensors"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A program's code: objects to be linked, or a shared library's bytes."""
+
+    objects: tuple[bytes, ...] = ()
+    shared: bytes = b""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return len(self.shared) + sum(map(len, self.objects))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that is loaded and has its weights, but no context yet."""
+
+    library: tvm_ffi.Module
+    code: Code
+    manifest: Manifest
+    weights: Weights | None
+
+
+def weights_path(path: Path) -> Path:
+    """Where the weights of the program ``path`` are; a folder has them inside."""
+    return path / f"weights{WEIGHTS_SUFFIX}" if path.suffix == FOLDER_SUFFIX else path.with_suffix(WEIGHTS_SUFFIX)
+
+
+def program_path(path: str | os.PathLike[str]) -> Path:
+    """``path`` made absolute; ArtifactError where its folder is missing or its suffix is no program's."""
+    result = Path(path).absolute()
+    if result.suffix not in (SUFFIX, FOLDER_SUFFIX):
+        raise ArtifactError(f"cannot write {path}: a program's name ends with {SUFFIX} (or {FOLDER_SUFFIX}, a folder)")
+    if not result.parent.is_dir():
+        raise ArtifactError(f"cannot write {path}: there is no folder {result.parent}")
+    return result
+
+
+def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:
+    """Write a program with its weights and return the path written.
+
+    That is ``path``, or with the suffix ``.tw`` where objects are to be linked and no compiler is found. Nothing
+    half-written is left of a failure.
+    """
+    target = program_path(path)
+    command = compiler()
+    if target.suffix == SUFFIX and not code.shared and command is None:
+        target = target.with_suffix(FOLDER_SUFFIX)
+    if target.suffix == FOLDER_SUFFIX:
+        return _save_folder(target, code, weights)
+    with ExitStack() as files:  # closed in reverse: the weights take their name first, then the library
+        library = files.enter_context(replacing(target))
+        if code.shared:
+            library.write_bytes(code.shared)
+        else:
+            link_shared(code.objects, library, command or [])
+        library.chmod(library.stat().st_mode | 0o111 & ~0o022)
+        if weights is not None:
+            weights.copy_to(files.enter_context(replacing(weights_path(target))))
+    return target
+
+
+def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
+    if code.shared:
+        raise ArtifactError(
+            f"cannot write {target}: this program was loaded from a shared library, give a {SUFFIX} name"
+        )
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+            new, old = Path(temporary, f"new{FOLDER_SUFFIX}"), Path(temporary, "old")
+            new.mkdir()
+            write_objects(code.objects, new)
+            if weights is not None:
+                weights.copy_to(weights_path(new))
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+    except OSError as error:
+        raise ArtifactError(f"cannot write {target}: {error.strerror or error}") from error
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Program:
+    """Load a program that ``save`` wrote. ArtifactError if it is not there, not whole, or not for this CPU."""
+    source = Path(path)
+    if not source.exists():
+        raise ArtifactError(f"there is no program {path}")
+    if source.is_dir():
+        library, code = _open_folder(source)
+    else:
+        library, data = open_shared(source)
+        code = Code(shared=data)
+    manifest = read_manifest(library, str(path))
+    manifest.check_cpu(str(path))
+    weights = Weights.open(weights_path(source)) if manifest.params else None
+    return Program(library, code, manifest, weights)
+
+
+def _open_folder(folder: Path) -> tuple[tvm_ffi.Module, Code]:
+    try:
+        objects = tuple(file.read_bytes() for file in sorted(folder.glob("*.o")))
+    except OSError as error:
+        raise ArtifactError(f"cannot read {folder}: {error.strerror}") from error
+    if not objects:
+        raise ArtifactError(f"{folder} is not a program made by Tilewright")
+    return link(objects), Code(objects)
+
+
+def read_manifest(library: tvm_ffi.Module, where: str) -> Manifest:
+    """What the code in ``library`` says about itself."""
+    try:
+        text = library.get_function("metadata")()
+    except AttributeError as error:
+        raise ArtifactError(f"{where} is not a program made by Tilewright") from error
+    return Manifest.from_json(str(text), where)

@@ -1,0 +1,34 @@
+"""From object files to functions in this process, without a linker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tvm_ffi
+
+from ..errors import ArtifactError, InputError
+from .threads import load_openmp
+
+# Errors that compiled code raises arrive as the classes that Python raises.
+tvm_ffi.register_error("InputError", InputError)
+tvm_ffi.register_error("MemoryError", MemoryError)
+
+# The linker asks a C++ compiler where its library is; our objects use none, so name one that is not there.
+_NO_COMPILER = "no-c++-compiler-is-needed"
+
+
+def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:
+    """Link objects into a module whose packed functions can be called. It unmaps the code when it is dropped."""
+    import tvm_ffi_orcjit
+
+    load_openmp()
+    try:
+        return tvm_ffi_orcjit.default_session().load_module(list(objects), cxx=_NO_COMPILER)
+    except (RuntimeError, ValueError) as error:
+        raise ArtifactError(f"the program's objects cannot be linked: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for errors of our own."""
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,87 @@
+"""numpy arrays as tvm-ffi tensors without a copy, and memory for outputs."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
+from ..errors import InputError
+from ..model import TensorInfo, numpy_dtype
+
+ALIGNMENT = 64
+_CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
+
+
+def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
+    """A tensor that shares the array's memory and keeps it alive.
+
+    What numpy refuses to export (read-only arrays; bfloat16, float8 and 4-bit types) is described by its address.
+    """
+    if array.flags.writeable and array.dtype.isbuiltin == 1:
+        return tvm_ffi.from_dlpack(array)
+    return tvm_ffi.from_dlpack(_capsule(array))
+
+
+def empty(info: TensorInfo) -> np.ndarray:
+    """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
+    raw = np.empty(info.nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.ctypes.data % ALIGNMENT
+    shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # nbytes refused symbols
+    return raw[skip : skip + info.nbytes].view(numpy_dtype(info.dtype)).reshape(shape)
+
+
+def as_array(value: Any, info: TensorInfo) -> np.ndarray:
+    """What the caller gave for input ``info`` as a contiguous array; InputError where shape or dtype differ.
+
+    Copies only what is not contiguous or not aligned to its elements.
+    """
+    array = value if isinstance(value, np.ndarray) else _import(value, info)
+    if array.dtype != numpy_dtype(info.dtype):
+        raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
+    if array.shape != info.shape:
+        raise InputError(f"input '{info.name}' must have shape {info.shape}, got {array.shape}")
+    return np.require(array, requirements=("C", "A"))
+
+
+def _import(value: Any, info: TensorInfo) -> np.ndarray:
+    try:
+        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+    except (BufferError, ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"input '{info.name}' is no array: {error}") from error
+
+
+# The exported arrays and their descriptions, by the address of the description. A tensor's deleter removes its entry.
+_exported: dict[int, tuple[DLManagedTensor, Any, np.ndarray]] = {}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _release(address: int) -> None:
+    _exported.pop(address, None)
+
+
+# A tensor may be the last thing that dies with the process: its deleter must still be there.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_release))
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+def _capsule(array: np.ndarray) -> Any:
+    """A DLPack capsule that describes the array by its address."""
+    code, bits = dlpack_dtype(array.dtype.name)
+    itemsize = array.dtype.itemsize
+    if any(stride % itemsize for stride in array.strides):
+        raise InputError(f"an array with strides {array.strides} of {array.dtype} cannot be shared: copy it first")
+    extents = (ctypes.c_int64 * (2 * array.ndim))(*array.shape, *(stride // itemsize for stride in array.strides))
+    shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
+    strides = ctypes.cast(ctypes.addressof(extents) + 8 * array.ndim, ctypes.POINTER(ctypes.c_int64))
+    tensor = DLTensor(array.ctypes.data, CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
+    managed = DLManagedTensor(tensor, None, _release)
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, extents, array)
+    return _new_capsule(address, _CAPSULE_NAME, None)

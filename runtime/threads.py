@@ -1,0 +1,97 @@
+"""How many threads to use, and the one OpenMP runtime of the process."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import os
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+from ..errors import CompileError
+
+# Runtimes that have LLVM's entry points (__kmpc_fork_call ...). GNU's libgomp has not, and may stay beside one of them.
+_RUNTIMES = ("libomp.so", "libiomp5.so")
+
+# All programs of the process take this lock before they start a team: see tw_parallel_for in passes/lower/entry.mlir.
+_TEAM_LOCK = ctypes.c_int32(0)
+
+
+def team_lock() -> int:
+    """Address of the process-wide lock word of the thread team."""
+    return ctypes.addressof(_TEAM_LOCK)
+
+
+def default_threads() -> int:
+    """The number of CPUs that this process may use: its affinity, and its control group's quota rounded up."""
+    return max(1, min([len(os.sched_getaffinity(0)), *(math.ceil(quota) for quota in _cgroup_quotas())]))
+
+
+def _cgroup_quotas(root: Path = Path("/sys/fs/cgroup")) -> Iterator[float]:
+    """CPU quotas of this process's control groups, as numbers of CPUs; none where there is no limit."""
+    for folder in _cgroup_folders(root):
+        try:  # version 2
+            quota, period = (folder / "cpu.max").read_text().split()
+        except (OSError, ValueError):
+            try:  # version 1
+                quota = (folder / "cpu.cfs_quota_us").read_text()
+                period = (folder / "cpu.cfs_period_us").read_text()
+            except OSError:
+                continue
+        if quota.strip() != "max" and int(quota) > 0:
+            yield int(quota) / int(period)
+
+
+def _cgroup_folders(root: Path) -> Iterator[Path]:
+    """The folders that may hold a limit: that of the process (a limit of a parent counts too), and the root's."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        base = root / controllers if controllers else root
+        folder = base / path.lstrip("/")
+        yield from (f for f in (folder, *folder.parents) if f == base or base in f.parents)
+
+
+@functools.cache
+def load_openmp() -> None:
+    """Make an OpenMP runtime's symbols visible to compiled code: one that is loaded already, else that of our wheel.
+
+    Two of them in one process abort or hang it. CompileError where there is none.
+    """
+    loaded = _loaded_runtime()
+    if loaded is not None:
+        ctypes.CDLL(loaded, mode=ctypes.RTLD_GLOBAL)
+        return
+    path = _packaged_runtime()
+    # Idle threads must sleep: by default they spin for 200 ms after each loop. Read when the runtime initialises, which
+    # the first query makes it do; afterwards the variable is none of our children's business.
+    given = os.environ.get("KMP_BLOCKTIME")
+    os.environ.setdefault("KMP_BLOCKTIME", "0")
+    try:
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL).omp_get_max_threads()
+    finally:
+        if given is None:
+            del os.environ["KMP_BLOCKTIME"]
+
+
+def _loaded_runtime() -> str | None:
+    with open("/proc/self/maps") as maps:
+        paths = (line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/" in line)
+        return next((path for path in paths if os.path.basename(path) in _RUNTIMES), None)
+
+
+def _packaged_runtime() -> Path:
+    try:
+        found = [f for f in files("cmeel-libomp") or () if f.name == "libomp.so"]
+    except PackageNotFoundError:
+        found = []
+    if not found:
+        raise CompileError("no OpenMP runtime found: install the package cmeel-libomp")
+    return Path(str(found[0].locate()))

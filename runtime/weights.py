@@ -1,0 +1,188 @@
+"""Weights in a ``.safetensors`` file: written tensor by tensor, mapped for reading.
+
+The data begins at a multiple of 64 bytes, and so does each tensor whose size is one (the format allows no holes): those
+come first, the others behind them, wide elements before narrow ones, so that each is aligned to its elements.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+
+from ..errors import ArtifactError
+from ..model import TensorInfo, numpy_dtype
+from .files import create_beside
+
+ALIGNMENT = 64
+_HEADER_LIMIT = 100 << 20  # as in the format's own library
+_FINGERPRINT = "tilewright.fingerprint"
+
+# The format's names; a dtype that it lacks is stored as bytes, and the program's manifest knows better.
+_NAMES = {
+    "bool": "BOOL",
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+}
+
+
+def _order(info: TensorInfo) -> tuple[bool, int]:
+    return info.nbytes % ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
+
+
+def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """The file's header, and where each tensor begins and ends in the file."""
+    entries: dict[str, object] = {"__metadata__": {_FINGERPRINT: fingerprint}}
+    places: dict[str, tuple[int, int]] = {}
+    end = 0
+    for info in sorted(params, key=_order):
+        begin, end = end, end + info.nbytes
+        known = info.dtype in _NAMES
+        shape = list(info.shape) if known else [info.nbytes]
+        entries[info.name] = {"dtype": _NAMES.get(info.dtype, "U8"), "shape": shape, "data_offsets": [begin, end]}
+        places[info.name] = begin, end
+    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    header = struct.pack("<Q", len(text)) + text
+    return header, {name: (len(header) + a, len(header) + b) for name, (a, b) in places.items()}
+
+
+class WeightsWriter:
+    """Writes a weights file, one tensor at a time in any order; without ``path`` a nameless one for this process.
+
+    A file with a name appears under it by ``commit``, whole; without that, nothing is left of it.
+    """
+
+    def __init__(self, params: Sequence[TensorInfo], fingerprint: str, path: Path | None = None) -> None:
+        self._path = path
+        self._header, self._places = layout(params, fingerprint)
+        self._missing = set(self._places)
+        try:
+            self._file, self._temporary = _open_temporary(path)
+            self._file.write(self._header)
+        except OSError as error:
+            raise ArtifactError(
+                f"cannot write the weights {path or 'to a temporary file'}: {error.strerror}"
+            ) from error
+
+    def __enter__(self) -> WeightsWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+
+    def write(self, name: str, array: np.ndarray) -> None:
+        """Write the data of one tensor; its size must be the one announced."""
+        begin, end = self._places[name]
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if data.nbytes != end - begin:
+            raise ArtifactError(f"weight '{name}' has {data.nbytes} bytes, {end - begin} were announced")
+        try:
+            self._file.seek(begin)
+            self._file.write(data.data)
+        except OSError as error:
+            raise ArtifactError(f"cannot write weight '{name}': {error.strerror}") from error
+        self._missing.discard(name)
+
+    def commit(self) -> Weights:
+        """Give the file its name and map it. All tensors must have been written."""
+        if self._missing:
+            raise ArtifactError(f"weight '{min(self._missing)}' was never written")
+        self._file.flush()
+        if self._path is not None and self._temporary is not None:
+            self._temporary.replace(self._path)
+            self._temporary = None
+        return Weights(os.dup(self._file.fileno()), str(self._path or "temporary weights"))
+
+
+def _open_temporary(path: Path | None) -> tuple[BinaryIO, Path | None]:
+    if path is None:
+        return tempfile.TemporaryFile(prefix="tilewright-"), None  # type: ignore[return-value]
+    temporary = create_beside(path)
+    return temporary.open("r+b"), temporary
+
+
+class Weights:
+    """A mapped weights file. Takes the descriptor over; ``where`` names the file in errors."""
+
+    def __init__(self, descriptor: int, where: str) -> None:
+        self.where = where
+        self._file = os.fdopen(descriptor, "rb")
+        size = os.fstat(descriptor).st_size
+        header, begin = self._read_header(size)
+        meta = header.pop("__metadata__", {})
+        self.fingerprint: str = meta.get(_FINGERPRINT, "") if isinstance(meta, dict) else ""
+        self._places = self._read_places(header, begin, size)
+        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        self.data = np.frombuffer(mapped, np.uint8)
+
+    @staticmethod
+    def open(path: Path) -> Weights:
+        """Map the file; ArtifactError if it is not there, not whole or no weights file."""
+        try:
+            return Weights(os.open(path, os.O_RDONLY | os.O_CLOEXEC), str(path))
+        except FileNotFoundError as error:
+            raise ArtifactError(f"the weights file {path} is missing: it belongs beside the program") from error
+        except OSError as error:
+            raise ArtifactError(f"cannot read the weights file {path}: {error.strerror}") from error
+
+    def _read_header(self, size: int) -> tuple[dict, int]:
+        self._file.seek(0)
+        prefix = self._file.read(8)
+        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
+        if not 0 < length <= min(size - 8, _HEADER_LIMIT):
+            raise ArtifactError(f"{self.where} is not a weights file, or is truncated")
+        try:
+            header = json.loads(self._file.read(length))
+        except ValueError as error:
+            raise ArtifactError(f"{self.where} is not a weights file") from error
+        if not isinstance(header, dict):
+            raise ArtifactError(f"{self.where} is not a weights file")
+        return header, 8 + length
+
+    def _read_places(self, header: dict, begin: int, size: int) -> dict[str, tuple[int, int]]:
+        try:
+            places = {name: tuple(begin + int(o) for o in e["data_offsets"]) for name, e in header.items()}
+            good = all(begin <= a <= b for a, b in places.values())
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArtifactError(f"{self.where} is not a weights file") from error
+        end = max((b for _, b in places.values()), default=begin)
+        if not good or end > size:
+            raise ArtifactError(f"{self.where} is truncated: it has {size} bytes of {end}")
+        return places  # type: ignore[return-value]
+
+    def addresses(self, params: Sequence[TensorInfo], fingerprint: str) -> np.ndarray:
+        """The addresses of the tensors; ArtifactError unless this file is the one with that fingerprint."""
+        if self.fingerprint != fingerprint:
+            raise ArtifactError(f"{self.where} has the weights of another program: copy or compile both files together")
+        base = self.data.ctypes.data
+        result = np.empty(len(params), np.uint64)
+        for i, info in enumerate(params):
+            begin, end = self._places.get(info.name, (0, -1))
+            if end - begin != info.nbytes:
+                raise ArtifactError(f"{self.where} does not have the weight '{info.name}' of {info.nbytes} bytes")
+            result[i] = base + begin
+        return result
+
+    def copy_to(self, path: Path) -> None:
+        """Write the file's bytes to another file, without mapping or reading them here."""
+        done, size = 0, self.data.nbytes
+        with path.open("wb") as target:
+            while done < size:
+                done += os.sendfile(target.fileno(), self._file.fileno(), done, size - done)
