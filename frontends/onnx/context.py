@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from ...dialects import builders, ir, scalars
-from ...dialects.types import element_type
+from ...dialects.types import element_type, is_float
 from ...errors import ModelError
 from ...model import numpy_dtype
 from .tensor import Tensor
@@ -92,8 +92,8 @@ class Context:
     ) -> Tensor:
         """``body`` on each element, with broadcasting; the result's dtype is the first tensor's unless given.
 
-        The body sees floats narrower than f32 as f32 and bools as i8, and may return an i1 for a bool. Operands that are
-        known to have the same value everywhere come as constants inside the body.
+        The body sees floats narrower than f32 as f32 and bools as i8, and may return an i1 for a bool. Operands that
+        are known to have the same value everywhere come as constants inside the body.
         """
         shape = self.broadcast_shape(*tensors) if shape is None else shape
         operands = [t for t in tensors if splat(t) is None]
@@ -146,7 +146,7 @@ class Context:
         return scalars.const(number, scalars.compute_type(element_type(dtype)))
 
     def _scalar(self, item: np.generic, dtype: str) -> ir.Value:
-        return self.scalar(float(item) if np.issubdtype(item.dtype, np.floating) else item.item(), dtype)
+        return self.scalar(float(item) if is_float(dtype) else int(item), dtype)
 
     def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Tensor] = ()) -> list[Tensor]:
         """Convert a nested graph here, with its inputs bound and the outer names in sight; gives its outputs."""

@@ -1,8 +1,8 @@
 """The table of converters: one Python function for each ONNX op, picked by the model's opset version.
 
-A converter's signature is the op's schema. Inputs are positional (an optional input that is absent is None, a variadic
-one is ``*inputs``), attributes are keywords with the schema's defaults (decoded to Python values: int, float, str, list,
-numpy array, GraphProto), the result is one Tensor or a tuple of them in the order of the schema's outputs::
+A converter's signature is the op's schema. Inputs are positional (an optional input that is absent is None, a
+variadic one is ``*inputs``), attributes are keywords with the schema's defaults (decoded to Python values: int, float,
+str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them in the schema's order of outputs::
 
     @op("Softmax", since=13)
     def softmax(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
@@ -16,7 +16,7 @@ numpy array, GraphProto), the result is one Tensor or a tuple of them in the ord
     def softmax_flattened(ctx, x, *, axis=1): ...
 
     @op("Conv")
-    def conv(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int = 1, strides=None, ...) -> Tensor:
+    def conv(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None = None, *, group: int = 1, strides=None, ...):
         return ctx.wrap(builders.conv(x.value, w.value, strides, dilations, group), x.dtype)
 
 What a converter may rely on (see ``context.Context``): it runs at an insertion point with the node's location;
