@@ -18,6 +18,7 @@ from mlir.dialects import llvm as llvm_dialect
 
 from ..errors import CompileError, TargetError
 from ..target import Target
+from .walk import collect
 
 Kind = Literal["obj", "asm", "llvm"]
 
@@ -105,7 +106,7 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
     Returns the object's bytes or the text in UTF-8.
     """
     refuse_foreign_ops(module)
-    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()
+    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()  # type: ignore[attr-defined]
     cpu, features = (target.cpu, target.features) if target.cpu else host_cpu()
     lib = _library()
     machine = _target_machine(target.triple, cpu, features, opt_level)
@@ -128,14 +129,10 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
 def refuse_foreign_ops(module: ir.Module) -> None:
     """Raise CompileError for the first op that has no translation to LLVM IR, naming its location."""
 
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name.split(".")[0] not in ("llvm", "omp", "builtin"):
-            raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect ({op.location})")
-        if op.name == "builtin.unrealized_conversion_cast":
-            raise CompileError(f"a type conversion was left unresolved ({op.location})")
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
+    for op in collect(module, lambda op: op.name.split(".")[0] not in ("llvm", "omp", "builtin")):
+        raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect ({op.location})")
+    for op in collect(module, lambda op: op.name == "builtin.unrealized_conversion_cast"):
+        raise CompileError(f"a type conversion was left unresolved ({op.location})")
 
 
 def _parse(context: int, text: bytes) -> int:

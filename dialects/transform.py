@@ -48,7 +48,7 @@ def apply(script: Script, payload: ir.Module) -> None:
     """Run the schedule on the payload, which is changed in place. Raises CompileError when a transform fails."""
     try:
         interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
-    except (ValueError, ir.MLIRError) as error:
+    except (ValueError, ir.MLIRError) as error:  # type: ignore[attr-defined]
         raise CompileError(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
 
 
@@ -114,7 +114,8 @@ def apply_patterns(root: Handle, *names: str, **strategies: str) -> None:
 
 
 _LOWER_PACKS = """
-  %packs = transform.structured.match ops{["linalg.pack"]} in %root : (!transform.any_op) -> !transform.op<"linalg.pack">
+  %packs = transform.structured.match ops{["linalg.pack"]} in %root
+    : (!transform.any_op) -> !transform.op<"linalg.pack">
   transform.foreach %packs : !transform.op<"linalg.pack"> {
   ^bb0(%op: !transform.op<"linalg.pack">):
     transform.structured.lower_pack %op {lowerPadLikeWithInsertSlice = false} : (!transform.op<"linalg.pack">)

@@ -3,8 +3,8 @@
     func.func @k(%x: tensor<..>, %w: tensor<..>) -> tensor<..>
     ->  void k(void **args, int64_t lo, int64_t hi, void *scratch)      (see program.Kernel)
 
-The function is rebuilt in destination-passing style over buffers, either as the nest of its schedule or, where no family
-fits, as it is; then bufferized without a copy, lowered to the LLVM dialect, wrapped and compiled. Every allocation that
+The function is rebuilt in destination-passing style over buffers, either as the nest of its schedule or, where no
+family fits, as it is; then bufferized without a copy, lowered to the LLVM dialect, wrapped and compiled. Every allocation that
 bufferization needed becomes a part of ``scratch``: a kernel never allocates.
 """
 
@@ -14,10 +14,12 @@ from collections.abc import Callable
 
 from ...dialects import PassManager, bufferization, codegen, func, ir, linalg, transform
 from ...dialects.context import diagnostics, make_context
+from ...dialects.walk import collect
 from ...errors import CompileError
 from ...program import Kernel
 from ...target import Target
 from ..schedule import emit, heuristic
+from ..schedule.collapse import collapse
 from ..schedule.nest import build_nest
 from ..schedule.schedule import Schedule
 from ..schedule.structured import NotSchedulable
@@ -68,7 +70,7 @@ TO_LLVM = (
 
 def compile_kernel(name: str, bytecode: bytes, target: Target, opt_level: int = 3) -> Kernel:
     """Compile the one function of a kernel module. Raises CompileError that names the kernel's node."""
-    with make_context() as context, ir.Location.unknown(context):
+    with make_context(), ir.Location.unknown():
         source = ir.Module.parse(bytecode)
         lowered, schedule, scratch = lower_kernel(source, target)
         flops = heuristic.work(_function(source))
@@ -81,6 +83,7 @@ def compile_kernel(name: str, bytecode: bytes, target: Target, opt_level: int = 
 def lower_kernel(source: ir.Module, target: Target) -> tuple[ir.Module, Schedule | None, int]:
     """Lower to the LLVM dialect: the module, the schedule (None: plain loops), bytes of scratch."""
     scalar_math.expand(source)
+    collapse(source)
     schedule = heuristic.choose(_function(source), target)
     module = None
     if schedule is not None:
@@ -148,11 +151,12 @@ def destination_passing(function: func.FuncOp, body: Body) -> ir.Module:
     with ir.InsertionPoint(block):
         arguments = list(block.arguments)
         tensors = [
-            bufferization.to_tensor(t, a, restrict=True)
-            for t, a in zip(inputs, arguments[: len(inputs)], strict=True)
+            bufferization.to_tensor(t, a, restrict=True) for t, a in zip(inputs, arguments[: len(inputs)], strict=True)
         ]
         outputs = arguments[len(inputs) : len(buffers)]
-        dests = [bufferization.to_tensor(t, o, restrict=True, writable=True) for t, o in zip(results, outputs, strict=True)]
+        dests = [
+            bufferization.to_tensor(t, o, restrict=True, writable=True) for t, o in zip(results, outputs, strict=True)
+        ]
         mapping = dict(zip(function.arguments, tensors, strict=True))
         for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), outputs, strict=True):
             bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
@@ -187,15 +191,7 @@ def wrap(module: ir.Module, name: str) -> None:
 
 def copies_to_loops(module: ir.Module) -> None:
     """A strided ``memref.copy`` would call a slow C function of MLIR's runtime: copy by ``linalg.copy`` instead."""
-    copies: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "memref.copy":
-            copies.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in copies:
+    for op in collect(module, lambda op: op.name == "memref.copy"):
         with ir.InsertionPoint(op), op.location:
             linalg.copy(op.operands[0], outs=[op.operands[1]])
         op.erase()
@@ -238,12 +234,7 @@ def _buffer_type(tensor: ir.Type) -> ir.Type:
 
 def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
     """Replace operands in ``op`` and its regions."""
-
-    def visit(inner: ir.Operation) -> ir.WalkResult:
+    for inner in collect(op, lambda _: True):
         for i, operand in enumerate(inner.operands):
             if operand in mapping:
                 inner.operands[i] = mapping[operand]
-        return ir.WalkResult.ADVANCE
-
-    op.walk(visit)
-

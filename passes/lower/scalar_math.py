@@ -1,7 +1,7 @@
 """Expand transcendental functions in float32 bodies into polynomials, which become vector code like any arithmetic.
 
-MLIR's own lowering takes vectors apart into calls of libm, 10 to 35 times slower. Other types and functions are left to
-libm. Coefficients of exp, log and tanh: Cephes, single precision (S. Moshier); those of erf are Chebyshev fits of our own.
+MLIR's own lowering takes vectors apart into calls of libm, 10 to 35 times slower. Other types and functions are left
+to libm. Coefficients of exp, log and tanh: Cephes, single precision (S. Moshier); erf: Chebyshev fits.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dialects import arith, ir, math
+from ...dialects.walk import collect
 
 Expand = Callable[[ir.Value], ir.Value]
 
@@ -18,15 +19,7 @@ _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 
 def expand(module: ir.Module) -> None:
     """Replace each function of the table that works on a float32 scalar, where it stands."""
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
+    for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(EXPANSIONS[op.name](op.operands[0]))
         op.erase()
@@ -84,9 +77,7 @@ def _tanh(x: ir.Value) -> ir.Value:
     """tanh: an odd polynomial below 0.625, else 1 - 2 / (exp(2|x|) + 1) with x's sign (Cephes tanhf)."""
     size = math.absf(x)
     square = arith.mulf(x, x)
-    small = _horner(
-        square, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1
-    )
+    small = _horner(square, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     small = math.fma(arith.mulf(small, square), x, x)
     exp2 = _exp(arith.addf(size, size))
     large = arith.subf(_f(1.0), arith.divf(_f(2.0), arith.addf(exp2, _f(1.0))))
@@ -124,7 +115,13 @@ def _erf(x: ir.Value) -> ir.Value:
     """erf: x + x P(x^2) below 0.921875, 1 - exp(-Q(|x|)) above, 1 from 3.92 on; fits of erf(x)/x - 1 and -log erfc."""
     size = math.absf(x)
     small = _horner(
-        arith.mulf(x, x), -6.008737253e-4, 4.997011677e-3, -2.676949626e-2, 1.128190486e-1, -3.761250330e-1, 1.283791512e-1
+        arith.mulf(x, x),
+        -6.008737253e-4,
+        4.997011677e-3,
+        -2.676949626e-2,
+        1.128190486e-1,
+        -3.761250330e-1,
+        1.283791512e-1,
     )
     small = math.fma(small, x, x)
     exponent = _horner(

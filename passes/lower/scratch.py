@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...dialects import func, ir, memref
+from ...dialects.walk import collect
 from ...errors import CompileError
 
 _ALIGNMENT = 64
@@ -40,7 +41,9 @@ def take_scratch(module: ir.Module) -> int:
     for op, start in placed:
         with ir.InsertionPoint.at_block_begin(entry):
             shift = ir.Operation.create(
-                "arith.constant", results=[ir.IndexType.get()], attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), start)}
+                "arith.constant",
+                results=[ir.IndexType.get()],
+                attributes={"value": ir.IntegerAttr.get(ir.IndexType.get(), start)},
             )
             view = memref.ViewOp(op.results[0].type, scratch, shift.results[0], [])
         op.results[0].replace_all_uses_with(view.result)
@@ -51,15 +54,7 @@ def take_scratch(module: ir.Module) -> int:
 
 
 def _collect(function: func.FuncOp, names: tuple[str, ...]) -> list[ir.Operation]:
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in names:
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    function.operation.walk(visit)
-    return found
+    return collect(function, lambda op: op.name in names)
 
 
 def _insert_argument(function: func.FuncOp, entry: ir.Block, kind: ir.Type) -> ir.Value:
@@ -79,5 +74,5 @@ def _insert_argument(function: func.FuncOp, entry: ir.Block, kind: ir.Type) -> i
 
 def _bytes(buffer: ir.MemRefType) -> int:
     element = buffer.element_type
-    bits = 64 if isinstance(element, ir.IndexType) else element.width
+    bits = int(getattr(element, "width", 64))  # an index has no width
     return math.prod(buffer.shape) * -(-bits // 8)

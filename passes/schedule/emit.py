@@ -11,7 +11,11 @@ import re
 from ...dialects import ir, transform
 from .nest import CONTRACT, ROLE
 
-_FOLD = ("tensor.fold_tensor_subset_ops_into_vector_transfers", "vector.transfer_permutation_patterns", "canonicalization")
+_FOLD = (
+    "tensor.fold_tensor_subset_ops_into_vector_transfers",
+    "vector.transfer_permutation_patterns",
+    "canonicalization",
+)
 
 
 def vectorize(module: ir.Module) -> None:

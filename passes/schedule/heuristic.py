@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ...dialects import func, ir
 from ...target import Target
@@ -13,6 +14,7 @@ from ..classify import (
     DepthwiseConv,
     Elementwise,
     Fill,
+    Injective,
     OpClass,
     Pool,
     Reduction,
@@ -37,12 +39,16 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results):
         return None
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
-    anchors = [(op, kind) for op, kind in classes if not isinstance(kind, Elementwise | Broadcast | Fill) and op.name != "linalg.unpack"]
+    anchors = [
+        (op, kind)
+        for op, kind in classes
+        if not isinstance(kind, Elementwise | Broadcast | Injective | Fill) and op.name != "linalg.unpack"
+    ]
     shape = shape_of(returned[0])
     lanes = target.lanes * 32 // max(_bits(returned[0]), 32)
     if not anchors:
         return _elementwise(shape, lanes) if classes else None
-    if all(isinstance(kind, Reduction) for _, kind in anchors):
+    if all(isinstance(kind, Reduction) or _is_dot(kind) for _, kind in anchors):
         return _rows(anchors, returned[0], shape, lanes)
     if len(anchors) != 1:
         return None
@@ -72,7 +78,12 @@ def _static(value: ir.Value) -> bool:
 
 def _bits(value: ir.Value) -> int:
     element = ir.RankedTensorType(value.type).element_type
-    return 64 if isinstance(element, ir.IndexType) else element.width
+    return int(getattr(element, "width", 64))  # an index has no width
+
+
+def _is_dot(kind: OpClass) -> bool:
+    """A contraction without columns: each result is a reduction of two rows."""
+    return isinstance(kind, Contraction) and not kind.n
 
 
 def _result_axis(op: ir.Operation, loop: int) -> int | None:
@@ -83,20 +94,20 @@ def _result_axis(op: ir.Operation, loop: int) -> int | None:
     return None
 
 
-def _contraction(op: ir.Operation, kind: Contraction | Conv, shape: list[int], lanes: int, target: Target) -> Schedule | None:
+def _contraction(
+    op: ir.Operation, kind: Contraction | Conv, shape: list[int], lanes: int, target: Target
+) -> Schedule | None:
     """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
 
     ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
     """
-    channel = kind.n[-1] if isinstance(kind, Contraction) and kind.n else kind.f[-1] if isinstance(kind, Conv) else None
+    channels = kind.n if isinstance(kind, Contraction) else kind.f
     rows = (kind.m or kind.batch) if isinstance(kind, Contraction) else kind.o or kind.n
-    channel_axis = _result_axis(op, channel) if channel is not None else None
-    if channel_axis != len(shape) - 1:
+    channel_axis = len(shape) - 1
+    if not channels or _result_axis(op, channels[-1]) != channel_axis:
         return None
     columns = 2 if shape[channel_axis] > lanes else 1
     row_axis = _result_axis(op, rows[-1]) if rows else None
-    if row_axis == channel_axis:
-        row_axis = None
     best = (target.registers - columns - 1) // columns
     splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
     for axis, extent in enumerate(shape):
@@ -139,7 +150,9 @@ def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
     return _with_parallel([*splits, Split(last, shape[last], tile)])
 
 
-def _rows(anchors: list[tuple[ir.Operation, OpClass]], result: ir.Value, shape: list[int], lanes: int) -> Schedule | None:
+def _rows(
+    anchors: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, shape: list[int], lanes: int
+) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
 
     Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result.

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, linalg, scf
-from ..classify import indexing_maps, iterator_types, loop_extents
+from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types, loop_extents
 from .schedule import Schedule, Split
 from .structured import (
     Interval,
@@ -33,6 +33,7 @@ from .structured import (
     Region,
     Tile,
     clone_body,
+    defining_op,
     element_of,
     empty,
     extract,
@@ -48,7 +49,14 @@ from .structured import (
 ROLE, CONTRACT = "tw.role", "contract"
 
 
-def build_nest(schedule: Schedule, result: ir.Value, dest: ir.Value, lo: ir.Value, hi: ir.Value, arguments: dict[ir.Value, ir.Value]) -> ir.Value:
+def build_nest(
+    schedule: Schedule,
+    result: ir.Value,
+    dest: ir.Value,
+    lo: ir.Value,
+    hi: ir.Value,
+    arguments: dict[ir.Value, ir.Value],
+) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
     Args:
@@ -148,6 +156,7 @@ def _parallel(
     with ir.InsertionPoint(branch.then_block):
         offsets[splits[0].axis] = Interval(Linear(splits[0].whole * splits[0].tile), rest)
         scf.YieldOp([body(loop.results[0])])
+    assert branch.else_block is not None
     with ir.InsertionPoint(branch.else_block):
         scf.YieldOp([loop.results[0]])
     return branch.results[0]
@@ -185,10 +194,10 @@ class Tiler:
                 return _part_of(tile, whole, part)
         if any(interval.stride != 1 for interval in region):
             raise NotSchedulable("a strided read of a value computed in the kernel")
-        op = value.owner.operation if hasattr(value.owner, "operation") else value.owner
-        handler = _HANDLERS.get(op.name)
-        if handler is None:
-            raise NotSchedulable(f"no tile form of '{op.name}'")
+        op = defining_op(value)
+        handler = _HANDLERS.get(op.name) if op is not None else None
+        if op is None or handler is None:
+            raise NotSchedulable(f"no tile form of {op.name if op is not None else 'an argument'}")
         tile = handler(self, op, region, dest)
         self.known[value, region] = tile
         return tile
@@ -272,7 +281,14 @@ def _loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
     return loops
 
 
-def _tile_op(tiler: Tiler, op: ir.Operation, loops: list[Interval], region: Region, dest: ir.Value | None, init: Tile | None = None) -> Tile:
+def _tile_op(
+    tiler: Tiler,
+    op: ir.Operation,
+    loops: list[Interval],
+    region: Region,
+    dest: ir.Value | None,
+    init: Tile | None = None,
+) -> Tile:
     """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
     maps, inputs, input_maps = indexing_maps(op), [], []
@@ -314,8 +330,8 @@ def _reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
         assert part is not None
         return _part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = _loop_intervals(op, region)
-    serial, inside = _divide_reductions(op, loops)
-    if inside is not None and not _is_contraction(op):
+    serial, inside, contracted = _divide_reductions(op, loops)
+    if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
 
@@ -323,7 +339,9 @@ def _reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
         if not remaining:
             tile = _tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
             if inside is not None:
-                tile.value.owner.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}")
+                made = defining_op(tile.value)
+                assert made is not None
+                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}")
             return tile.value
         loop, deeper = remaining[0], remaining[1:]
 
@@ -343,10 +361,10 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
         return region
     maps, wide = indexing_maps(op), list(region)
     for operand, indexing_map in zip(list(op.operands)[:2], maps[:2], strict=True):
-        owner = operand.owner
-        if isinstance(owner, ir.Block) or owner.name != "linalg.unpack":
+        unpack = defining_op(operand)
+        if unpack is None or unpack.name != "linalg.unpack":
             continue
-        (packed,), (block,) = packed_dims(owner)
+        (packed,), (block,) = packed_dims(unpack)
         for axis, expression in enumerate(maps[2].results):
             if expression == indexing_map.results[packed]:
                 offset = region[axis].offset
@@ -356,40 +374,34 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
 
 
 def _is_contraction(op: ir.Operation) -> bool:
-    return len(op.operands) == 3
+    return isinstance(classify(op), Contraction | Conv)
 
 
-def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[int], int | None]:
-    """Which reduction loops go one by one, and which one stays inside a tile.
+def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[int], int | None, bool]:
+    """Which reduction loops go one by one, which one stays inside a tile, and whether that is a matmul's k.
 
-    A contraction keeps its last reduction loop (the matmul's k); a reduction of rows keeps the one that walks its
-    operand's last dim. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all
-    reductions go one by one.
+    A contraction of tiles keeps its last reduction loop; a reduction to a scalar keeps the one that walks its operands'
+    last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all reductions
+    go one by one.
     """
     reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
-    maps = indexing_maps(op)
-    if len(op.operands) == 3:
-        both = [i for i in reductions if all(_walks_alone(m, i) for m in maps[:2])]
-        result_walked = any(loops[i].size > 1 for i, kind in enumerate(iterator_types(op)) if kind == "parallel")
-        inside = both[-1] if both and result_walked else None
-        tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
-        if inside is not None and tiled and inside < max(tiled):
+    tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
+    maps = indexing_maps(op)[:-1]
+    if _is_contraction(op) and tiled:
+        both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
+        inside = both[-1] if both else None
+        if inside is not None and inside < max(tiled):
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
-        return [i for i in reductions if i != inside], inside
-    last = maps[0].results[len(maps[0].results) - 1] if len(maps[0].results) else None
-    if isinstance(last, ir.AffineDimExpr) and last.position in reductions:
-        return [i for i in reductions if i != last.position], last.position
-    return reductions, None
-
-
-def _walks_alone(indexing_map: ir.AffineMap, loop: int) -> bool:
-    return any(isinstance(e, ir.AffineDimExpr) and e.position == loop for e in indexing_map.results)
+        return [i for i in reductions if i != inside], inside, True
+    last = {dim_of(m.results[len(m.results) - 1]) for m in maps if len(m.results)} & set(reductions)
+    inside = last.pop() if len(last) == 1 and not tiled else None
+    return [i for i in reductions if i != inside], inside, False
 
 
 def _row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """An elementwise op on a long row, chunk by chunk into a row of its own."""
     axis = kept_dims(region)[0]
-    _materialize_shared(tiler, op, region)
+    _materialize_shared(tiler, op, _loop_intervals(op, region))
     target = dest if dest is not None else _fresh(op.results[0], region)
     base = region[axis].offset
 
@@ -402,25 +414,22 @@ def _row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) 
     return Tile(chunked(region[axis].size, tiler.row_chunk, target, step), (axis,))
 
 
-def _materialize_shared(tiler: Tiler, op: ir.Operation, region: Region) -> None:
-    """Compute what a row's chunks share before their loop: reductions, and values with more than one user."""
-    loops = _loop_intervals(op, region)
+def _materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:
+    """Compute what the chunks of a row share before their loop: reductions, and values with more than one user."""
     for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
-        producer = operand.owner
-        if operand in tiler.arguments or isinstance(producer, ir.Block):
-            continue
-        producer = producer.operation if hasattr(producer, "operation") else producer
-        if producer.name != "linalg.generic":
+        producer = defining_op(operand)
+        if producer is None or producer.name != "linalg.generic":
             continue
         part, _ = operand_region(indexing_map, loops)
-        shared = len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer)
-        if shared:
+        if len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer):
             tiler.compute(operand, part)
         else:
-            _materialize_shared(tiler, producer, part)
+            _materialize_shared(tiler, producer, _loop_intervals(producer, part))
 
 
-def _row_reduction(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, serial: list[int], region: Region) -> Tile:
+def _row_reduction(
+    tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, serial: list[int], region: Region
+) -> Tile:
     """Reduce along the contiguous dim: a vector of partial results over the chunks, then those to one.
 
     Partial results start from the neutral element that the op's own initial value is.
@@ -430,11 +439,10 @@ def _row_reduction(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
     chunk = min(tiler.row_chunk or 64, 1 << (size.bit_length() - 1))
-    _materialize_reduced(tiler, op, loops)
+    _materialize_shared(tiler, op, loops)
     element = element_of(op.results[0])
-    neutral = op.operands[len(op.operands) - 1].owner
-    neutral = neutral.operation if hasattr(neutral, "operation") else neutral
-    if neutral.name != "linalg.fill":
+    neutral = defining_op(op.operands[len(op.operands) - 1])
+    if neutral is None or neutral.name != "linalg.fill":
         raise NotSchedulable("a row reduction whose initial value is not filled")
     partial = linalg.fill(outside(neutral.operands[0]), outs=[empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}
@@ -463,21 +471,6 @@ def _row_reduction(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside
     return Tile(_reduce_partial(op, partial, init.value), ())
 
 
-def _materialize_reduced(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> None:
-    """Operands of a row reduction that others read too are computed once, as a row."""
-    for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
-        if operand in tiler.arguments or isinstance(operand.owner, ir.Block):
-            continue
-        producer = operand.owner.operation if hasattr(operand.owner, "operation") else operand.owner
-        if producer.name != "linalg.generic":
-            continue
-        part, _ = operand_region(indexing_map, loops)
-        if len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer):
-            tiler.compute(operand, part)
-        else:
-            _materialize_shared(tiler, producer, part)
-
-
 def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value) -> ir.Value:
     """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results."""
     maps, inputs, input_maps = indexing_maps(op), [], []
@@ -503,7 +496,7 @@ def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.V
     identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
     made, block = generic([partial], [init], [identity, scalar], ["reduction"])
     with ir.InsertionPoint(block):
-        combine = users[0].operation.clone() if hasattr(users[0], "operation") else users[0].clone()
+        combine = users[0].operation.clone()
         for i, operand in enumerate(users[0].operands):
             combine.operands[i] = block.arguments[1] if operand == accumulator else block.arguments[0]
         linalg.YieldOp([combine.results[0]])

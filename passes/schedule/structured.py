@@ -77,6 +77,11 @@ class Tile:
     dims: tuple[int, ...]
 
 
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes a value; None for an argument."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
 def full_region(shape: Sequence[int]) -> Region:
     return tuple(Interval(Linear(), extent) for extent in shape)
 
@@ -148,9 +153,7 @@ def extract(source: ir.Value, region: Region) -> Tile:
 def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     """``tensor.insert_slice`` of a tile without unit dims into a region of ``dest``."""
     dynamic, static = _split_offsets(region)
-    op = tensor.InsertSliceOp(
-        tile, dest, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region]
-    )
+    op = tensor.InsertSliceOp(tile, dest, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region])
     return op.result
 
 
@@ -168,7 +171,9 @@ def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
     return tensor.EmptyOp(list(shape), element).result
 
 
-def clone_body(source: ir.Operation, block: ir.Block, scalars: Sequence[ir.Value], loops: Sequence[Interval], kept: Sequence[int]) -> None:
+def clone_body(
+    source: ir.Operation, block: ir.Block, scalars: Sequence[ir.Value], loops: Sequence[Interval], kept: Sequence[int]
+) -> None:
     """Copy a linalg body into ``block`` with other scalars; indices count from the tile's offset.
 
     ``kept`` are the loops that the tile's op still has, in its loop order.
@@ -192,16 +197,15 @@ def clone_body(source: ir.Operation, block: ir.Block, scalars: Sequence[ir.Value
 
 def outside(value: ir.Value) -> ir.Value:
     """A value that a body captures: a constant is copied to where it is used."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        raise NotSchedulable("a body captures a tensor")
-    op = owner.operation if hasattr(owner, "operation") else owner
-    if op.name != "arith.constant":
-        raise NotSchedulable(f"a body captures the result of '{op.name}'")
+    op = defining_op(value)
+    if op is None or op.name != "arith.constant":
+        raise NotSchedulable("a body captures a value that is no constant")
     return op.clone().results[0]
 
 
-def generic(inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]) -> tuple[ir.Operation, ir.Block]:
+def generic(
+    inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]
+) -> tuple[ir.Operation, ir.Block]:
     """An empty ``linalg.generic`` and its block, to be filled by ``clone_body``."""
     attribute = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{i}>") for i in iterators])
     op = linalg.GenericOp([o.type for o in outs], inputs, outs, list(maps), attribute)
