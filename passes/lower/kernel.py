@@ -4,8 +4,8 @@
     ->  void k(void **args, int64_t lo, int64_t hi, void *scratch)      (see program.Kernel)
 
 The function is rebuilt in destination-passing style over buffers, either as the nest of its schedule or, where no
-family fits, as it is; then bufferized without a copy, lowered to the LLVM dialect, wrapped and compiled. Every allocation that
-bufferization needed becomes a part of ``scratch``: a kernel never allocates.
+family fits, as it is; then bufferized without a copy, lowered to the LLVM dialect, wrapped and compiled. Every
+allocation that bufferization needed becomes a part of ``scratch``: a kernel never allocates.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from ...dialects import ir, transform
-from .nest import CONTRACT, ROLE
+from .reduction import CONTRACT, ROLE
 
 _FOLD = (
     "tensor.fold_tensor_subset_ops_into_vector_transfers",

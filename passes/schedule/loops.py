@@ -1,0 +1,34 @@
+"""Loops over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dialects import ir, scf
+from .structured import Linear, index_constant
+
+
+def chunked(extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value]) -> ir.Value:
+    """Run ``step(offset, size, carried)`` over ``extent`` elements: whole tiles in a loop, then the rest.
+
+    The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars.
+    """
+    whole, value = extent // tile, init
+    if whole == 1:
+        value = step(Linear(), tile, value)
+    elif whole > 1:
+        loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), [value])
+        with ir.InsertionPoint(loop.body):
+            offset = Linear(0, ((loop.induction_variable, tile),))
+            scf.YieldOp([step(offset, tile, loop.inner_iter_args[0])])
+        value = loop.results[0]
+    start = whole * tile
+    for size in powers_of_two(extent % tile):
+        value = step(Linear(start), size, value)
+        start += size
+    return value
+
+
+def powers_of_two(n: int) -> list[int]:
+    """The binary digits of ``n`` as numbers, largest first."""
+    return [1 << bit for bit in reversed(range(n.bit_length())) if n >> bit & 1]

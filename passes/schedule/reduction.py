@@ -1,0 +1,183 @@
+"""Reductions as tiles: matmuls and windows step by step, rows as vectors of partial results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dialects import ir, linalg
+from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
+from .loops import chunked
+from .rows import materialize_shared
+from .structured import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    Tile,
+    clone_body,
+    defining_op,
+    element_of,
+    empty,
+    extract,
+    generic,
+    insert,
+    kept_dims,
+    operand_region,
+    outside,
+)
+from .tiler import Tiler, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
+
+# A mark on the matmuls that a nest leaves, with the number of their parallel loops: emit.py steps through their k.
+ROLE, CONTRACT = "tw.role", "contract"
+
+
+def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
+    wide = _whole_blocks(op, region)
+    if wide != region:
+        part = within(region, wide)
+        assert part is not None
+        return part_of(tiler.compute(op.results[0], wide), wide, part)
+    loops = loop_intervals(op, region)
+    serial, inside, contracted = _divide_reductions(op, loops)
+    if inside is not None and not contracted:
+        return _row_reduction(tiler, op, loops, inside, serial, region)
+    init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if not remaining:
+            tile = tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
+            if inside is not None:
+                made = defining_op(tile.value)
+                assert made is not None
+                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}")
+            return tile.value
+        loop, deeper = remaining[0], remaining[1:]
+
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(offset, size)
+            return accumulate(deeper, value)
+
+        return chunked(extents[loop], 1, acc, step)
+
+    extents = {loop: loops[loop].size for loop in serial}
+    return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _whole_blocks(op: ir.Operation, region: Region) -> Region:
+    """Widen the region to whole blocks of a packed weight: the padding's lanes are computed and not stored."""
+    if not _is_contraction(op):
+        return region
+    maps, wide = indexing_maps(op), list(region)
+    for operand, indexing_map in zip(list(op.operands)[:2], maps[:2], strict=True):
+        unpack = defining_op(operand)
+        if unpack is None or unpack.name != "linalg.unpack":
+            continue
+        (packed,), (block,) = packed_dims(unpack)
+        for axis, expression in enumerate(maps[2].results):
+            if expression == indexing_map.results[packed]:
+                offset = region[axis].offset
+                start = Linear(offset.const - offset.const % block, offset.terms)
+                wide[axis] = Interval(start, block)
+    return tuple(wide)
+
+
+def _is_contraction(op: ir.Operation) -> bool:
+    return isinstance(classify(op), Contraction | Conv)
+
+
+def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[int], int | None, bool]:
+    """Which reduction loops go one by one, which one stays inside a tile, and whether that is a matmul's k.
+
+    A contraction of tiles keeps its last reduction loop; a reduction to a scalar keeps the one that walks its operands'
+    last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all reductions
+    go one by one.
+    """
+    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
+    tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
+    maps = indexing_maps(op)[:-1]
+    if _is_contraction(op) and tiled:
+        both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
+        inside = both[-1] if both else None
+        if inside is not None and inside < max(tiled):
+            raise NotSchedulable("a contraction whose reduction loops are not its last ones")
+        return [i for i in reductions if i != inside], inside, True
+    last = {dim_of(m.results[len(m.results) - 1]) for m in maps if len(m.results)} & set(reductions)
+    inside = last.pop() if len(last) == 1 and not tiled else None
+    return [i for i in reductions if i != inside], inside, False
+
+
+def _row_reduction(
+    tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, serial: list[int], region: Region
+) -> Tile:
+    """Reduce along the contiguous dim: a vector of partial results over the chunks, then those to one.
+
+    Partial results start from the neutral element that the op's own initial value is.
+    """
+    if kept_dims(region):
+        raise NotSchedulable("a row reduction of more than one row at a time")
+    init = tiler.compute(op.operands[len(op.operands) - 1], region)
+    size = loops[inside].size
+    chunk = min(tiler.row_chunk or 64, 1 << (size.bit_length() - 1))
+    materialize_shared(tiler, op, loops)
+    element = element_of(op.results[0])
+    neutral = defining_op(op.operands[len(op.operands) - 1])
+    if neutral is None or neutral.name != "linalg.fill":
+        raise NotSchedulable("a row reduction whose initial value is not filled")
+    partial = linalg.fill(outside(neutral.operands[0]), outs=[empty([chunk], element)])
+    sizes = {loop: loops[loop].size for loop in serial}
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if remaining:
+            loop, deeper = remaining[0], remaining[1:]
+
+            def walk(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+                loops[loop] = Interval(offset, length)
+                return accumulate(deeper, value)
+
+            return chunked(sizes[loop], 1, acc, walk)
+
+        def step(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+            loops[inside] = Interval(offset, length)
+            where = (Interval(Linear(), length),)
+            target = value if length == chunk else extract(value, where).value
+            combined = _combine(tiler.scope(), op, loops, inside, target)
+            return combined if length == chunk else insert(combined, value, where)
+
+        return chunked(size, chunk, acc, step)
+
+    partial = accumulate(serial, partial)
+    loops[inside] = Interval(Linear(), size)
+    return Tile(_reduce_partial(op, partial, init.value), ())
+
+
+def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value) -> ir.Value:
+    """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results."""
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    kept = [inside] if loops[inside].size > 1 else []
+    for operand, indexing_map in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
+    identity = ir.AffineMap.get_identity(len(kept))
+    made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
+    clone_body(op, block, list(block.arguments), loops, kept)
+    return made.results[0]
+
+
+def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.Value:
+    """Combine the partial results with the body's own combiner: the op that takes the accumulator."""
+    body = op.regions[0].blocks[0]
+    accumulator = body.arguments[len(body.arguments) - 1]
+    users = [use.owner for use in accumulator.uses]
+    if len(users) != 1 or users[0].results[0] != list(body.operations)[-1].operands[0]:
+        raise NotSchedulable("a reduction whose body is more than a combiner at its end")
+    identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
+    made, block = generic([partial], [init], [identity, scalar], ["reduction"])
+    with ir.InsertionPoint(block):
+        combine = users[0].operation.clone()
+        for i, operand in enumerate(users[0].operands):
+            combine.operands[i] = block.arguments[1] if operand == accumulator else block.arguments[0]
+        linalg.YieldOp([combine.results[0]])
+    return made.results[0]

@@ -1,0 +1,171 @@
+"""Computing regions of a kernel's values as tiles, at the insertion point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ...dialects import ir, linalg
+from ..classify import indexing_maps, iterator_types, loop_extents
+from .structured import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    Tile,
+    clone_body,
+    defining_op,
+    element_of,
+    empty,
+    extract,
+    generic,
+    kept_dims,
+    operand_region,
+    outside,
+)
+
+Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
+
+
+class Tiler:
+    """Computes regions of a kernel's values at the insertion point, each value once in a scope."""
+
+    def __init__(
+        self,
+        arguments: Mapping[ir.Value, ir.Value],
+        handlers: Mapping[str, Handler],
+        row_chunk: int = 0,
+        known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
+    ) -> None:
+        self.arguments, self.handlers, self.row_chunk, self.known = arguments, handlers, row_chunk, dict(known or {})
+
+    def scope(self) -> Tiler:
+        """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
+        return Tiler(self.arguments, self.handlers, self.row_chunk, self.known)
+
+    def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
+        """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
+        if value in self.arguments:
+            return extract(self.arguments[value], region)
+        if (value, region) in self.known:
+            return self.known[value, region]
+        for (other, whole), tile in self.known.items():
+            if other == value and (part := within(region, whole)):
+                return part_of(tile, whole, part)
+        if any(interval.stride != 1 for interval in region):
+            raise NotSchedulable("a strided read of a value computed in the kernel")
+        op = defining_op(value)
+        handler = self.handlers.get(op.name) if op is not None else None
+        if op is None or handler is None:
+            raise NotSchedulable(f"no tile form of {op.name if op is not None else 'an argument'}")
+        tile = handler(self, op, region, dest)
+        self.known[value, region] = tile
+        return tile
+
+
+def within(region: Region, whole: Region) -> Region | None:
+    """``region`` relative to ``whole`` where it lies in it by construction, else None."""
+    part = []
+    for inner, outer in zip(region, whole, strict=True):
+        start = inner.offset + outer.offset * -1
+        inside = 0 <= start.const <= outer.size - inner.size if not start.terms else outer.offset == Linear()
+        if not inside or inner.stride != 1:
+            return None
+        part.append(Interval(start, inner.size))
+    return tuple(part)
+
+
+def part_of(tile: Tile, whole: Region, part: Region) -> Tile:
+    in_tile = tuple(part[d] for d in tile.dims)
+    piece = extract(tile.value, in_tile)
+    return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
+
+
+def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    value = op.results[0]
+    target = dest if dest is not None else fresh(value, region)
+    return Tile(linalg.fill(outside(op.operands[0]), outs=[target]), kept_dims(region))
+
+
+def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    return Tile(dest if dest is not None else fresh(op.results[0], region), kept_dims(region))
+
+
+def fresh(value: ir.Value, region: Region) -> ir.Value:
+    return empty([region[d].size for d in kept_dims(region)], element_of(value))
+
+
+def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a packed weight is read where it lies: one block of the packed dim, in the packed order."""
+    inner, tiles = packed_dims(op)
+    if len(inner) != 1:
+        raise NotSchedulable("a weight packed along more than one dim")
+    packed, block = inner[0], tiles[0]
+    order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(len(region)))
+    whole = region[packed]
+    if whole.size > block:
+        raise NotSchedulable("a tile wider than the packed block")
+    outer = [Interval(whole.offset.exact_div(block), 1) if d == packed else region[d] for d in order]
+    source = tiler.compute(op.operands[0], (*outer, Interval(Linear(), whole.size)))
+    dims = [*order, packed]
+    return Tile(source.value, tuple(dims[i] for i in source.dims))
+
+
+def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:
+    """The dims that a ``linalg.unpack`` joins, and their block sizes."""
+    positions = ir.DenseI64ArrayAttr(op.attributes["inner_dims_pos"])
+    return list(positions), list(ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"]))
+
+
+def loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
+    """The loops' intervals that compute ``region`` of the result: reductions in full."""
+    maps, rank = indexing_maps(op), indexing_maps(op)[0].n_dims
+    extents = loop_extents(op)
+    if any(extent < 1 for extent in extents):
+        raise NotSchedulable("a loop whose extent no operand shows")
+    loops = [Interval(Linear(), extents[i]) for i in range(rank)]
+    for interval, expression in zip(region, maps[-1].results, strict=True):
+        if not isinstance(expression, ir.AffineDimExpr):
+            raise NotSchedulable("a result that is not indexed by its loops alone")
+        loops[expression.position] = interval
+    return loops
+
+
+def tile_op(
+    tiler: Tiler,
+    op: ir.Operation,
+    loops: list[Interval],
+    region: Region,
+    dest: ir.Value | None,
+    init: Tile | None = None,
+) -> Tile:
+    """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
+    kept = [i for i, interval in enumerate(loops) if interval.size > 1]
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    count = len(op.operands) - 1
+    for operand, indexing_map in zip(list(op.operands)[:count], maps[:count], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
+    _, walkers = operand_region(maps[-1], loops)
+    if init is None:
+        target = dest if dest is not None else fresh(op.results[0], region)
+        if _reads_init(op):
+            target = tiler.compute(op.operands[count], region).value
+        dims = kept_dims(region)
+    else:
+        target, dims = init.value, init.dims
+    output_map = tile_map(kept, [walkers[d] for d in dims])
+    iterators = [iterator_types(op)[i] for i in kept]
+    made, block = generic(inputs, [target], [*input_maps, output_map], iterators)
+    clone_body(op, block, list(block.arguments), loops, kept)
+    return Tile(made.results[0], dims)
+
+
+def _reads_init(op: ir.Operation) -> bool:
+    return any(True for _ in op.regions[0].blocks[0].arguments[len(op.operands) - 1].uses)
+
+
+def tile_map(kept: Sequence[int], walkers: Sequence[int | None]) -> ir.AffineMap:
+    dims = [ir.AffineExpr.get_dim(kept.index(w)) if w is not None else ir.AffineExpr.get_constant(0) for w in walkers]
+    return ir.AffineMap.get(len(kept), 0, dims)
