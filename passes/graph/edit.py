@@ -1,0 +1,285 @@
+"""Reading and editing the IR of graph passes: what an op uses, who uses it, and rebuilding generics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ...dialects import arith, builders, func, ir, linalg
+from ..classify import body_ops, dim_of, indexing_maps, num_inputs
+
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+def programs(module: ir.Module) -> list[func.FuncOp]:
+    """The functions that become programs: the public ones and those that prepare a weight."""
+    functions = [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
+    return [f for f in functions if "tw.prepares" in f.attributes or not is_private(f)]
+
+
+def is_private(function: func.FuncOp) -> bool:
+    """Whether nothing outside of the module can call the function."""
+    visibility = function.attributes["sym_visibility"] if "sym_visibility" in function.attributes else None
+    return visibility is not None and ir.StringAttr(visibility).value == "private"
+
+
+def operations(function: func.FuncOp) -> list[ir.Operation]:
+    """The ops of a function's entry block in order, with the return."""
+    return [op.operation for op in function.regions[0].blocks[0].operations]
+
+
+def producer(value: ir.Value) -> ir.Operation | None:
+    """The op that a value is the result of; None for an argument."""
+    return value.owner.operation if isinstance(value, ir.OpResult) else None
+
+
+def nested(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All ops in the regions of an op, at any depth."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from nested(inner.operation)
+
+
+def captures(op: ir.Operation) -> list[ir.Value]:
+    """Values from outside that an op's regions use, each once."""
+    inside: set[ir.Value] = set()
+    used: dict[ir.Value, None] = {}
+    for region in op.regions:
+        for block in region.blocks:
+            inside.update(block.arguments)
+    for inner in nested(op):
+        inside.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+        used.update(dict.fromkeys(inner.operands))
+    return [v for v in used if v not in inside]
+
+
+def uses(op: ir.Operation) -> list[ir.Value]:
+    """All values that an op needs, operands and captured ones, each once."""
+    return list(dict.fromkeys((*op.operands, *captures(op))))
+
+
+def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of ``block`` that ``op`` is or lies in."""
+    while op.block != block:
+        assert op.parent is not None
+        op = op.parent.operation
+    return op
+
+
+def users(op: ir.Operation) -> list[ir.Operation]:
+    """The ops of the same block that use any result of ``op``, each once, not ordered."""
+    block = op.block
+    return list(dict.fromkeys(top_level(use.owner.operation, block) for r in op.results for use in r.uses))
+
+
+def has_uses(op: ir.Operation) -> bool:
+    """Whether any result of the op is used."""
+    return any(True for r in op.results for _ in r.uses)
+
+
+def shape_of(value: ir.Value) -> list[int]:
+    """The extents of a tensor value."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor."""
+    return isinstance(value.type, ir.RankedTensorType)
+
+
+def is_static(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor without open extents."""
+    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+
+
+def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """Clone an op at the insertion point with its operands and captures replaced; adds its results to ``mapping``."""
+    copy = op.clone()
+    for user in (copy, *nested(copy)):
+        for i, operand in enumerate(user.operands):
+            if operand in mapping:
+                user.operands[i] = mapping[operand]
+    mapping.update(zip(op.results, copy.results, strict=True))
+    return copy
+
+
+def replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
+    """Let ``values`` take the place of an op's results, and erase the op."""
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
+
+
+# What may be erased without users, and cloned to where it is used: it costs nothing, or the kernel that reads it folds it.
+CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack")
+
+
+def is_cheap(op: ir.Operation) -> bool:
+    """Whether an op is no work of its own: constants, fills, the view of a packed weight, scalar arithmetic."""
+    if op.name in CHEAP:
+        return True
+    scalar = bool(len(op.results)) and not any(is_tensor(r) for r in op.results)
+    return scalar and not len(op.regions) and op.name.split(".")[0] in ("arith", "math", "tensor", "index", "affine")
+
+
+def erase_dead(function: func.FuncOp) -> None:
+    """Erase the ops without users that are cheap, views or structured, from the last to the first."""
+    for op in reversed(operations(function)):
+        pure = is_cheap(op) or op.name.startswith(("linalg.", "tensor."))
+        if pure and len(op.results) and not has_uses(op):
+            op.erase()
+
+
+def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    """Replace a generic's indexing maps."""
+    op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+
+
+def iterators_attr(kinds: Sequence[str]) -> ir.ArrayAttr:
+    """The attribute of iterator types from their names."""
+    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
+
+
+def compose(m: ir.AffineMap, inner: ir.AffineMap) -> ir.AffineMap:
+    """``m`` with the results of ``inner`` in the place of its dims."""
+    return ir.AffineMap.get(inner.n_dims, 0, [e.compose(inner) for e in m.results])
+
+
+def permuted(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
+    """The map whose i-th result is the ``order[i]``-th of ``m``."""
+    return ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order])
+
+
+def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
+    """Whether each loop's extent can be read off some operand, which linalg asks for."""
+    return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
+
+
+def transpose(value: ir.Value, order: Sequence[int]) -> ir.Value:
+    """A copy whose i-th dim is the ``order[i]``-th of ``value``, as a generic with a permuted map."""
+    shape, rank = shape_of(value), len(order)
+    place = [list(order).index(d) for d in range(rank)]
+    out = builders.empty([shape[d] for d in order], builders.element_of(value))
+    return builders.generic([value], [out], [place, range(rank)], "p" * rank, lambda a, _: a)[0]
+
+
+def permutation_of(op: ir.Operation) -> list[int] | None:
+    """The order of a transposing copy (see ``transpose``), also of the identity; None for any other op."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
+        return None
+    block = op.regions[0].blocks[0]
+    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0] or not is_static(op.results[0]):
+        return None
+    if not is_tensor(op.operands[0]) or op.operands[0].type.element_type != op.results[0].type.element_type:
+        return None
+    source, target = indexing_maps(op)
+    dims = [dim_of(e) for e in source.results]
+    order = [dim_of(e) for e in target.results]
+    if (
+        None in dims
+        or None in order
+        or sorted(map(str, dims)) != sorted(map(str, order))
+        or len(set(dims)) != len(dims)
+    ):
+        return None
+    return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
+
+
+def reassociation(shape: Sequence[int], target: Sequence[int]) -> list[list[int]] | None:
+    """Groups of ``target``'s dims that make up each dim of ``shape`` where only unit dims differ, else None."""
+    groups: list[list[int]] = []
+    at = 0
+    for extent in shape:
+        group = []
+        while at < len(target) and target[at] == 1 and extent != 1:
+            group.append(at)
+            at += 1
+        if at >= len(target) or target[at] != extent:
+            return None
+        groups.append([*group, at])
+        at += 1
+    if any(target[i] != 1 for i in range(at, len(target))) or (not groups and at < len(target)):
+        return [] if not groups else None
+    if groups:
+        groups[-1].extend(range(at, len(target)))
+    return groups
+
+
+def reshape_units(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """A view of another shape that has the same extents in the same order, but for those of 1."""
+    element = builders.element_of(value)
+    core = [e for e in shape if e != 1]
+    for target in (core, list(shape)):
+        source = shape_of(value)
+        if source == target:
+            continue
+        if len(target) < len(source):
+            groups = reassociation(target, source) or []
+            attr = _groups_attr(groups)
+            op = ir.Operation.create(
+                "tensor.collapse_shape",
+                results=[builders.ranked(target, element)],
+                operands=[value],
+                attributes={"reassociation": attr},
+            )
+        else:
+            groups = reassociation(source, target) or []
+            op = ir.Operation.create(
+                "tensor.expand_shape",
+                results=[builders.ranked(target, element)],
+                operands=[value],
+                attributes={
+                    "reassociation": _groups_attr(groups),
+                    "static_output_shape": ir.DenseI64ArrayAttr.get(target),
+                },
+            )
+        value = op.results[0]
+    return value
+
+
+def _groups_attr(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i) for i in group]) for group in groups])
+
+
+def fused_location(ops: Sequence[ir.Operation]) -> ir.Location:
+    """One location with the names of all, each once."""
+    parts: dict[ir.Location, None] = {}
+    for op in ops:
+        location = op.location
+        parts.update(dict.fromkeys(location.locations if location.is_a_fused() else [location]))
+    known = [p for p in parts if p.is_a_name()] or list(parts)
+    return known[0] if len(known) == 1 else ir.Location.fused(known)
+
+
+def node_names(location: ir.Location) -> list[str]:
+    """The model's node names in a location, each once."""
+    if location.is_a_name():
+        return [location.name_str]
+    if location.is_a_fused():
+        return list(dict.fromkeys(n for part in location.locations for n in node_names(part)))
+    return []
+
+
+def index_constant(value: int) -> ir.Value:
+    """A constant of type index."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
+def index_dim(op: ir.Operation) -> int:
+    """The loop of a ``linalg.index``."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
+
+
+def linalg_index(dim: int) -> ir.Value:
+    """``linalg.index`` of a loop."""
+    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)).result
+
+
+def string_attr(attributes: Mapping[str, ir.Attribute], name: str) -> str | None:
+    """The text of a string attribute, None where it is absent."""
+    return ir.StringAttr(attributes[name]).value if name in attributes else None

@@ -1,0 +1,55 @@
+"""Named structured ops become ``linalg.generic``, so that those of all frontends are one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import PassManager, ir, linalg
+from ..classify import Fill, classify, num_inputs
+from ..infra import Pass
+from .edit import operations, producer, programs, replace
+
+
+@dataclass(frozen=True)
+class Generalize(Pass):
+    """Rewrite named ops, but for ``fill``, ``pack`` and ``unpack``; generics that only fill become ``linalg.fill``.
+
+    Before::
+
+        %r = linalg.matmul ins(%x, %w) outs(%z)
+
+    After::
+
+        %r = linalg.generic {indexing_maps = [(m, n, k) -> (m, k), ...]} ins(%x, %w) outs(%z) { mulf, addf, yield }
+    """
+
+    name: ClassVar[str] = "generalize"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all functions of the module."""
+        PassManager.parse("builtin.module(func.func(linalg-generalize-named-ops))").run(module.operation)
+        for function in programs(module):
+            for op in operations(function):
+                if op.name == "linalg.generic" and isinstance(classify(op), Fill):
+                    _raise_fill(op)
+
+
+def _raise_fill(op: ir.Operation) -> None:
+    """A generic that stores one scalar everywhere: an operand that is a scalar, or a captured one."""
+    if len(op.results) != 1 or len(op.operands) - num_inputs(op) != 1:
+        return
+    block = op.regions[0].blocks[0]
+    value = block.operations[0].operation.operands[0]
+    arguments = list(block.arguments)
+    if value == arguments[-1]:  # the initial value as it is
+        return replace(op, [op.operands[len(op.operands) - 1]])
+    if value in arguments:
+        value = op.operands[arguments.index(value)]
+    elif (source := producer(value)) is None or source.block != op.block:
+        return None
+    with ir.InsertionPoint(op), op.location:
+        out = op.operands[len(op.operands) - 1]
+        fill = linalg.FillOp([out.type], [value], [out])
+        linalg.fill_builtin_region(fill.operation)
+    return replace(op, list(fill.operation.results))
