@@ -1,1 +1,24 @@
 """Frontends: each turns one model format into a `Model`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model import Model
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def import_model(
+    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> Model:
+    """Import an ONNX model from a path, its bytes or a ModelProto; ``input_shapes`` fixes what the file leaves open.
+
+    Raises ModelError where the source is no valid model, UnsupportedError where it uses what cannot be converted.
+    """
+    from .onnx.importer import import_onnx  # imports MLIR and onnx, which `import tilewright` must not
+
+    return import_onnx(source, input_shapes)

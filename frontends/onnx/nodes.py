@@ -1,0 +1,48 @@
+"""Questions about nodes: their titles, branches, signatures, and the outer names that nested graphs use."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import NodeProto
+
+from .tensor import Tensor
+
+
+def title(node: NodeProto, index: int) -> str:
+    """The node's name, or its op and position where it has none."""
+    return node.name or f"{node.op_type}_{index}"
+
+
+def chosen_branch(node: NodeProto, condition: object) -> onnx.GraphProto | None:
+    """The branch of an If whose condition is known, else None."""
+    if not isinstance(condition, Tensor) or condition.known is None or condition.size != 1:
+        return None
+    name = "then_branch" if bool(condition.known.reshape(-1)[0]) else "else_branch"
+    return next((a.g for a in node.attribute if a.name == name), None)
+
+
+def captures(graph: onnx.GraphProto) -> list[str]:
+    """The names of outer graphs that a nested graph uses, in order."""
+    made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    made.update(name for node in graph.node for name in node.output)
+    used = [name for node in graph.node for name in [*node.input, *node_captures(node)]]
+    return [n for n in dict.fromkeys([*used, *(o.name for o in graph.output)]) if n and n not in made]
+
+
+def node_captures(node: NodeProto) -> list[str]:
+    """The outer names that the graphs in a node's attributes use."""
+    graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+    return [name for graph in graphs for name in captures(graph)]
+
+
+def has_body(op: str, opset: int, domain: str) -> bool:
+    """Whether the op's schema has a function body."""
+    if not onnx.defs.has(op, max_inclusive_version=opset, domain=domain):
+        return False
+    schema = onnx.defs.get_schema(op, opset, domain)
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def op_title(node: NodeProto) -> str:
+    """The op as messages name it, with its domain unless that is ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
