@@ -1,14 +1,14 @@
 """Arithmetic on scalar values inside bodies: one function for floats and integers, signs where they matter.
 
-Signless integers do not know their sign, so what depends on it takes ``signed``. Functions emit at the current insertion
-point. Floats narrower than f32 are stored, not computed with: ``widen`` before, ``narrow`` after.
+Signless integers do not know their sign, so what depends on it takes ``signed``. Functions emit at the current
+insertion point. Floats narrower than f32 are stored, not computed with: ``widen`` before, ``narrow`` after.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from . import arith, ir
+from . import arith, float8, ir
 
 Number = float | int
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -168,7 +168,9 @@ def compute_type(type_: ir.Type) -> ir.Type:
 def widen(value: ir.Value) -> ir.Value:
     """A stored scalar as bodies compute with it."""
     target = compute_type(value.type)
-    return value if target == value.type else arith.extf(target, value)
+    if target == value.type:
+        return value
+    return float8.decode(value) if float8.is_float8(value.type) else arith.extf(target, value)
 
 
 def narrow(value: ir.Value, type_: ir.Type) -> ir.Value:
@@ -176,6 +178,10 @@ def narrow(value: ir.Value, type_: ir.Type) -> ir.Value:
     if value.type == type_:
         return value
     if is_float(value) and is_float(type_):
+        if width(type_) < 32 < width(value):  # f64 reaches the narrow types by library calls only
+            value = arith.truncf(ir.F32Type.get(), value)
+        if float8.is_float8(type_):
+            return float8.encode(value, type_)
         return (arith.truncf if width(value) > width(type_) else arith.extf)(type_, value)
     if not is_float(value) and not is_float(type_) and width(value) == 1:
         return arith.extui(type_, value)

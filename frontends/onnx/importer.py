@@ -96,8 +96,7 @@ def _finish(main: func.FuncOp, graph: Graph, inputs: Sequence[TensorInfo]) -> No
     main.attributes["function_type"] = ir.TypeAttr.get(type_)
     names = [("tw.name", info.name) for info in inputs] + [("tw.param", name) for name in graph.params]
     attributes = [ir.DictAttr.get({key: ir.StringAttr.get(name)}) for key, name in names]
-    if attributes:
-        main.arg_attrs = attributes
+    main.arg_attrs = attributes
 
 
 def _all_reasons(refusals: Sequence[Refusal]) -> str:
