@@ -1,1 +1,82 @@
-"""Tilewright: a deep-learning compiler in Python on upstream MLIR."""
+"""Tilewright: a deep-learning compiler in Python on upstream MLIR.
+
+    import tilewright as tw
+    lib = tw.compile("resnet18.onnx", target="x86")     # path, bytes or ModelProto
+    outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order
+    lib.export_library("resnet18.so")
+    lib = tw.load_module("resnet18.so")
+
+    model = tw.import_model("resnet18.onnx")            # its module is MLIR, to be looked at and changed
+    with tw.PassContext(opt_level=3, disabled_pass=["fuse-ops"]):
+        lib = tw.build(model, target="x86")
+
+Names are imported when they are first used: ``import tilewright`` imports no MLIR, and neither does ``load_module``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .errors import (
+    ArtifactError,
+    CompileError,
+    InputError,
+    ModelError,
+    TargetError,
+    TilewrightError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from .driver import build, compile, import_model
+    from .model import Model, TensorInfo
+    from .passes.infra import PassContext
+    from .product import CompileReport
+    from .runtime.module import Module, load_module
+    from .target import Target
+
+__all__ = [
+    "ArtifactError",
+    "CompileError",
+    "CompileReport",
+    "InputError",
+    "Model",
+    "ModelError",
+    "Module",
+    "PassContext",
+    "Target",
+    "TargetError",
+    "TensorInfo",
+    "TilewrightError",
+    "UnsupportedError",
+    "build",
+    "compile",
+    "import_model",
+    "load_module",
+]
+
+_HOMES = {
+    "CompileReport": ".product",
+    "Model": ".model",
+    "Module": ".runtime.module",
+    "PassContext": ".passes.infra",
+    "Target": ".target",
+    "TensorInfo": ".model",
+    "build": ".driver",
+    "compile": ".driver",
+    "import_model": ".driver",
+    "load_module": ".runtime.module",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import tvm_ffi
 
 from ..errors import ArtifactError
 from .files import replacing
-from .link import link
+from .link import Library, link
 from .manifest import Manifest
 from .shared import compiler, link_shared, open_shared, write_objects
 from .weights import Weights
@@ -24,22 +25,27 @@ WEIGHTS_SUFFIX = ".safetensors"
 
 @dataclass(frozen=True)
 class Code:
-    """A program's code: objects to be linked, or a shared library's bytes."""
+    """A program's code: objects to be linked (or a function that makes them), or a shared library's bytes."""
 
     objects: tuple[bytes, ...] = ()
     shared: bytes = b""
+    later: Callable[[], tuple[bytes, ...]] | None = None
 
     @property
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """Size in bytes of what there is."""
         return len(self.shared) + sum(map(len, self.objects))
+
+    def all_objects(self) -> tuple[bytes, ...]:
+        """The objects, made now if they were not yet."""
+        return self.later() if self.later else self.objects
 
 
 @dataclass(frozen=True)
 class Program:
     """A program that is loaded and has its weights, but no context yet."""
 
-    library: tvm_ffi.Module
+    library: Library
     code: Code
     manifest: Manifest
     weights: Weights | None
@@ -77,10 +83,10 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
         if code.shared:
             library.write_bytes(code.shared)
         else:
-            link_shared(code.objects, library, command or [])
+            link_shared(code.all_objects(), library, command or [])
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
         if weights is not None:
-            weights.copy_to(files.enter_context(replacing(weights_path(target))))
+            weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
 
@@ -93,9 +99,9 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
             new, old = Path(temporary, f"new{FOLDER_SUFFIX}"), Path(temporary, "old")
             new.mkdir()
-            write_objects(code.objects, new)
+            write_objects(code.all_objects(), new)
             if weights is not None:
-                weights.copy_to(weights_path(new))
+                weights.save(weights_path(new))
             if target.exists():
                 target.rename(old)
             new.rename(target)
@@ -130,7 +136,7 @@ def _open_folder(folder: Path) -> tuple[tvm_ffi.Module, Code]:
     return link(objects), Code(objects)
 
 
-def read_manifest(library: tvm_ffi.Module, where: str) -> Manifest:
+def read_manifest(library: Library, where: str) -> Manifest:
     """What the code in ``library`` says about itself."""
     try:
         text = library.get_function("metadata")()

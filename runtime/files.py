@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ArtifactError
+
+
+def create_nameless(folder: Path) -> int:
+    """Descriptor of a new file in ``folder`` that has no name, and is gone when it is closed. OSError if that fails."""
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+    # A file system without nameless files: take the name away.
+    descriptor, name = tempfile.mkstemp(prefix="tilewright-", dir=folder)
+    os.unlink(name)
+    return descriptor
 
 
 def create_beside(path: Path) -> Path:

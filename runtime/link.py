@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import tvm_ffi
 
@@ -16,6 +17,14 @@ tvm_ffi.register_error("MemoryError", MemoryError)
 
 # The linker asks a C++ compiler where its library is; our objects use none, so name one that is not there.
 _NO_COMPILER = "no-c++-compiler-is-needed"
+
+
+class Library(Protocol):
+    """Linked code: packed functions by name. AttributeError for a name that it lacks."""
+
+    def get_function(self, name: str) -> tvm_ffi.Function:
+        """The function, which keeps the code alive."""
+        ...
 
 
 def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:

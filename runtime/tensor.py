@@ -28,10 +28,15 @@ def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
 
 def empty(info: TensorInfo) -> np.ndarray:
     """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
-    raw = np.empty(info.nbytes + ALIGNMENT, np.uint8)
+    shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # nbytes refuses symbols
+    return aligned_bytes(info.nbytes).view(numpy_dtype(info.dtype)).reshape(shape)
+
+
+def aligned_bytes(nbytes: int) -> np.ndarray:
+    """Bytes with an address that is a multiple of 64."""
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     skip = -raw.ctypes.data % ALIGNMENT
-    shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # nbytes refused symbols
-    return raw[skip : skip + info.nbytes].view(numpy_dtype(info.dtype)).reshape(shape)
+    return raw[skip : skip + nbytes]
 
 
 def as_array(value: Any, info: TensorInfo) -> np.ndarray:

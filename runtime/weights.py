@@ -6,6 +6,7 @@ come first, the others behind them, wide elements before narrow ones, so that ea
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -13,14 +14,12 @@ import struct
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO
 
 import numpy as np
 
 from ..errors import ArtifactError
 from ..model import TensorInfo, numpy_dtype
-from .files import create_beside
+from .files import create_nameless
 
 ALIGNMENT = 64
 _HEADER_LIMIT = 100 << 20  # as in the format's own library
@@ -60,32 +59,26 @@ def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[
 
 
 class WeightsWriter:
-    """Writes a weights file, one tensor at a time in any order; without ``path`` a nameless one for this process.
+    """Writes a nameless weights file in ``folder``, one tensor at a time in any order.
 
-    A file with a name appears under it by ``commit``, whole; without that, nothing is left of it.
+    Nothing is left of it when the process ends or the writer is closed, unless ``Weights.save`` gives it a name.
     """
 
-    def __init__(self, params: Sequence[TensorInfo], fingerprint: str, path: Path | None = None) -> None:
-        self._path = path
-        self._header, self._places = layout(params, fingerprint)
+    def __init__(self, params: Sequence[TensorInfo], fingerprint: str, folder: Path | None = None) -> None:
+        header, self._places = layout(params, fingerprint)
         self._missing = set(self._places)
+        folder = folder or Path(tempfile.gettempdir())
         try:
-            self._file, self._temporary = _open_temporary(path)
-            self._file.write(self._header)
+            self._file = os.fdopen(create_nameless(folder), "r+b")
+            self._file.write(header)
         except OSError as error:
-            raise ArtifactError(
-                f"cannot write the weights {path or 'to a temporary file'}: {error.strerror}"
-            ) from error
+            raise ArtifactError(f"cannot write weights in {folder}: {error.strerror}") from error
 
     def __enter__(self) -> WeightsWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
-        if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
 
     def write(self, name: str, array: np.ndarray) -> None:
         """Write the data of one tensor; its size must be the one announced."""
@@ -100,22 +93,12 @@ class WeightsWriter:
             raise ArtifactError(f"cannot write weight '{name}': {error.strerror}") from error
         self._missing.discard(name)
 
-    def commit(self) -> Weights:
-        """Give the file its name and map it. All tensors must have been written."""
+    def finish(self) -> Weights:
+        """Map the file. All tensors must have been written."""
         if self._missing:
             raise ArtifactError(f"weight '{min(self._missing)}' was never written")
         self._file.flush()
-        if self._path is not None and self._temporary is not None:
-            self._temporary.replace(self._path)
-            self._temporary = None
-        return Weights(os.dup(self._file.fileno()), str(self._path or "temporary weights"))
-
-
-def _open_temporary(path: Path | None) -> tuple[BinaryIO, Path | None]:
-    if path is None:
-        return tempfile.TemporaryFile(prefix="tilewright-"), None  # type: ignore[return-value]
-    temporary = create_beside(path)
-    return temporary.open("r+b"), temporary
+        return Weights(os.dup(self._file.fileno()), "the weights")
 
 
 class Weights:
@@ -180,9 +163,19 @@ class Weights:
             result[i] = base + begin
         return result
 
-    def copy_to(self, path: Path) -> None:
-        """Write the file's bytes to another file, without mapping or reading them here."""
+    def save(self, path: Path) -> None:
+        """Make ``path``, which no one else may use yet, a file of these weights.
+
+        A nameless file gets the name if it lies on the same file system; else the bytes are copied, by the system and
+        not through this process.
+        """
+        descriptor = self._file.fileno()
+        if os.fstat(descriptor).st_nlink == 0:
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+                return
         done, size = 0, self.data.nbytes
         with path.open("wb") as target:
             while done < size:
-                done += os.sendfile(target.fileno(), self._file.fileno(), done, size - done)
+                done += os.sendfile(target.fileno(), descriptor, done, size - done)

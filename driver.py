@@ -1,0 +1,206 @@
+"""``compile`` and ``build``: the one place where frontends, passes, workers and runtime meet.
+
+import + graph passes  ->  Plan        one job
+Plan                   ->  Kernels     one job for each
+Kernels, weights       ->  prepared weights, streamed into a file by running the @prepare programs
+Program, Kernels       ->  entry       one job
+objects                ->  Module      linked in this process
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from . import jobs, product, workers
+from .errors import CompileError, ModelError
+from .jobs import Planned, PlanOptions
+from .model import Model
+from .product import CompileReport, ExecutorKind, Options
+from .runtime import artifact
+from .runtime.manifest import Manifest
+from .runtime.module import Module
+from .runtime.threads import default_threads
+from .target import Target
+from .workers import Job, Pool
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+InputShapes = Mapping[str, Sequence[int]]
+
+_MOST_WORKERS = 16
+
+
+def compile(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    target: str | Target = "x86",
+    input_shapes: InputShapes | None = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+) -> Module:
+    """Compile an ONNX model to a program that is ready to be called.
+
+    Args:
+        source: a file's path, its bytes, or a ``ModelProto``.
+        target: what to make code for; "x86" is this machine's CPU.
+        input_shapes: extents for inputs whose shape the file leaves open.
+        num_threads: threads of a call; by default as many as this process may use.
+        opt_level: 0 to 3.
+        executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
+            one MLIR ExecutionEngine of this process.
+        workers: number of worker processes; 0 does all work in this process.
+
+    Raises ModelError or UnsupportedError for the model, TargetError, CompileError.
+    """
+    options = make_options(target, num_threads, opt_level, executor)
+    report = CompileReport()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        pool = _pool(workers)
+        planned = _plan_source(source, input_shapes, options, pool, folder, report)
+        return _module(planned, options, pool, report)
+
+
+def build(
+    model: Model,
+    target: str | Target = "x86",
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+) -> Module:
+    """Compile an imported model; the arguments are those of ``compile``. The model is left as it is."""
+    options = make_options(target, num_threads, opt_level, executor)
+    report = CompileReport()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        pool = _pool(workers)
+        planned = _plan_model(model, options, pool, folder, report)
+        return _module(planned, options, pool, report)
+
+
+def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
+    """Import an ONNX model in this process: its module is there to be looked at and changed."""
+    from . import frontends
+
+    return frontends.import_model(os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes)
+
+
+def compile_to_file(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    output: str | os.PathLike[str],
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+) -> tuple[Path, Manifest, CompileReport]:
+    """Compile a model into ``output`` (``model.so``) and the weights file beside it, which is written in place.
+
+    Returns the path written: a folder ``model.tw`` where there is no compiler to link with.
+    """
+    options = options or make_options()
+    path = artifact.program_path(output)
+    report = CompileReport()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        pool = _pool(workers)
+        planned = _plan_source(source, input_shapes, options, pool, folder, report)
+        made = product.make(planned, options, pool, report, path.parent)
+    with report.stage("link"):
+        written = artifact.save(path, made.code, made.weights)
+    return written, made.manifest, report
+
+
+def make_options(
+    target: str | Target = "x86",
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    progress: Callable[[str], None] = lambda text: None,
+) -> Options:
+    """Options from what a user gives; TargetError and CompileError for values that are none."""
+    if executor not in get_args(ExecutorKind):
+        raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
+    if opt_level not in range(4):
+        raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
+    if num_threads is not None and num_threads < 1:
+        raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
+    return Options(Target.parse(target), opt_level, executor, num_threads, progress)
+
+
+def _pool(count: int | None) -> Pool:
+    if count is not None and count < 0:
+        raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
+    return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count)
+
+
+def _plan_source(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None,
+    options: Options,
+    pool: Pool,
+    folder: str,
+    report: CompileReport,
+) -> Planned:
+    """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
+    if isinstance(source, (str, os.PathLike)):
+        label = os.fspath(source)
+        path = os.path.abspath(label)
+    else:
+        label, path = "the model", os.path.join(folder, "model.onnx")
+        Path(path).write_bytes(_model_bytes(source))
+    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    options.progress(f"importing {label}")
+    with report.stage("import and plan"):
+        arguments = (path, label, shapes, options.target, _plan_options(options, folder))
+        return _run_plan(Job(f"the import of {label}", jobs.plan_file, arguments), pool, options, folder)
+
+
+def _model_bytes(source: Any) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    if not hasattr(source, "SerializeToString"):
+        raise ModelError(f"cannot compile a {type(source).__name__}: give a path, the file's bytes or a ModelProto")
+    try:
+        return source.SerializeToString()
+    except ValueError as error:
+        raise ModelError("the ModelProto is too large to be serialized: save it and give its path") from error
+
+
+def _plan_model(model: Model, options: Options, pool: Pool, folder: str, report: CompileReport) -> Planned:
+    """Plan a model of this process in a worker; its weights stay here."""
+    with report.stage("import and plan"), tempfile.TemporaryFile() as file:
+        model.module.operation.write_bytecode(file)
+        file.seek(0)
+        params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
+        shell = replace(model, module=None, params=params)
+        arguments = (file.read(), shell, options.target, _plan_options(options, ""))
+        planned = _run_plan(Job(f"the planning of {model.name}", jobs.plan_bytecode, arguments), pool, options, folder)
+        return replace(planned, params={name: model.params[name] for name in planned.params})
+
+
+def _plan_options(options: Options, folder: str) -> PlanOptions:
+    # Who entered a PassContext has imported the passes; nobody else should pay for that.
+    infra = sys.modules.get(f"{__package__}.passes.infra")
+    context = infra.PassContext.current() if infra and infra.PassContext.entered() else None
+    return PlanOptions(options.opt_level, folder, context)
+
+
+def _run_plan(job: Job, pool: Pool, options: Options, folder: str) -> Planned:
+    context = job.arguments[-1].context
+    # Instruments watch from this process: what they print and count must be seen here.
+    here = context is not None and context.instruments
+    return workers.run_here(job) if here else pool.run([job])[0]
+
+
+def _module(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Module:
+    made = product.make(planned, options, pool, report)
+    with report.stage("link"):
+        program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
+        return Module(program, options.num_threads, report)

@@ -1,0 +1,69 @@
+"""A whole program as one module of the LLVM dialect: all kernels and the entry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...dialects import codegen, ir
+from ...dialects.context import make_context
+from ...program import Kernel, Program
+from ...target import Target
+from . import entry, kernel
+
+
+def lower_program(program: Program, sources: Mapping[str, bytes], target: Target, metadata: str) -> ir.Module:
+    """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module with a context of its own."""
+    with make_context(), ir.Location.unknown():
+        merged = ir.Module.create()
+        kernels: dict[str, Kernel] = {}
+        for name, bytecode in sources.items():
+            module, kernels[name] = kernel.lower_to_llvm(name, ir.Module.parse(bytecode), target)
+            _make_private(module, name)
+            _merge(merged, module)
+        _merge(merged, entry.entry_module(program, kernels, metadata))
+        _ask_for_wide_vectors(merged, target)
+        return merged
+
+
+def emit(module: ir.Module, target: Target, opt_level: int) -> bytes:
+    """The object of a whole program."""
+    with module.context, ir.Location.unknown():
+        return codegen.emit(module, target, "obj", opt_level)
+
+
+def _make_private(module: ir.Module, kernel_name: str) -> None:
+    """Put the kernel's name before the symbols that it defines, so that those of two kernels differ."""
+    for op in module.body.operations:
+        symbol = _symbol(op)
+        if symbol != kernel_name and not _is_declaration(op):
+            ir.SymbolTable.replace_all_symbol_uses(symbol, f"{kernel_name}.{symbol}", module.operation)
+            ir.SymbolTable.set_symbol_name(op, f"{kernel_name}.{symbol}")
+
+
+def _merge(target: ir.Module, source: ir.Module) -> None:
+    """Clone the ops of ``source`` into ``target``; a definition takes the place of a declaration."""
+    there = {_symbol(op): op for op in target.body.operations}
+    for op in source.body.operations:
+        old = there.get(_symbol(op))
+        if old is not None:
+            if _is_declaration(op):
+                continue
+            old.operation.erase()
+        op.operation.clone(ip=ir.InsertionPoint(target.body))
+
+
+def _symbol(op: ir.OpView) -> str:
+    return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def _is_declaration(op: ir.OpView) -> bool:
+    return op.operation.name == "llvm.func" and not list(op.operation.regions[0].blocks)
+
+
+def _ask_for_wide_vectors(module: ir.Module, target: Target) -> None:
+    """Let functions use vectors as wide as the schedules are made for: LLVM prefers half of them on some CPUs."""
+    width = ir.ArrayAttr.get([ir.StringAttr.get("prefer-vector-width"), ir.StringAttr.get(str(target.lanes * 32))])
+    for op in module.body.operations:
+        if op.operation.name == "llvm.func" and not _is_declaration(op):
+            old = op.operation.attributes.get("passthrough", [])
+            op.operation.attributes["passthrough"] = ir.ArrayAttr.get([*old, width])  # type: ignore[misc]

@@ -1,0 +1,49 @@
+"""Runs a program kernel by kernel from Python: for weights, prepared once, no entry is worth compiling."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tvm_ffi
+
+from ..program import Kernel, Program, Slot
+from . import tensor
+
+# void kernel(void **args, int64_t lo, int64_t hi, void *scratch); ctypes lets go of the interpreter meanwhile.
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+class Executor:
+    """Runs programs whose kernels are in ``library``, which exports their addresses as ``kernel(index)``.
+
+    ``kernels`` are in the order of those indices.
+    """
+
+    def __init__(self, library: tvm_ffi.Module, kernels: Mapping[str, Kernel]) -> None:
+        self._library = library  # owns the code
+        self._kernels = kernels
+        find = library.get_function("kernel")
+        self._functions = {name: _KERNEL(find(i).value) for i, name in enumerate(kernels)}
+
+    def run(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run ``program`` in this thread and return its outputs.
+
+        The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
+        """
+        outputs = [tensor.empty(info) for info in program.outputs]
+        arena = tensor.aligned_bytes(program.arena_bytes)
+        scratch = tensor.aligned_bytes(max((self._kernels[c.kernel].scratch_bytes for c in program.calls), default=0))
+        bases = {"input": inputs, "output": outputs, "param": params}
+
+        def address(slot: Slot) -> int:
+            if slot.space == "arena":
+                return arena.ctypes.data + slot.offset
+            return bases[slot.space][slot.index].ctypes.data
+
+        for call in program.calls:
+            arguments = np.array([address(slot) for slot in call.args], np.uint64)
+            extent = self._kernels[call.kernel].extent
+            self._functions[call.kernel](arguments.ctypes.data, 0, extent, scratch.ctypes.data)
+        return outputs
