@@ -1,9 +1,22 @@
-"""The one list of passes by command-line name: passes/graph/fuse_ops.py is `fuse-ops` is tests/lit/graph/fuse_ops.mlir."""
+"""The one list of passes by command-line name.
+
+One thing has one name in four places: passes/graph/fuse_ops.py, `fuse-ops`, tests/lit/graph/fuse_ops.mlir, and here.
+"""
 
 from __future__ import annotations
 
+from .graph.convert_layout import ConvertLayout
 from .graph.generalize import Generalize
+from .graph.pack_weights import PackWeights
 from .graph.simplify import Simplify
+from .graph.split_prepare import SplitPrepare
 from .infra import Pass
 
-PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in (Generalize, Simplify)}
+_ALL: tuple[type[Pass], ...] = (
+    Generalize,
+    Simplify,
+    ConvertLayout,
+    PackWeights,
+    SplitPrepare,
+)
+PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in _ALL}

@@ -50,13 +50,14 @@ def _run(file: str, passes: str, print_after: list[str], dump_dir: Path | None, 
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"cannot read '{file}': {getattr(error, 'strerror', None) or error}") from None
-    with make_context() as context, ir.Location.unknown(context):
+    context = make_context()
+    with context, ir.Location.unknown(context):
         with diagnostics(f"parsing '{file}'"):
             module = ir.Module.parse(text)
         with PassContext(instruments=instruments) as pass_context:
             for stage in stages:
                 pass_context.run(stage, module)
-        print(module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations))
+        module.operation.print(enable_debug_info=locations, use_local_scope=locations)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def programs(module: ir.Module) -> list[func.FuncOp]:
 
 def is_private(function: func.FuncOp) -> bool:
     """Whether nothing outside of the module can call the function."""
-    visibility = function.attributes["sym_visibility"] if "sym_visibility" in function.attributes else None
+    visibility = function.attributes.get("sym_visibility", None)
     return visibility is not None and ir.StringAttr(visibility).value == "private"
 
 
@@ -86,6 +86,24 @@ def shape_of(value: ir.Value) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
+def param_values(function: func.FuncOp) -> set[ir.Value]:
+    """All values that depend on params and constants alone, with the params; empty and filled tensors are none."""
+    attributes = function.attributes.get("arg_attrs", None)
+    arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
+    known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
+    neutral: set[ir.Value] = set()
+    for op in operations(function):
+        if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
+            neutral.update(op.results)
+        elif op.name == "arith.constant":
+            known.update(op.results)
+        else:
+            needed = [v for v in uses(op) if v not in neutral]
+            if needed and all(v in known for v in needed):
+                known.update(op.results)
+    return known
+
+
 def is_tensor(value: ir.Value) -> bool:
     """Whether a value is a ranked tensor."""
     return isinstance(value.type, ir.RankedTensorType)
@@ -114,7 +132,7 @@ def replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
     op.erase()
 
 
-# What may be erased without users, and cloned to where it is used: it costs nothing, or the kernel that reads it folds it.
+# What may be erased without users and cloned to its users: it costs nothing, or the kernel that reads it folds it.
 CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack")
 
 
@@ -174,7 +192,7 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     block = op.regions[0].blocks[0]
     if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0] or not is_static(op.results[0]):
         return None
-    if not is_tensor(op.operands[0]) or op.operands[0].type.element_type != op.results[0].type.element_type:
+    if not is_tensor(op.operands[0]) or builders.element_of(op.operands[0]) != builders.element_of(op.results[0]):
         return None
     source, target = indexing_maps(op)
     dims = [dim_of(e) for e in source.results]

@@ -51,5 +51,5 @@ def _raise_fill(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         out = op.operands[len(op.operands) - 1]
         fill = linalg.FillOp([out.type], [value], [out])
-        linalg.fill_builtin_region(fill.operation)
+        linalg.fill_builtin_region(fill.operation)  # pyright: ignore[reportAttributeAccessIssue]
     return replace(op, list(fill.operation.results))

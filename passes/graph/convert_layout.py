@@ -1,0 +1,315 @@
+"""One physical layout for convolutions and what lies between them, decided on values, then applied.
+
+A layout is the order in which the dims of a value lie in memory: ``(0, 2, 3, 1)`` is channels last for a value whose
+dims are ``(n, c, h, w)``. Deciding and applying are apart: ``_Layouts`` joins values into groups, ``apply`` rewrites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from ...dialects import func, ir
+from ...errors import CompileError
+from ..classify import (
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    classify,
+    dims_in,
+    indexing_maps,
+    is_zero,
+    iterator_types,
+    num_inputs,
+)
+from ..infra import Pass
+from .edit import (
+    captures,
+    compose,
+    index_dim,
+    is_static,
+    is_tensor,
+    iterators_attr,
+    nested,
+    operations,
+    param_values,
+    permuted,
+    programs,
+    set_maps,
+    shape_of,
+    transpose,
+)
+
+Order = tuple[int, ...]
+
+# Ops of one rank throughout, and their lists that have an entry for each dim.
+_DIM_LISTS = {
+    "tensor.pad": ("static_low", "static_high"),
+    "tensor.extract_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.insert_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.concat": (),
+    "tensor.empty": (),
+    "linalg.fill": (),
+}
+
+
+@dataclass(frozen=True)
+class ConvertLayout(Pass):
+    """Give the values around convolutions channels last; conversions remain where the graph needs another layout.
+
+    Before::
+
+        %y = linalg.generic {(n,f,h,w,c,i,j) -> (n,c,h+i,w+j), (f,c,i,j), (n,f,h,w)} ins(%x, %weight)
+        %z = linalg.generic {relu, (n,f,h,w), (n,f,h,w)} ins(%y)
+
+    After::
+
+        %t = linalg.generic {transpose} ins(%x)                       // at the border
+        %y = linalg.generic {(n,h,w,f,i,j,c) -> (n,h+i,w+j,c), (f,c,i,j), (n,h,w,f)} ins(%t, %weight)
+        %z = linalg.generic {relu, (n,h,w,f), (n,h,w,f)} ins(%y)
+        %u = linalg.generic {transpose} ins(%z)                       // at the border
+
+    Options:
+        desired: ``channels-last``, or ``none`` to leave everything as it is.
+    """
+
+    name: ClassVar[str] = "convert-layout"
+    desired: str = "channels-last"
+
+    def apply(self, module: ir.Module) -> None:
+        """Convert all programs of the module."""
+        if self.desired not in ("channels-last", "none"):
+            raise CompileError(f"pass '{self.name}': desired is '{self.desired}', not 'channels-last' or 'none'")
+        if self.desired == "none":
+            return
+        for function in programs(module):
+            _own_initial_values(function)
+            layouts = _Layouts(function).decide()
+            rewriter = _Rewriter(layouts)
+            for op in operations(function) if layouts else []:
+                rewriter.rewrite(op)
+
+
+def _own_initial_values(function: func.FuncOp) -> None:
+    """Give each user of an empty or filled tensor one of its own: its layout is then the user's affair."""
+    for op in reversed(operations(function)):
+        if op.name not in ("tensor.empty", "linalg.fill"):
+            continue
+        for use in list(op.results[0].uses)[1:]:
+            with ir.InsertionPoint(op):
+                copy = op.clone()
+            use.owner.operation.operands[use.operand_number] = copy.results[0]
+
+
+class _Layouts:
+    """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.parent: dict[ir.Value, ir.Value] = {}
+        self.seeds: dict[ir.Value, Order] = {}
+        self.weights = param_values(function)
+        for op in operations(function):
+            self._visit(op)
+
+    def decide(self) -> dict[ir.Value, Order]:
+        """The layout of each value that does not keep the identity. A group whose seeds disagree keeps it."""
+        wanted: dict[ir.Value, set[Order]] = {}
+        for value, order in self.seeds.items():
+            wanted.setdefault(self._find(value), set()).add(order)
+        orders = {root: next(iter(o)) for root, o in wanted.items() if len(o) == 1}
+        found = {v: orders.get(self._find(v)) for v in list(self.parent)}
+        return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
+
+    def _visit(self, op: ir.Operation) -> None:
+        for value in (*op.operands, *op.results, *captures(op)):
+            if is_static(value) and len(shape_of(value)) >= 3 and value not in self.weights:
+                self.parent.setdefault(value, value)
+        if op.name == "linalg.generic":
+            self._visit_generic(op)
+        elif op.name in _DIM_LISTS:
+            tensors = [v for v in (*op.operands, *op.results) if v in self.parent]
+            if len({len(shape_of(v)) for v in tensors}) == 1:
+                self._join(tensors)
+
+    def _visit_generic(self, op: ir.Operation) -> None:
+        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify(op)
+        for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
+            self._join([result, initial])
+        if isinstance(kind, Conv | DepthwiseConv):
+            self._seed(inputs[kind.data], maps[kind.data], kind)
+            self._seed(op.results[0], maps[-1], kind)
+        elif not isinstance(kind, Contraction):
+            tied = [v for v, m in zip(inputs, maps, strict=False) if _same_places(m, maps[len(inputs)])]
+            gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
+            self._join([*op.results, *tied, *gathered])
+
+    def _seed(self, value: ir.Value, m: ir.AffineMap, kind: Conv | DepthwiseConv) -> None:
+        """Channels last: what is neither batch nor spatial comes after them."""
+        if value not in self.parent:
+            return
+        spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
+        batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+        rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
+        self.seeds[value] = (*batch, *spatial, *rest)
+
+    def _find(self, value: ir.Value) -> ir.Value:
+        while self.parent[value] != value:
+            self.parent[value] = value = self.parent[self.parent[value]]
+        return value
+
+    def _join(self, values: Sequence[ir.Value]) -> None:
+        known = [v for v in values if v in self.parent]
+        for a, b in pairwise(known):
+            self.parent[self._find(a)] = self._find(b)
+
+
+def _same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
+    """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
+    if len(m.results) != len(out.results):
+        return False
+    return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))
+
+
+class _Rewriter:
+    """Rewrites ops in program order; converts a value where an op needs the other form of it, once for each form."""
+
+    def __init__(self, layouts: dict[ir.Value, Order]) -> None:
+        self.layouts = layouts
+        self.converted: set[ir.Value] = set()  # those whose own type now has the layout
+        self.copies: dict[tuple[ir.Value, bool], ir.Value] = {}
+
+    def rewrite(self, op: ir.Operation) -> None:
+        """Permute what the op says about dims, or give it and its users the forms that they need."""
+        if not any(v in self.layouts for v in (*op.operands, *op.results, *captures(op))):
+            return
+        with ir.InsertionPoint(op), op.location:
+            if op.name == "linalg.generic" and not isinstance(classify(op), Contraction):
+                self._generic(op)
+            elif op.name in _DIM_LISTS and self._agrees(op):
+                self._dim_lists(op)
+            elif not self._view(op):
+                self._leave(op)
+
+    def _form(self, value: ir.Value, in_layout: bool) -> ir.Value:
+        """The value in its layout or in the order of its dims; a copy where it is not what the value itself has."""
+        order = self.layouts.get(value)
+        if order is None or (value in self.converted) == in_layout:
+            return value
+        if (value, in_layout) not in self.copies:
+            self.copies[value, in_layout] = transpose(value, order if in_layout else _inverse(order))
+        return self.copies[value, in_layout]
+
+    def _convert_results(self, op: ir.Operation) -> None:
+        for result in op.results:
+            if order := self.layouts.get(result):
+                shape = shape_of(result)
+                result.set_type(ir.RankedTensorType.get([shape[d] for d in order], result.type.element_type))
+                self.converted.add(result)
+
+    def _leave(self, op: ir.Operation) -> None:
+        """The op keeps the order of dims: it reads values in that order."""
+        for user in (op, *nested(op)):
+            for i, operand in enumerate(user.operands):
+                if operand in self.layouts:
+                    user.operands[i] = self._form(operand, in_layout=False)
+
+    def _generic(self, op: ir.Operation) -> None:
+        maps, inputs = indexing_maps(op), num_inputs(op)
+        for i, operand in enumerate(op.operands):
+            if order := self.layouts.get(operand):
+                maps[i] = permuted(maps[i], order)
+                op.operands[i] = self._form(operand, in_layout=True)
+            elif i >= inputs and (order := self.layouts.get(op.results[i - inputs])):  # a weight as initial value
+                maps[i] = permuted(maps[i], order)
+                op.operands[i] = transpose(operand, order)
+        for inner in nested(op):
+            self._body_op(inner)
+        self._convert_results(op)
+        set_maps(op, maps)
+        _interchange(op, maps)
+
+    def _body_op(self, op: ir.Operation) -> None:
+        order = self.layouts.get(op.operands[0]) if op.name == "tensor.extract" else None
+        if order is None:
+            return self._leave(op)
+        indices = list(op.operands)[1:]
+        op.operands[0] = self._form(op.operands[0], in_layout=True)
+        for i, d in enumerate(order):
+            op.operands[1 + i] = indices[d]
+        return None
+
+    def _agrees(self, op: ir.Operation) -> bool:
+        """Whether all tensors of an op of one rank have one layout, and all that it says about dims is static."""
+        tensors = [v for v in (*op.operands, *op.results) if is_tensor(v)]
+        if len({self.layouts.get(v) for v in tensors}) != 1:
+            return False
+        if any(not is_tensor(v) for v in op.operands) and op.name != "linalg.fill":
+            return False
+        return not any(True for r in op.regions for b in r.blocks for a in b.arguments for _ in a.uses) or (
+            op.name == "linalg.fill"
+        )
+
+    def _dim_lists(self, op: ir.Operation) -> None:
+        order = self.layouts[op.results[0]]
+        for i, operand in enumerate(op.operands):
+            op.operands[i] = self._form(operand, in_layout=True)
+        for name in _DIM_LISTS[op.name]:
+            old = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+            op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
+        if op.name == "tensor.concat":
+            dim = ir.IntegerAttr(op.attributes["dim"])
+            op.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(dim.value))
+        self._convert_results(op)
+
+    def _view(self, op: ir.Operation) -> bool:
+        """A reshape that splits or joins dims which lie together in both layouts (channels into groups) stays one."""
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape") or len(op.operands) != 1:
+            return False
+        source, result = op.operands[0], op.results[0]
+        if source not in self.layouts or result not in self.layouts:
+            return False
+        groups = [
+            [i.value for i in map(ir.IntegerAttr, map_)] for map_ in map(ir.ArrayAttr, op.attributes["reassociation"])
+        ]
+        narrow, wide = (source, result) if op.name == "tensor.expand_shape" else (result, source)
+        moved = [groups[d] for d in self.layouts[narrow]]
+        if [d for group in moved for d in group] != list(self.layouts[wide]):
+            return False
+        op.operands[0] = self._form(source, in_layout=True)
+        op.attributes["reassociation"] = _renumbered(moved)
+        self._convert_results(op)
+        if op.name == "tensor.expand_shape":
+            op.attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(shape_of(result))
+        return True
+
+
+def _renumbered(groups: list[list[int]]) -> ir.ArrayAttr:
+    """Groups of the same sizes with dims in order."""
+    i64, at, result = ir.IntegerType.get_signless(64), 0, []
+    for group in groups:
+        result.append(ir.ArrayAttr.get([ir.IntegerAttr.get(i64, at + i) for i in range(len(group))]))
+        at += len(group)
+    return ir.ArrayAttr.get(result)
+
+
+def _inverse(order: Order) -> Order:
+    return tuple(order.index(d) for d in range(len(order)))
+
+
+def _interchange(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    """Order the loops as the result's dims, then the reductions as the first operand's."""
+    kinds = iterator_types(op)
+    walked = [d for m in (maps[num_inputs(op)], *maps) for e in m.results for d in sorted(dims_in(e))]
+    every = list(dict.fromkeys((*walked, *range(len(kinds)))))
+    order = [d for d in every if kinds[d] == "parallel"] + [d for d in every if kinds[d] != "parallel"]
+    if order == sorted(order):
+        return
+    place = ir.AffineMap.get(len(order), 0, [ir.AffineExpr.get_dim(order.index(d)) for d in range(len(order))])
+    set_maps(op, [compose(m, place) for m in maps])
+    op.attributes["iterator_types"] = iterators_attr([kinds[d] for d in order])
+    for inner in nested(op):
+        if inner.name == "linalg.index":
+            dim = ir.IntegerAttr(inner.attributes["dim"])
+            inner.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(index_dim(inner)))

@@ -1,0 +1,128 @@
+"""Weights of contractions and convolutions get the blocked layout that their kernel's schedule wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, ir
+from ...target import Target, host
+from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
+from ..infra import Pass
+from ..schedule.packing import Packing, contraction_packing
+from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of, transpose
+
+Dims = Sequence[int]
+
+
+@dataclass(frozen=True)
+class PackWeights(Pass):
+    """Replace a weight ``w`` that depends on params alone by ``unpack(pack(w))``; the pack is computed ahead of time.
+
+    Before::
+
+        %y = linalg.generic {contraction, (m, k), (k, n)} ins(%x, %w: tensor<KxNxf32>)
+
+    After::
+
+        %p = linalg.pack %w padding_value(0) outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [NT] into
+             tensor<ceil(N/NT) x K x NT x f32>
+        %u = linalg.unpack %p ... into tensor<KxNxf32>
+        %y = linalg.generic {contraction, (m, k), (k, n)} ins(%x, %u)
+
+    A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``.
+
+    Options:
+        n_tile: block of the output channels; 0 asks the schedule of the target.
+        target: the machine; None is this one.
+    """
+
+    name: ClassVar[str] = "pack-weights"
+    n_tile: int = 0
+    target: Target | None = None
+
+    def apply(self, module: ir.Module) -> None:
+        """Pack the weights of all programs."""
+        for function in programs(module):
+            weights = param_values(function)
+            for op in operations(function):
+                if op.name == "linalg.generic":
+                    self._pack_operand(op, weights)
+
+    def _pack_operand(self, op: ir.Operation, weights: set[ir.Value]) -> None:
+        kind = classify(op)
+        if not isinstance(kind, Contraction | Conv | DepthwiseConv):
+            return
+        number = kind.rhs if isinstance(kind, Contraction) else kind.weight
+        value, results = op.operands[number], indexing_maps(op)[number].results
+        dims = [d for d in map(dim_of, results) if d is not None]
+        if value not in weights or not is_static(value) or len(dims) != len(results):
+            return
+        with ir.InsertionPoint(op), op.location:
+            if isinstance(kind, DepthwiseConv):
+                return _channels_last(op, number, [d for d in dims if d in kind.c], [d for d in dims if d in kind.k])
+            n, outer = _blocking(kind, dims)
+            if n is None or (packing := self._packing(shape_of(value)[n], value)) is None:
+                return None
+            op.operands[number] = _unpack(_pack(value, n, outer, packing.n_tile), value, n, outer, packing.n_tile)
+
+    def _packing(self, n: int, value: ir.Value) -> Packing | None:
+        if self.n_tile:
+            return Packing(self.n_tile)
+        return contraction_packing(n, _bits(builders.element_of(value)), self.target or host())
+
+
+def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[int]]:
+    """The dim of the weight to block, and the order of its dims outside of the blocks; None where there is no such."""
+    place = {loop: dim for dim, loop in enumerate(dims)}
+    if isinstance(kind, Contraction):
+        if kind.batch or len(kind.n) != 1 or len(dims) != len(kind.k) + 1:
+            return None, []
+        return place[kind.n[0]], [place[d] for d in (*kind.n, *kind.k)]
+    if len(kind.f) != 1 or len(dims) != len(place):
+        return None, []
+    return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]
+
+
+def _pack(value: ir.Value, n: int, outer: Dims, tile: int) -> ir.Value:
+    shape, element = shape_of(value), builders.element_of(value)
+    blocks = [-(-shape[d] // tile) if d == n else shape[d] for d in outer]
+    dest = builders.empty([*blocks, tile], element)
+    zero = [] if shape[n] % tile == 0 else [builders.scalar(0, element)]
+    attributes = {**_pack_attributes(n, outer, tile), "operandSegmentSizes": _segments(1, 1, len(zero), 0)}
+    return _create("linalg.pack", dest.type, [value, dest, *zero], attributes)
+
+
+def _unpack(packed: ir.Value, like: ir.Value, n: int, outer: Dims, tile: int) -> ir.Value:
+    dest = builders.empty(shape_of(like), builders.element_of(like))
+    return _create("linalg.unpack", dest.type, [packed, dest], _pack_attributes(n, outer, tile))
+
+
+def _pack_attributes(n: int, outer: Dims, tile: int) -> dict[str, ir.Attribute]:
+    lists = {"outer_dims_perm": list(outer), "inner_dims_pos": [n], "static_inner_tiles": [tile]}
+    return {name: ir.DenseI64ArrayAttr.get(values) for name, values in lists.items()}
+
+
+def _segments(*sizes: int) -> ir.Attribute:
+    return ir.DenseI32ArrayAttr.get(sizes)
+
+
+def _create(name: str, result: ir.Type, operands: list[ir.Value], attributes: dict[str, ir.Attribute]) -> ir.Value:
+    return ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
+
+
+def _bits(element: ir.Type) -> int:
+    return 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _channels_last(op: ir.Operation, number: int, channels: Dims, window: Dims) -> None:
+    """Transpose a depthwise weight, so that the channels of one filter tap lie together."""
+    maps, value = indexing_maps(op), op.operands[number]
+    loops = [dim_of(e) for e in maps[number].results]
+    order = [loops.index(d) for d in (*window, *channels)]
+    if order == sorted(order) or len(order) != len(loops):
+        return
+    op.operands[number] = transpose(value, order)
+    maps[number] = permuted(maps[number], order)
+    set_maps(op, maps)

@@ -1,0 +1,57 @@
+// RUN: tilewright opt %s --passes=pack-weights{n_tile=16} | filecheck %s
+
+// The second operand of a contraction, padded to whole blocks.
+// CHECK-LABEL: func.func @matmul
+// CHECK:       %[[PACK:.*]] = linalg.pack %arg1 padding_value({{.*}} : f32) outer_dims_perm = [1, 0] inner_dims_pos = [1]
+// CHECK-SAME:    inner_tiles = [16] into {{.*}} : tensor<8x20xf32> -> tensor<2x8x16xf32>
+// CHECK:       %[[UNPACK:.*]] = linalg.unpack %[[PACK]] outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16]
+// CHECK:       linalg.generic {{.*}} ins(%arg0, %[[UNPACK]] : tensor<4x8xf32>, tensor<8x20xf32>)
+func.func @matmul(%x: tensor<4x8xf32>, %w: tensor<8x20xf32> {tw.param = "w"}) -> tensor<4x20xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x20xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<4x20xf32>) -> tensor<4x20xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                        affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<4x8xf32>, tensor<8x20xf32>) outs(%z : tensor<4x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<4x20xf32>
+  return %m : tensor<4x20xf32>
+}
+
+// A convolution's weight: blocks of output channels, then the window, then the input channels.
+// CHECK-LABEL: func.func @conv
+// CHECK:       linalg.pack %arg1 outer_dims_perm = [0, 2, 1] inner_dims_pos = [0] inner_tiles = [16]
+// CHECK-SAME:    tensor<32x5x3xf32> -> tensor<2x3x5x16xf32>
+func.func @conv(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.param = "w"}, %z: tensor<1x4x32xf32>) -> tensor<1x4x32xf32> {
+  %m = linalg.generic {indexing_maps = [affine_map<(n, h, f, i, c) -> (n, h + i, c)>, affine_map<(n, h, f, i, c) -> (f, c, i)>,
+                                        affine_map<(n, h, f, i, c) -> (n, h, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x6x5xf32>, tensor<32x5x3xf32>) outs(%z : tensor<1x4x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x4x32xf32>
+  return %m : tensor<1x4x32xf32>
+}
+
+// An operand that is computed from the input is no weight.
+// CHECK-LABEL: func.func @rejects_activation
+// CHECK-NOT:   linalg.pack
+// CHECK:       return
+func.func @rejects_activation(%x: tensor<4x8xf32>, %y: tensor<8x16xf32> {tw.name = "y"}, %z: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %m = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                        affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %y : tensor<4x8xf32>, tensor<8x16xf32>) outs(%z : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %m : tensor<4x16xf32>
+}
