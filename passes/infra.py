@@ -147,8 +147,13 @@ class PassContext:
     @staticmethod
     def current() -> PassContext:
         """The innermost context that is entered, or one with the defaults."""
+        return PassContext.entered() or PassContext()
+
+    @staticmethod
+    def entered() -> PassContext | None:
+        """The innermost context that is entered, if any."""
         stack = _CURRENT.get()
-        return stack[-1] if stack else PassContext()
+        return stack[-1] if stack else None
 
     def __enter__(self) -> PassContext:
         _CURRENT.set((*_CURRENT.get(), self))
