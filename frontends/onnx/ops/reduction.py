@@ -1,0 +1,260 @@
+"""Reductions: Reduce*, ArgMax and ArgMin, cumulative sums, the softmax family. Narrow floats are reduced in f32."""
+
+from __future__ import annotations
+
+import math as number
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ....dialects import arith, builders, ir, math, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+
+Unary = Callable[[ir.Value], ir.Value]
+Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """``after(fold(before(x), …))``; ``init`` is made from the element type and its sign."""
+
+    fold: Fold = lambda a, b, _: scalars.add(a, b)
+    init: Callable[[ir.Type, bool], float | int] = lambda _type, _signed: 0
+    before: Unary | None = None
+    after: Unary | None = None
+    mean: bool = False
+
+
+_RULES = {
+    "ReduceSum": _Rule(),
+    "ReduceMean": _Rule(mean=True),
+    "ReduceProd": _Rule(lambda a, b, _: scalars.mul(a, b), lambda _type, _signed: 1),
+    "ReduceMax": _Rule(scalars.maximum, scalars.lowest),
+    "ReduceMin": _Rule(scalars.minimum, scalars.highest),
+    "ReduceL1": _Rule(before=lambda a: math.absf(a) if scalars.is_float(a) else math.absi(a)),
+    "ReduceL2": _Rule(before=lambda a: scalars.mul(a, a), after=lambda a: _through_float(math.sqrt, a)),
+    "ReduceSumSquare": _Rule(before=lambda a: scalars.mul(a, a)),
+    "ReduceLogSum": _Rule(after=lambda a: _through_float(math.log, a)),
+}
+
+
+def _through_float(body: Unary, value: ir.Value) -> ir.Value:
+    """A float function of an integer as well, the result cut off."""
+    if scalars.is_float(value):
+        return body(value)
+    return arith.fptosi(value.type, body(arith.sitofp(ir.F64Type.get(), value)))
+
+
+def _widened(ctx: Context, x: Tensor) -> Tensor:
+    """Floats narrower than f32 as f32, so that what comes between reductions does not round or overflow."""
+    return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
+
+
+def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[int], keepdims: bool) -> Tensor:
+    signed, wide = x.signed, _widened(ctx, x)
+
+    def body(acc: ir.Value, value: ir.Value) -> ir.Value:
+        return rule.fold(acc, rule.before(value) if rule.before else value, signed)
+
+    result = ctx.reduce(body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
+    if rule.mean:
+        count = number.prod(x.shape[axis] for axis in axes)
+        result = ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count), signed), result)
+    if rule.after:
+        result = ctx.elementwise(rule.after, result)
+    return ctx.cast(result, x.dtype)
+
+
+def _reduction(name: str, by_input: int) -> None:
+    """A reduction whose axes are an attribute up to opset ``by_input`` - 1, an input from then on."""
+    rule = _RULES.get(name)
+
+    def reduced(ctx: Context, x: Tensor, axes: Sequence[int] | None, keepdims: int) -> Tensor:
+        chosen = ctx.axes(axes if axes else range(x.rank), x.rank)
+        if rule is None:
+            return log_sum_exp(ctx, x, chosen, bool(keepdims))
+        return _reduced(ctx, x, rule, chosen, bool(keepdims))
+
+    @op(name)
+    def by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Tensor:
+        return reduced(ctx, x, axes, keepdims)
+
+    @op(name, since=by_input)
+    def by_tensor(
+        ctx: Context, x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> Tensor:
+        chosen = [] if axes is None else ctx.ints(axes, "axes")
+        if not chosen and noop_with_empty_axes:
+            return _elementwise_only(ctx, x, rule)
+        return reduced(ctx, x, chosen, keepdims)
+
+
+def _elementwise_only(ctx: Context, x: Tensor, rule: _Rule | None) -> Tensor:
+    """A reduction over no axes: what it does to a single element."""
+    steps = [] if rule is None else [step for step in (rule.before, rule.after) if step]
+    for step in steps:
+        x = ctx.elementwise(step, x)
+    return x
+
+
+for _name in (*_RULES, "ReduceLogSumExp"):
+    _reduction(_name, 13 if _name == "ReduceSum" else 18)
+
+
+def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
+    wide = _widened(ctx, x)
+    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    peak = ctx.elementwise(_finite_or_zero, peak)
+    powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
+    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
+    result = ctx.elementwise(lambda t, m: scalars.add(math.log(t), m), total, peak)
+    shape = [n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+    if keepdims:
+        shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
+    return ctx.cast(ctx.reshape(result, shape), x.dtype)
+
+
+def _finite_or_zero(a: ir.Value) -> ir.Value:
+    finite = scalars.compare("lt", math.absf(a), scalars.like(a, float("inf")))
+    return scalars.select(finite, a, scalars.like(a, 0))
+
+
+@op("ArgMax")
+def arg_max(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    return _arg_extreme(ctx, x, axis, bool(keepdims), "ge" if select_last_index else "gt")
+
+
+@op("ArgMin")
+def arg_min(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    return _arg_extreme(ctx, x, axis, bool(keepdims), "le" if select_last_index else "lt")
+
+
+def _arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
+    """One reduction that carries the best element and its index."""
+    axis, signed = ctx.axis(axis, x.rank), x.signed
+    kept = [i for i in range(x.rank) if i != axis]
+    shape = [x.shape[i] for i in kept]
+    elem = scalars.compute_type(element_type(x.dtype))
+    worst = (scalars.lowest if better in ("gt", "ge") else scalars.highest)(elem, signed)
+    outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((worst, elem), (0, element_type("int64")))]
+
+    def body(value: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
+        value = scalars.widen(value)
+        wins = scalars.compare(better, value, best, signed)
+        here = scalars.from_index(builders.linalg_index(axis), at.type)
+        return [scalars.select(wins, value, best), scalars.select(wins, here, at)]
+
+    iterators = "".join("r" if i == axis else "p" for i in range(x.rank))
+    at = builders.generic([x.value], outs, [range(x.rank), kept, kept], iterators, body)[1]
+    if keepdims:
+        at = builders.reshape(at, [1 if i == axis else n for i, n in enumerate(x.shape)])
+    return ctx.wrap(at, "int64")
+
+
+@op("CumSum")
+def cumulative_sum(ctx: Context, x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    return _scan(ctx, x, axis, scalars.add, 0, bool(exclusive), bool(reverse))
+
+
+@op("CumProd")
+def cumulative_product(ctx: Context, x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    return _scan(ctx, x, axis, scalars.mul, 1, bool(exclusive), bool(reverse))
+
+
+def _scan(
+    ctx: Context,
+    x: Tensor,
+    axis: Tensor,
+    body: Callable[[ir.Value, ir.Value], ir.Value],
+    neutral: int,
+    exclusive: bool,
+    reverse: bool,
+) -> Tensor:
+    """A prefix scan in log2(n) parallel steps: each adds what lies 1, 2, 4 … before (Hillis and Steele)."""
+    along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
+    total, distance = _widened(ctx, x), 1
+    if exclusive:
+        total = _shifted(ctx, total, along, 1, neutral, reverse)
+    while distance < x.shape[along]:
+        total = ctx.elementwise(body, total, _shifted(ctx, total, along, distance, neutral, reverse))
+        distance *= 2
+    return ctx.cast(total, x.dtype)
+
+
+def _shifted(ctx: Context, x: Tensor, axis: int, distance: int, fill: int, reverse: bool) -> Tensor:
+    """``x`` moved along an axis to higher (``reverse``: lower) indices, with ``fill`` where it comes from outside."""
+    sizes, starts, pads = list(x.shape), [0] * x.rank, [0] * x.rank
+    sizes[axis] -= distance
+    starts[axis] = distance if reverse else 0
+    pads[axis] = distance
+    part, none = builders.slice_(x.value, starts, sizes), [0] * x.rank
+    value = builders.scalar(fill, element_type(x.dtype))
+    return ctx.wrap(builders.pad(part, none if reverse else pads, pads if reverse else none, value), x.dtype)
+
+
+def _trailing(ctx: Context, x: Tensor, axis: int) -> list[int]:
+    """The axes that softmax before opset 13 flattens into one: all from ``axis`` on."""
+    return list(range(ctx.axis(axis, x.rank), x.rank))
+
+
+@op("Softmax", since=1)
+def softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
+    return softmax(ctx, x, _trailing(ctx, x, axis))
+
+
+@op("Softmax", since=13)
+def softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
+    return softmax(ctx, x, [ctx.axis(axis, x.rank)])
+
+
+@op("LogSoftmax", since=1)
+def log_softmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
+    return log_softmax(ctx, x, _trailing(ctx, x, axis))
+
+
+@op("LogSoftmax", since=13)
+def log_softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
+    return log_softmax(ctx, x, [ctx.axis(axis, x.rank)])
+
+
+def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """exp(x - max) / sum(exp(x - max)) over axes."""
+    wide = _widened(ctx, x)
+    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
+    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
+    return ctx.cast(ctx.elementwise(scalars.div, powers, total), x.dtype)
+
+
+def log_softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """x - max - log(sum(exp(x - max))) over axes."""
+    wide = _widened(ctx, x)
+    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    shifted = ctx.elementwise(scalars.sub, wide, peak)
+    powers = ctx.elementwise(math.exp, shifted)
+    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
+    return ctx.cast(ctx.elementwise(lambda a, t: scalars.sub(a, math.log(t)), shifted, total), x.dtype)
+
+
+@op("Hardmax", since=1)
+def hardmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
+    first = ctx.axis(axis, x.rank)
+    flat = ctx.reshape(x, [number.prod(x.shape[:first]), number.prod(x.shape[first:])])
+    return ctx.reshape(hardmax(ctx, flat, axis=1), x.shape)
+
+
+@op("Hardmax", since=13)
+def hardmax(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
+    """1 at the first greatest element along the axis, 0 elsewhere."""
+    axis = ctx.axis(axis, x.rank)
+    best = _arg_extreme(ctx, x, axis, True, "gt")
+
+    def body(_value: ir.Value, at: ir.Value) -> ir.Value:
+        here = scalars.from_index(builders.linalg_index(axis), at.type)
+        wins = scalars.compare("eq", here, at)
+        return scalars.select(wins, ctx.scalar(1, x.dtype), ctx.scalar(0, x.dtype))
+
+    return ctx.elementwise(body, x, best)
