@@ -58,7 +58,7 @@ def decode(value: ir.Value) -> ir.Value:
 
 
 def encode(value: ir.Value, type_: ir.Type, saturate: bool = True) -> ir.Value:
-    """An f32 scalar rounded to nearest even; what is too large becomes the largest number or, unsaturated, inf or NaN."""
+    """An f32 scalar rounded to nearest even; what is too large is the largest number or, unsaturated, inf or NaN."""
     form = _FORMATS[str(type_)]
     bits = arith.bitcast(_i32(), value)
     sign = arith.andi(arith.shrui(bits, _int(24)), _int(0x80))

@@ -1,4 +1,4 @@
-"""Data movement on tensors of static shape: reshape, transpose, slice, insert, pad, concat. Used through ``builders``."""
+"""Data movement on tensors: reshape, transpose, slice, insert, pad, concat. Used through ``dialects.builders``."""
 
 from __future__ import annotations
 

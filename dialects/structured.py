@@ -71,7 +71,7 @@ def full(shape: Sequence[int], value: ir.Value) -> ir.Value:
     """``linalg.fill`` of a new tensor with a scalar value."""
     out = empty(shape, value.type)
     fill = linalg.FillOp([out.type], [value], [out])
-    linalg.fill_builtin_region(fill.operation)
+    linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
     return fill.results[0]
 
 
@@ -87,8 +87,8 @@ def generic(
 ) -> list[ir.Value]:
     """``linalg.generic``: ``iterators`` has a letter for each loop, ``p`` parallel and ``r`` reduction.
 
-    ``maps`` are those of the inputs, then of the outs. ``body`` takes a scalar of each in that order and returns what is
-    stored; i1 and floats are brought to the element types of ``outs``.
+    ``maps`` are those of the inputs, then of the outs. ``body`` takes a scalar of each in that order and returns what
+    is stored; i1 and floats are brought to the element types of ``outs``.
     """
     array = ir.ArrayAttr.get([ir.AffineMapAttr.get(affine_map(len(iterators), spec)) for spec in maps])
     kinds = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{_ITERATORS[i]}>") for i in iterators])
@@ -115,7 +115,7 @@ def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[int] | None = Non
 
 
 def index_map(shape: Sequence[int], elem: ir.Type, body: Body) -> ir.Value:
-    """``out[i, j, …] = body(i, j, …)``: ``body`` gets the indices and may ``extract`` from tensors; clamps are its own."""
+    """``out[i, j, …] = body(i, j, …)``: ``body`` gets indices and may ``extract`` from tensors; clamps are its own."""
     rank = len(shape)
 
     def indexed(_out: ir.Value) -> ir.Value | Sequence[ir.Value]:
@@ -154,8 +154,9 @@ def reduce(body: Body, init: float | int, x: ir.Value, axes: Sequence[int]) -> i
 def contract(spec: str, a: ir.Value, b: ir.Value, elem: ir.Type | None = None) -> ir.Value:
     """A contraction in einsum's notation (``"bmk,bkn->bmn"``), with letters that name loops; sums products.
 
-    Loops are ordered as the output's letters, then the reduced ones in the order they appear. A letter whose extent is 1
-    in one operand and larger in the other broadcasts. ``elem`` is the result's element type, the operands' by default.
+    Loops are ordered as the output's letters, then the reduced ones in the order they appear. A letter whose extent
+    is 1 in one operand and larger in the other broadcasts. ``elem`` is the result's element type, the operands' by
+    default.
     """
     terms, output = spec.split("->")
     left, right = terms.split(",")

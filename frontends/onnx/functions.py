@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, NodeProto, TypeProto, defs, helper
@@ -36,7 +37,7 @@ def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) ->
     domain = "" if node.domain == "ai.onnx" else node.domain
     if not defs.has(node.op_type, max_inclusive_version=opset, domain=domain):
         return None
-    schema = defs.get_schema(node.op_type, opset, domain)
+    schema: Any = defs.get_schema(node.op_type, opset, domain)  # the stubs lack what is about functions
     body = _schema_function(schema, node, inputs, opset)
     if body is None:
         return None
@@ -47,7 +48,7 @@ def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) ->
     return Body(function.input, function.output, nodes, opsets)
 
 
-def _schema_function(schema: defs.OpSchema, node: NodeProto, inputs: Sequence[Tensor | None], opset: int) -> bytes | None:
+def _schema_function(schema: Any, node: NodeProto, inputs: Sequence[Tensor | None], opset: int) -> bytes | None:
     versions = [v for v in schema.function_opset_versions if v <= opset] if schema.has_function else []
     if versions:
         return schema.get_function_with_opset_version(max(versions))

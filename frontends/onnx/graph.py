@@ -168,7 +168,8 @@ class Graph:
             with ir.Location.name(name):
                 outputs = self._outputs(node, name, inputs)
         except (Unsupported, UnsupportedError) as refusal:
-            self.refusals.append(Refusal(op_title(node), name, str(refusal)))
+            if str(refusal):
+                self.refusals.append(Refusal(op_title(node), name, str(refusal)))
             outputs = [FAILED] * len(node.output)
         except ValueError as error:  # a builder refuses shapes that do not fit together
             raise ModelError(f"node '{name}' ({node.op_type}): {error}") from error
@@ -200,7 +201,10 @@ class Graph:
                 return self._call(body, inputs, name)
             if not complete and has_body(node.op_type, opset, domain):
                 return [FAILED] * len(node.output)
-            raise Unsupported(f"no converter for this op at opset {opset}")
+            reason = (
+                f"no converter at opset {opset}" if registry.registered(domain) else f"the domain '{domain}' is unknown"
+            )
+            raise Unsupported(reason)
         if not complete:
             return [FAILED] * len(node.output)
         return self._apply(converter, Context(self, node, name, opset), tensors)
@@ -251,7 +255,7 @@ class Graph:
         scope.add_nodes(graph.node)
         made = self._within(scope, [o.name for o in graph.output])
         if any(isinstance(t, _Failed) for t in made):
-            raise Unsupported("a nested graph has unsupported nodes")
+            raise Unsupported("")  # its own nodes have said why
         return [t for t in made if isinstance(t, Tensor)]
 
     def _within(self, scope: Scope, outputs: Sequence[str]) -> list[Tensor | _Failed]:

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import checker, defs
 
 from ...dialects import func, ir
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import tensor_type
-from ...errors import ModelError, UnsupportedError
+from ...errors import UnsupportedError
 from ...model import Model, TensorInfo
 from . import ops
+from .check import check_model
 from .graph import Graph, Refusal
 from .inputs import fixed_inputs
 from .tensor import Tensor
-from .weights import Detached, Source, detach
-
-OLDEST_OPSET = 7
+from .weights import Source, detach
 
 
 def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None = None, name: str = "") -> Model:
@@ -29,7 +27,7 @@ def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None
     """
     ops.load()
     detached = detach(source)
-    opsets = _checked(detached)
+    opsets = check_model(detached)
     proto = detached.proto.graph
     inputs = fixed_inputs(proto, input_shapes or {}, detached.what)
     with make_context(), ir.Location.unknown(), diagnostics("import"):
@@ -45,31 +43,6 @@ def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None
     results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
     return Model(module, tuple(inputs), results, graph.params, title)
-
-
-def _checked(detached: Detached) -> dict[str, int]:
-    """The opset version of each domain, once the model is known to be one that can be imported."""
-    proto, what = detached.proto, detached.what
-    if not proto.graph.output:
-        raise ModelError(f"{what}: has no graph with outputs, so it is not a whole ONNX model; export it again")
-    opsets = {("" if o.domain == "ai.onnx" else o.domain): o.version for o in proto.opset_import}
-    opset, newest = opsets.get("", 0), defs.onnx_opset_version()
-    if opset > newest or proto.ir_version > onnx.IR_VERSION:
-        raise ModelError(
-            f"{what}: has opset {opset} and IR version {proto.ir_version}; the installed onnx package knows them up to"
-            f" {newest} and {onnx.IR_VERSION}: upgrade it, or export the model with an older opset"
-        )
-    if 0 < opset < OLDEST_OPSET or not opsets:
-        raise ModelError(
-            f"{what}: has opset {opset}, the oldest supported one is {OLDEST_OPSET}; export it again with a newer one"
-        )
-    try:
-        checker.check_model(proto)
-    except checker.ValidationError as error:
-        # An op without a schema is for the conversion to judge, which lists all of them.
-        if "No Op registered" not in str(error) and "is not registered" not in str(error):
-            raise ModelError(f"{what}: is not a valid ONNX model: {_first_line(error)}") from error
-    return opsets
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:
@@ -113,7 +86,3 @@ def _all_reasons(refusals: Sequence[Refusal]) -> str:
 
 def _ints(info: TensorInfo) -> tuple[int, ...]:
     return tuple(int(n) for n in info.shape if isinstance(n, int))
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "unknown reason")

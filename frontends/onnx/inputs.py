@@ -73,7 +73,8 @@ def _fixed(
         return TensorInfo(value.name, tuple(given), dtype)
     if declared is None:
         raise ModelError(
-            f"{what}: input '{value.name}' has no shape in the file; give it, e.g. --input-shape {value.name}:1,3,224,224"
+            f"{what}: input '{value.name}' has no shape in the file;"
+            f" give it, e.g. --input-shape {value.name}:1,3,224,224"
         )
     shape = [named.get(dim, dim) if isinstance(dim, str) else dim for dim in declared]
     missing = [dim or f"number {i}" for i, dim in enumerate(shape) if isinstance(dim, str)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 from onnx import NodeProto
 
@@ -39,7 +41,7 @@ def has_body(op: str, opset: int, domain: str) -> bool:
     """Whether the op's schema has a function body."""
     if not onnx.defs.has(op, max_inclusive_version=opset, domain=domain):
         return False
-    schema = onnx.defs.get_schema(op, opset, domain)
+    schema: Any = onnx.defs.get_schema(op, opset, domain)
     return schema.has_function or schema.has_context_dependent_function
 
 

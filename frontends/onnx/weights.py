@@ -1,8 +1,8 @@
 """Keep weights away from onnx's tools: a model's protobuf without its large tensors, and where their data lies.
 
 onnx's checker, shape inference and version converter take several times a model's size in memory. So the file is
-mapped and its wire format rewritten: of each tensor with much data, only name, dtype and shape are kept, and a reference
-(marked as external data, location ``MAPPED``) to the bytes of the file. Nothing of the data is read.
+mapped and its wire format rewritten: of each tensor with much data, only name, dtype and shape are kept, and a
+reference (marked as external data, location ``MAPPED``) to the bytes of the file. Nothing of the data is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SMALL = 1024  # bytes of a tensor that stays in the protobuf
 Source = str | Path | bytes | onnx.ModelProto
 
 # Tilewright's dtype of each ONNX tensor type; strings and complex numbers have none.
-DTYPES = {
+DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
     TensorProto.UINT8: "uint8",
     TensorProto.INT8: "int8",
@@ -133,7 +133,7 @@ class Detached:
         """The external file of a tensor, which must lie in the model's folder and be long enough."""
         if self.path is None:
             raise ModelError(
-                f"tensor '{tensor.name}' has its data in the file '{location}', which is relative to the model's folder;"
+                f"tensor '{tensor.name}' has its data in the file '{location}' relative to the model's folder;"
                 " give the model's path instead of its bytes"
             )
         folder = self.path.parent.resolve()

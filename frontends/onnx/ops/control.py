@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx
 
 from ....dialects import builders, ir, scalars, scf
@@ -25,8 +27,9 @@ def branch(
 
 def _both(ctx: Context, condition: ir.Value, first: onnx.GraphProto, second: onnx.GraphProto) -> tuple[Tensor, ...]:
     # The results' types are known only once the branches are there, so these are made apart and moved in.
-    blocks, results = [], []
-    holder = scf.IfOp(condition, has_else=True)
+    blocks: list[ir.Block] = []
+    results: list[list[Tensor]] = []
+    holder: Any = scf.IfOp(condition, has_else=True)
     for graph, block in ((first, holder.then_block), (second, holder.else_block)):
         with ir.InsertionPoint(block):
             made = ctx.subgraph(graph)
@@ -37,7 +40,7 @@ def _both(ctx: Context, condition: ir.Value, first: onnx.GraphProto, second: onn
     if kinds[0] != kinds[1]:
         ctx.unsupported(f"its branches give different types, {results[0]} and {results[1]}")
     types = [builders.ranked(shape, element_type(dtype)) for dtype, shape in kinds[0]]
-    whole = scf.IfOp(condition, types, has_else=True)
+    whole: Any = scf.IfOp(condition, types, has_else=True)
     for block, place in zip(blocks, (whole.then_block, whole.else_block), strict=True):
         _move(block, place)
     holder.erase()

@@ -97,13 +97,14 @@ for _name, _body in _FLOAT_MATH.items():
     _unary(_name, _body)
 _unary("Neg", scalars.neg, floating=False)
 
-for _name, _how in {
+_COMPARISONS: dict[str, scalars.Comparison] = {
     "Equal": "eq",
     "Greater": "gt",
     "GreaterOrEqual": "ge",
     "Less": "lt",
     "LessOrEqual": "le",
-}.items():
+}
+for _name, _how in _COMPARISONS.items():
     _binary(_name, _compare(_how), result="bool")
 
 _binary("Add", lambda a, b, _: scalars.add(a, b))
@@ -189,7 +190,8 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 @op("Pow")
 def power(ctx: Context, base: Tensor, exponent: Tensor) -> Tensor:
     """The base's dtype is the result's; small constant exponents become products and roots."""
-    exponent = exponent if exponent.dtype == base.dtype else ctx.cast(exponent, base.dtype if base.floating else "int64")
+    if exponent.dtype != base.dtype:
+        exponent = ctx.cast(exponent, base.dtype if base.floating else "int64")
     return ctx.elementwise(_float_power if base.floating else _integer_power(exponent.signed), base, exponent)
 
 

@@ -57,9 +57,7 @@ def size(ctx: Context, x: Tensor) -> Tensor:
 
 @op("Range")
 def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
-    first, stop, step = (
-        ctx.known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta"))
-    )
+    first, stop, step = (ctx.known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta")))
     if step == 0:
         ctx.invalid("delta is 0")
     count = max(math.ceil((float(stop) - float(first)) / float(step)), 0)
