@@ -56,8 +56,9 @@ def run_here(job: Job) -> Any:
 class Pool:
     """``workers`` processes; 0 does the jobs in this process instead, for debugging."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, cpu_seconds: int = JOB_CPU_SECONDS) -> None:
         self.workers = workers
+        self._cpu_seconds = cpu_seconds  # the most that one job may take
         self._lock = threading.Lock()
         self._executor: Any = None
         self._log = Path(os.devnull)
@@ -87,7 +88,7 @@ class Pool:
         executor = self._start()
         futures: list[Future] = []
         try:
-            futures += [executor.submit(_work, job) for job in jobs]
+            futures += [executor.submit(_work, job, self._cpu_seconds) for job in jobs]
             wait(futures, return_when=FIRST_EXCEPTION)
             for future in futures:
                 if future.done() and not future.cancelled() and (error := future.exception()) is not None:
@@ -107,14 +108,14 @@ class Pool:
         executor = self._start()
         said = self._log.stat().st_size
         try:
-            return executor.submit(_work, job).result()
+            return executor.submit(_work, job, self._cpu_seconds).result()
         except _broken() as error:
             words = _last_words(self._log, said)
             self._discard(executor)
             signal = _SIGNAL.search(str(error))
             how = signal.group(1) if signal else "the worker died"
             if how == "SIGXCPU":
-                raise CompileError(f"{job.what} took more than {JOB_CPU_SECONDS} s to compile") from error
+                raise CompileError(f"{job.what} took more than {self._cpu_seconds} s to compile") from error
             raise CompileError(f"the compiler crashed ({how}) in {job.what}{': ' if words else ''}{words}") from error
 
     def _start(self) -> Any:
@@ -178,9 +179,9 @@ def _prepare(log: str) -> None:
     jobs.warm_up()
 
 
-def _work(job: Job) -> Any:
+def _work(job: Job, cpu_seconds: int) -> Any:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    limit = int(used.ru_utime + used.ru_stime) + JOB_CPU_SECONDS
+    limit = int(used.ru_utime + used.ru_stime) + cpu_seconds
     with contextlib.suppress(ValueError):  # a lower hard limit than ours counts
         resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     return run_here(job)

@@ -57,12 +57,18 @@ def weights_path(path: Path) -> Path:
 
 
 def program_path(path: str | os.PathLike[str]) -> Path:
-    """``path`` made absolute; ArtifactError where its folder is missing or its suffix is no program's."""
+    """``path`` made absolute; ArtifactError where a program of that name cannot be written."""
     result = Path(path).absolute()
     if result.suffix not in (SUFFIX, FOLDER_SUFFIX):
         raise ArtifactError(f"cannot write {path}: a program's name ends with {SUFFIX} (or {FOLDER_SUFFIX}, a folder)")
     if not result.parent.is_dir():
         raise ArtifactError(f"cannot write {path}: there is no folder {result.parent}")
+    if not os.access(result.parent, os.W_OK | os.X_OK):
+        raise ArtifactError(f"cannot write {path}: the folder {result.parent} is not writable")
+    if result.exists() and result.is_dir() != (result.suffix == FOLDER_SUFFIX):
+        raise ArtifactError(
+            f"cannot write {path}: it is a {'folder' if result.is_dir() else 'file'}; give another name"
+        )
     return result
 
 

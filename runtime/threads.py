@@ -25,23 +25,22 @@ def team_lock() -> int:
 
 
 def default_threads() -> int:
-    """The number of CPUs that this process may use: its affinity, and its control group's quota rounded up."""
-    return max(1, min([len(os.sched_getaffinity(0)), *(math.ceil(quota) for quota in _cgroup_quotas())]))
+    """The number of CPUs that this process may use: its affinity, and its control groups' quotas rounded up."""
+    quotas = [math.ceil(quota) for folder in _cgroup_folders(Path("/sys/fs/cgroup")) for quota in _quota(folder)]
+    return max(1, min([len(os.sched_getaffinity(0)), *quotas]))
 
 
-def _cgroup_quotas(root: Path = Path("/sys/fs/cgroup")) -> Iterator[float]:
-    """CPU quotas of this process's control groups, as numbers of CPUs; none where there is no limit."""
-    for folder in _cgroup_folders(root):
-        try:  # version 2
+def _quota(folder: Path) -> Iterator[float]:
+    """The CPU quota of a control group as a number of CPUs; nothing where there is no limit."""
+    try:
+        if (folder / "cpu.max").exists():
             quota, period = (folder / "cpu.max").read_text().split()
-        except (OSError, ValueError):
-            try:  # version 1
-                quota = (folder / "cpu.cfs_quota_us").read_text()
-                period = (folder / "cpu.cfs_period_us").read_text()
-            except OSError:
-                continue
-        if quota.strip() != "max" and int(quota) > 0:
-            yield int(quota) / int(period)
+        else:  # version 1
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+    except (OSError, ValueError):
+        return
+    if quota != "max" and int(quota) > 0:
+        yield int(quota) / int(period)
 
 
 def _cgroup_folders(root: Path) -> Iterator[Path]:

@@ -1,0 +1,134 @@
+"""``Module``: names, positions, threads, lifetimes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tilewright as tw
+from handmade import SHAPE, affine, affine_module, affine_plan, copy_module
+from tilewright import driver, product, workers
+from tilewright.runtime.executor import Executor
+
+
+def x(seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).random(SHAPE, np.float32)
+
+
+@pytest.fixture(scope="module", params=["objects", "engine"])
+def module(request) -> tw.Module:
+    return affine_module(2, request.param)
+
+
+def test_runs_by_name_and_by_position(module):
+    np.testing.assert_allclose(module.run({"x": x()})[0], affine(x()), rtol=1e-6)
+    np.testing.assert_allclose(module(x())[0], affine(x()), rtol=1e-6)
+
+
+def test_says_what_it_takes_and_gives(module):
+    assert module.inputs == affine_plan().plan.main.inputs
+    assert (module.outputs[0].name, module.outputs[0].shape, module.outputs[0].dtype) == ("y", SHAPE, "float32")
+
+
+def test_main_alloc_returns_its_output(module):
+    np.testing.assert_allclose(np.from_dlpack(module["main_alloc"](x())), affine(x()), rtol=1e-6)
+
+
+def test_run_copies_what_is_not_contiguous(module):
+    wide = np.asfortranarray(x())
+    np.testing.assert_allclose(module(wide)[0], affine(x()), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "inputs, message",
+    [
+        ({}, "input 'x' is missing: the program's inputs are 'x'"),
+        ({"z": x()}, "unknown input 'z'; input 'x' is missing"),
+        ({"x": x().astype(np.float64)}, "input 'x' must be float32, got float64"),
+        ({"x": x().T}, r"input 'x' must have shape \(64, 128\), got \(128, 64\)"),
+        ({"x": "text"}, "input 'x' must be float32, got <U4"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "input 'x' is no array"),
+    ],
+)
+def test_refuses_wrong_inputs_in_one_line(module, inputs, message):
+    with pytest.raises(tw.InputError, match=message) as info:
+        module.run(inputs)
+    assert "\n" not in str(info.value)
+
+
+def test_refuses_a_wrong_number_of_positions(module):
+    with pytest.raises(tw.InputError, match="has 1 inputs, 2 were given"):
+        module(x(), x())
+
+
+def test_refuses_an_unknown_function_and_no_threads(module):
+    with pytest.raises(tw.InputError, match="'main' and 'main_alloc', not 'other'"):
+        module["other"]
+    with pytest.raises(tw.InputError, match="at least 1"):
+        affine_module(0)
+
+
+def test_many_threads_call_one_module(module):
+    def check(seed: int) -> None:
+        for i in range(20):
+            np.testing.assert_allclose(module(x(seed * 100 + i))[0], affine(x(seed * 100 + i)), rtol=1e-6)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(check, range(8)))
+
+
+def test_two_modules_do_not_meet():
+    first, second, other = affine_module(1), affine_module(2), copy_module("float32", SHAPE)
+    for _ in range(3):
+        np.testing.assert_array_equal(first(x())[0], second(x())[0])
+        np.testing.assert_array_equal(other(x())[0], x())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_parts_of_all_threads_make_the_whole(threads):
+    data = np.random.default_rng(0).integers(0, 255, 5, np.uint8)
+    np.testing.assert_array_equal(copy_module("uint8", (5,), threads)(data)[0], data)
+
+
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+def test_functions_outlive_their_module(executor):
+    main = affine_module(2, executor)["main"]
+    y = np.zeros(SHAPE, np.float32)
+    main(x(), y)
+    np.testing.assert_allclose(y, affine(x()), rtol=1e-6)
+    del main
+
+
+def test_prepared_weights_are_those_of_the_program(module):
+    assert [info.name for info in module.manifest.params] == ["w.packed", "b"]
+    assert module.manifest.weight_bytes == 2 * 64 * 128 * 4
+
+
+def test_kernel_addresses_are_checked():
+    plan = affine_plan().plan
+    options = driver.make_options()
+    kernels = product._compile_kernels(plan, ["transpose"], options, workers.pool(0))
+    executor = product._prepare_executor(kernels, options, workers.pool(0))
+    assert isinstance(executor, Executor)
+    find = executor._library.get_function("kernel")
+    assert find(0).value
+    for bad in [(1,), (-1,), ("a",), ()]:
+        with pytest.raises(tw.InputError, match="kernel takes an index below 1"):
+            find(*bad)
+
+
+def test_a_thousand_loads_and_calls_leave_no_memory_behind():
+    def once() -> None:
+        module = affine_module(2)
+        module(x())
+
+    for _ in range(100):
+        once()
+    before = resident()
+    for _ in range(1000):
+        once()
+    assert resident() - before < 20 << 20
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

@@ -1,0 +1,98 @@
+"""The weights file: aligned, without holes, in the format's own terms."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tilewright as tw
+from safetensors import safe_open
+from tilewright.model import TensorInfo, numpy_dtype
+from tilewright.runtime.weights import Weights, WeightsWriter, layout
+
+INFOS = [
+    TensorInfo("bytes", (3,), "int8"),
+    TensorInfo("bias", (5,), "float32"),
+    TensorInfo("kernel", (16, 32), "float32"),
+    TensorInfo("half", (7,), "bfloat16"),
+    TensorInfo("wide", (3,), "int64"),
+    TensorInfo("f8", (9,), "float8_e4m3fnuz"),
+    TensorInfo("nothing", (0, 4), "float32"),
+    TensorInfo("scalar", (), "float64"),
+    TensorInfo("große Gewichte", (64,), "uint8"),
+]
+
+
+def values() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    return {i.name: random.integers(0, 100, i.shape).astype(numpy_dtype(i.dtype)) for i in INFOS}
+
+
+def test_tensors_are_aligned_and_leave_no_holes():
+    header, places = layout(INFOS, "abc")
+    assert len(header) % 64 == 0
+    end = len(header)
+    for begin, behind in sorted(places.values()):
+        assert begin == end
+        end = behind
+    for info in INFOS:
+        begin, behind = places[info.name]
+        assert begin % numpy_dtype(info.dtype).itemsize == 0
+        assert begin % 64 == 0 or (behind - begin) % 64
+
+
+def test_the_formats_own_library_reads_it(tmp_path):
+    path = tmp_path / "w.safetensors"
+    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+        for name, value in reversed(values().items()):
+            writer.write(name, value)
+        writer.finish().save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
+    with safe_open(path, "np") as file:
+        assert file.metadata() == {"tilewright.fingerprint": "abc"}
+        for info in INFOS:
+            if info.dtype in ("float32", "int8", "int64", "float64", "uint8"):
+                np.testing.assert_array_equal(file.get_tensor(info.name), values()[info.name])
+
+
+def test_addresses_are_those_of_the_data(tmp_path):
+    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+        for name, value in values().items():
+            writer.write(name, value)
+        weights = writer.finish()
+    assert list(tmp_path.iterdir()) == []
+    base = weights.data.ctypes.data
+    for info, address in zip(INFOS, weights.addresses(INFOS, "abc"), strict=True):
+        begin = int(address) - base
+        assert weights.data[begin : begin + info.nbytes].tobytes() == values()[info.name].tobytes()
+
+
+def test_refuses_what_was_not_announced(tmp_path):
+    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+        with pytest.raises(tw.ArtifactError, match="'bias' has 4 bytes, 20 were announced"):
+            writer.write("bias", np.zeros(1, np.float32))
+        with pytest.raises(tw.ArtifactError, match="was never written"):
+            writer.finish()
+    with pytest.raises(tw.ArtifactError, match="cannot write weights in"):
+        WeightsWriter(INFOS, "abc", tmp_path / "none")
+
+
+def test_refuses_a_tensor_that_is_not_there(tmp_path):
+    info = TensorInfo("a", (4,), "float32")
+    with WeightsWriter([info], "abc", tmp_path) as writer:
+        writer.write("a", np.zeros(4, np.float32))
+        weights = writer.finish()
+    assert isinstance(weights, Weights)
+    with pytest.raises(tw.ArtifactError, match="does not have the weight 'b' of 16 bytes"):
+        weights.addresses([TensorInfo("b", (4,), "float32")], "abc")
+    with pytest.raises(tw.ArtifactError, match="does not have the weight 'a' of 32 bytes"):
+        weights.addresses([TensorInfo("a", (8,), "float32")], "abc")
+
+
+def test_saving_a_named_file_copies_it(tmp_path):
+    info = TensorInfo("a", (4,), "bfloat16")
+    with WeightsWriter([info], "abc", tmp_path) as writer:
+        writer.write("a", np.ones(4, ml_dtypes.bfloat16))
+        weights = writer.finish()
+    weights.save(tmp_path / "one")
+    weights.save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    assert not (tmp_path / "one").samefile(tmp_path / "two")
