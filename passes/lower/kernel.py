@@ -11,6 +11,7 @@ allocation that bufferization needed becomes a part of ``scratch``: a kernel nev
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...dialects import PassManager, bufferization, codegen, func, ir, linalg, transform
 from ...dialects.context import diagnostics, make_context
@@ -71,20 +72,25 @@ TO_LLVM = (
 def compile_kernel(name: str, bytecode: bytes, target: Target, opt_level: int = 3) -> Kernel:
     """Compile the one function of a kernel module. Raises CompileError that names the kernel's node."""
     with make_context(), ir.Location.unknown():
-        source = ir.Module.parse(bytecode)
-        lowered, schedule, scratch = lower_kernel(source, target)
-        flops = heuristic.work(_function(source))
-        wrap(lowered, name)
-        object_code = codegen.emit(lowered, target, "obj", opt_level)
+        module, kernel = lower_to_llvm(name, ir.Module.parse(bytecode), target)
+        return replace(kernel, object=codegen.emit(module, target, "obj", opt_level))
+
+
+def lower_to_llvm(name: str, source: ir.Module, target: Target) -> tuple[ir.Module, Kernel]:
+    """The kernel as a module of the LLVM dialect, and its description without the object."""
+    lowered, schedule, scratch = lower_kernel(source, target)
+    flops = heuristic.work(function_of(source))
+    wrap(lowered, name)
     extent = schedule.extent if schedule else 1
-    return Kernel(name, object_code, extent, extent > 1 and flops >= heuristic.PARALLEL_WORK, scratch)
+    return lowered, Kernel(name, b"", extent, extent > 1 and flops >= heuristic.PARALLEL_WORK, scratch)
 
 
 def lower_kernel(source: ir.Module, target: Target) -> tuple[ir.Module, Schedule | None, int]:
     """Lower to the LLVM dialect: the module, the schedule (None: plain loops), bytes of scratch."""
+    function_of(source)
     scalar_math.expand(source)
     collapse(source)
-    schedule = heuristic.choose(_function(source), target)
+    schedule = heuristic.choose(function_of(source), target)
     module = None
     if schedule is not None:
         try:
@@ -104,7 +110,7 @@ def lower_kernel(source: ir.Module, target: Target) -> tuple[ir.Module, Schedule
 
 def scheduled(source: ir.Module, schedule: Schedule) -> ir.Module:
     """The kernel as the nest of its schedule, its tiles made vectors."""
-    function = _function(source)
+    function = function_of(source)
     returned = _returned(function)
     if len(returned) != 1:
         raise NotSchedulable("a kernel with more than one result")
@@ -120,7 +126,7 @@ def scheduled(source: ir.Module, schedule: Schedule) -> ir.Module:
 
 def unscheduled(source: ir.Module) -> ir.Module:
     """The kernel as it is; its parallel axis has one step."""
-    function = _function(source)
+    function = function_of(source)
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         mapping = dict(arguments)
@@ -212,7 +218,8 @@ def run(module: ir.Module, passes: tuple[str, ...], stage: str) -> None:
             PassManager.parse(f"builtin.module({name})").run(module.operation)
 
 
-def _function(module: ir.Module) -> func.FuncOp:
+def function_of(module: ir.Module) -> func.FuncOp:
+    """The one function of a kernel module."""
     functions = [op for op in module.body.operations if isinstance(op, func.FuncOp)]
     if len(functions) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(functions)}")

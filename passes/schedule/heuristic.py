@@ -48,7 +48,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     lanes = target.lanes * 32 // max(_bits(returned[0]), 32)
     if not anchors:
         return _elementwise(shape, lanes) if classes else None
-    if all(isinstance(kind, Reduction) or _is_dot(kind) for _, kind in anchors):
+    if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
         return _rows(anchors, returned[0], shape, lanes)
     if len(anchors) != 1:
         return None
@@ -81,9 +81,9 @@ def _bits(value: ir.Value) -> int:
     return int(getattr(element, "width", 64))  # an index has no width
 
 
-def _is_dot(kind: OpClass) -> bool:
+def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
     """A contraction without columns: each result is a reduction of two rows."""
-    return isinstance(kind, Contraction) and not kind.n
+    return isinstance(kind, Contraction) and all(loop_extents(op)[n] == 1 for n in kind.n)
 
 
 def _result_axis(op: ir.Operation, loop: int) -> int | None:

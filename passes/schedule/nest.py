@@ -21,6 +21,7 @@ form that the vectorizer takes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
@@ -132,14 +133,23 @@ def _parallel(
 
 
 def _vector_pieces(region: Region, row_chunk: int) -> list[Region]:
-    """A tile whose last axis is no power of two long, in pieces that are; a whole row stays whole."""
-    if not region or row_chunk or region[-1].size in powers_of_two(region[-1].size):
+    """A tile whose last axis is no power of two long, in pieces that are; a whole row stays whole.
+
+    A piece one element wide is taken apart into its elements: as a column it would be a transposed vector.
+    """
+    if not region or row_chunk:
         return [region]
-    pieces, last, start = [], region[-1], 0
-    for size in powers_of_two(last.size):
-        pieces.append((*region[:-1], Interval(last.offset + Linear(start), size)))
-        start += size
+    pieces, start = [], region[-1].offset
+    for size in powers_of_two(region[-1].size):
+        rows = [region[:-1]] if size > 1 else _single_elements(region[:-1])
+        pieces += [(*row, Interval(start, size)) for row in rows]
+        start = start + Linear(size)
     return pieces
+
+
+def _single_elements(region: Region) -> list[Region]:
+    choices = [[Interval(i.offset + Linear(n), 1) for n in range(i.size)] for i in region]
+    return list(itertools.product(*choices))
 
 
 def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

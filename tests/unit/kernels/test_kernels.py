@@ -1,0 +1,310 @@
+"""Kernels of every family against numpy: whole tiles, rests, several chunks of the parallel axis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tilewright.errors import CompileError
+
+from kernel_runner import CompiledKernel, bytecode, schedule_text
+
+RNG = np.random.default_rng(0)
+
+
+def tensor(*shape: int, element: str = "f32") -> str:
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>"
+
+
+def generic(name: str, ins: dict[str, str], maps: list[str], iterators: str, out: tuple[str, str], body: str) -> str:
+    """One linalg.generic: operand name -> type, maps as text, 'p' or 'r' for each loop."""
+    kinds = ", ".join(
+        f'"{ {"p": "parallel", "r": "reduction"}[i] }"'.replace("{ ", "").replace(" }", "") for i in iterators
+    )
+    names, types = ", ".join(ins), ", ".join(ins.values())
+    maps_text = ", ".join(f"affine_map<{m}>" for m in maps)
+    return (
+        f"%{name} = linalg.generic {{indexing_maps = [{maps_text}], iterator_types = [{kinds}]}} "
+        f"ins({names} : {types}) outs({out[0]} : {out[1]}) {{ {body} }} -> {out[1]}"
+    )
+
+
+MULTIPLY_ADD = (
+    "^bb0(%u: f32, %v: f32, %o: f32): %p = arith.mulf %u, %v fastmath<contract> : f32 "
+    "%s = arith.addf %o, %p fastmath<contract> : f32 linalg.yield %s : f32"
+)
+BIAS_RELU = (
+    "^bb0(%u: f32, %v: f32, %o: f32): %s = arith.addf %u, %v : f32 "
+    "%q = arith.maximumf %s, %zero : f32 linalg.yield %q : f32"
+)
+
+
+def filled(name: str, kind: str, value: str = "0.0") -> str:
+    return f"""%{name}c = arith.constant {value} : f32
+      %{name}e = tensor.empty() : {kind}
+      %{name} = linalg.fill ins(%{name}c : f32) outs(%{name}e : {kind}) -> {kind}"""
+
+
+def matmul(m: int, n: int, k: int, block: int) -> str:
+    packed, weight, out = tensor(-(-n // block), k, block), tensor(k, n), tensor(m, n)
+    contraction = generic(
+        "c", {"%a": tensor(m, k), "%w": weight},
+        ["(m,n,k)->(m,k)", "(m,n,k)->(k,n)", "(m,n,k)->(m,n)"], "ppr", ("%f", out), MULTIPLY_ADD,
+    )  # fmt: skip
+    epilogue = generic(
+        "r", {"%c": out, "%b": tensor(n)}, ["(m,n)->(m,n)", "(m,n)->(n)", "(m,n)->(m,n)"], "pp", ("%fe", out), BIAS_RELU
+    )
+    return f"""func.func @k(%a: {tensor(m, k)}, %wp: {packed}, %b: {tensor(n)}) -> {out} {{
+      %zero = arith.constant 0.0 : f32
+      %we = tensor.empty() : {weight}
+      %w = linalg.unpack %wp outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [{block}] into %we
+        : {packed} -> {weight}
+      {filled("f", out)}
+      {contraction}
+      {epilogue}
+      return %r : {out} }}"""
+
+
+def pack(weight: np.ndarray, block: int) -> np.ndarray:
+    """[k, n] -> [n / block, k, block], zero-padded."""
+    k, n = weight.shape
+    blocks = -(-n // block)
+    padded = np.zeros((k, blocks * block), weight.dtype)
+    padded[:, :n] = weight
+    return padded.reshape(k, blocks, block).transpose(1, 0, 2)
+
+
+def random(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+def close(got: np.ndarray, want: np.ndarray, tolerance: float = 2e-6) -> None:
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * max(1.0, float(np.abs(want).max())))
+
+
+@pytest.mark.parametrize("m, n, k", [(14, 32, 8), (128, 96, 64), (197, 48, 33), (1, 1000, 64), (5, 10, 3), (30, 24, 1)])
+def test_matmul_with_packed_weight(m: int, n: int, k: int) -> None:
+    block = 32 if n > 16 else 16
+    kernel = CompiledKernel(matmul(m, n, k, block))
+    a, w, b = random(m, k), random(k, n), random(n)
+    want = np.maximum(a @ w + b, 0)
+    for chunks in (1, 3):
+        close(kernel([a, pack(w, block), b], want, chunks), want)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 40), st.integers(2, 70), st.integers(1, 20))
+def test_matmul_of_any_shape(m: int, n: int, k: int) -> None:
+    block = 32 if n > 16 else 16
+    a, w, b = random(m, k), random(k, n), random(n)
+    want = np.maximum(a @ w + b, 0)
+    close(CompiledKernel(matmul(m, n, k, block))([a, pack(w, block), b], want, 2), want)
+
+
+def test_matmul_keeps_its_accumulators_in_registers() -> None:
+    from tilewright.dialects import codegen, ir
+    from tilewright.dialects.context import make_context
+    from tilewright.passes.lower.kernel import lower_kernel, wrap
+    from tilewright.target import host
+
+    target = host()
+    with make_context(), ir.Location.unknown():
+        module, schedule, _ = lower_kernel(ir.Module.parse(matmul(140, 2 * target.lanes, 64, 2 * target.lanes)), target)
+        wrap(module, "k")
+        text = codegen.emit(module, target, "asm").decode()
+    assert schedule is not None
+    rows = schedule.splits[-1].tile
+    multiply_adds = text.count("vfmadd")
+    assert multiply_adds >= 2 * rows, "each row of the register tile has one FMA for each vector"
+    assert "alloca" not in str(module)
+    loop = max(text.split(".LBB"), key=lambda block: block.count("vfmadd"))
+    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
+
+
+def conv(size: int, channels: int, filters: int, window: int, stride: int, block: int) -> str:
+    out = (size - window) // stride + 1
+    blocks = -(-filters // block)
+    x, w, y = tensor(1, size, size, channels), tensor(filters, channels, window, window), tensor(1, out, out, filters)
+    packed = tensor(blocks, window, window, channels, block)
+    dims = "(n,h,w,f,c,p,q)"
+    contraction = generic(
+        "c", {"%x": x, "%w": w},
+        [f"{dims}->(n,h*{stride}+p,w*{stride}+q,c)", f"{dims}->(f,c,p,q)", f"{dims}->(n,h,w,f)"],
+        "pppprrr", ("%f", y), MULTIPLY_ADD,
+    )  # fmt: skip
+    identity = "(n,h,w,f)->(n,h,w,f)"
+    epilogue = generic(
+        "r", {"%c": y, "%b": tensor(filters)}, [identity, "(n,h,w,f)->(f)", identity], "pppp", ("%fe", y), BIAS_RELU
+    )
+    return f"""func.func @k(%x: {x}, %wp: {packed}, %b: {tensor(filters)}) -> {y} {{
+      %zero = arith.constant 0.0 : f32
+      %we = tensor.empty() : {w}
+      %w = linalg.unpack %wp outer_dims_perm = [0, 2, 3, 1] inner_dims_pos = [0] inner_tiles = [{block}] into %we
+        : {packed} -> {w}
+      {filled("f", y)}
+      {contraction}
+      {epilogue}
+      return %r : {y} }}"""
+
+
+@pytest.mark.parametrize(
+    "size, channels, filters, window, stride",
+    [(16, 8, 32, 3, 1), (15, 16, 24, 3, 2), (9, 64, 64, 1, 1), (9, 5, 40, 1, 2), (31, 3, 16, 7, 2), (17, 4, 70, 5, 1)],
+)
+def test_convolution(size: int, channels: int, filters: int, window: int, stride: int) -> None:
+    block = 32 if filters > 16 else 16
+    kernel = CompiledKernel(conv(size, channels, filters, window, stride, block))
+    x, w, b = random(1, size, size, channels), random(filters, channels, window, window), random(filters)
+    out = (size - window) // stride + 1
+    last = (out - 1) * stride + 1
+    want = sum(
+        x[:, i : i + last : stride, j : j + last : stride] @ w[:, :, i, j].T
+        for i in range(window)
+        for j in range(window)
+    )
+    want = np.maximum(want + b, 0)
+    blocks = -(-filters // block)
+    packed = np.zeros((blocks * block, channels, window, window), np.float32)
+    packed[:filters] = w
+    packed = packed.reshape(blocks, block, channels, window, window).transpose(0, 3, 4, 2, 1)
+    assert schedule_text(conv(size, channels, filters, window, stride, block)) != "None"
+    close(kernel([x, packed, b], want, 2), want, 1e-5)
+
+
+@pytest.mark.parametrize("size, channels, stride", [(9, 32, 1), (16, 24, 2), (7, 3, 1), (12, 100, 1)])
+def test_depthwise_convolution(size: int, channels: int, stride: int) -> None:
+    out = (size - 3) // stride + 1
+    x, w, y = tensor(1, size, size, channels), tensor(3, 3, channels), tensor(1, out, out, channels)
+    dims = "(n,h,w,c,p,q)"
+    maps = [f"{dims}->(n,h*{stride}+p,w*{stride}+q,c)", f"{dims}->(p,q,c)", f"{dims}->(n,h,w,c)"]
+    text = f"""func.func @k(%x: {x}, %w: {w}) -> {y} {{
+      {filled("f", y)}
+      {generic("c", {"%x": x, "%w": w}, maps, "pppprr", ("%f", y), MULTIPLY_ADD)}
+      return %c : {y} }}"""
+    a, b = random(1, size, size, channels), random(3, 3, channels)
+    last = (out - 1) * stride + 1
+    want = sum(a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in range(3) for j in range(3))
+    assert schedule_text(text) != "None"
+    close(CompiledKernel(text)([a, b], want, 3), want)
+
+
+SUM = "^bb0(%v: f32, %acc: f32): %s = arith.addf %acc, %v : f32 linalg.yield %s : f32"
+MAXIMUM = "^bb0(%v: f32, %acc: f32): %s = arith.maximumf %acc, %v : f32 linalg.yield %s : f32"
+ROWS = ["(i,j)->(i,j)", "(i,j)->(i)"]
+
+
+def softmax(rows: int, columns: int) -> str:
+    x, row = tensor(rows, columns), tensor(rows)
+    three = ["(i,j)->(i,j)", "(i,j)->(i)", "(i,j)->(i,j)"]
+    exponent = (
+        "^bb0(%v: f32, %m: f32, %o: f32): %d = arith.subf %v, %m : f32 %e = math.exp %d : f32 linalg.yield %e : f32"
+    )
+    quotient = "^bb0(%v: f32, %m: f32, %o: f32): %d = arith.divf %v, %m : f32 linalg.yield %d : f32"
+    return f"""func.func @k(%x: {x}) -> {x} {{
+      %empty = tensor.empty() : {x}
+      {filled("low", row, "0xFF800000")}
+      {filled("zero", row)}
+      {generic("top", {"%x": x}, ROWS, "pr", ("%low", row), MAXIMUM)}
+      {generic("exp", {"%x": x, "%top": row}, three, "pp", ("%empty", x), exponent)}
+      {generic("sum", {"%exp": x}, ROWS, "pr", ("%zero", row), SUM)}
+      {generic("out", {"%exp": x, "%sum": row}, three, "pp", ("%empty", x), quotient)}
+      return %out : {x} }}"""
+
+
+@pytest.mark.parametrize("rows, columns", [(7, 128), (3, 197), (5, 10), (4, 1), (1, 64), (2, 63)])
+def test_softmax_in_one_pass_over_rows(rows: int, columns: int) -> None:
+    x = 5 * random(rows, columns)
+    want = np.exp(x - x.max(1, keepdims=True))
+    want /= want.sum(1, keepdims=True)
+    assert columns == 1 or "row" in schedule_text(softmax(rows, columns))
+    close(CompiledKernel(softmax(rows, columns))([x], want, 2), want, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 33), (1, 7), (6, 128)])
+def test_sum_along_and_across_rows(shape: tuple[int, int]) -> None:
+    x = random(*shape)
+    for maps, iterators, axis in ((ROWS, "pr", 1), (["(j,i)->(i,j)", "(j,i)->(j)"], "pr", 0)):
+        out = tensor(shape[1 - axis])
+        text = f"""func.func @k(%x: {tensor(*shape)}) -> {out} {{
+          {filled("f", out)}
+          {generic("r", {"%x": tensor(*shape)}, maps, iterators, ("%f", out), SUM)}
+          return %r : {out} }}"""
+        want = x.sum(axis)
+        close(CompiledKernel(text)([x], want), want, 1e-5)
+
+
+def test_elementwise_with_broadcasts_collapses_its_loops() -> None:
+    x, scale = tensor(2, 6, 5, 7), tensor(6, 1, 1)
+    identity = "(a,b,c,d)->(a,b,c,d)"
+    body = "^bb0(%v: f32, %u: f32, %o: f32): %d = arith.mulf %v, %u : f32 linalg.yield %d : f32"
+    text = f"""func.func @k(%x: {x}, %s: {scale}) -> {x} {{
+      %e = tensor.empty() : {x}
+      {generic("r", {"%x": x, "%s": scale}, [identity, "(a,b,c,d)->(b,0,0)", identity], "pppp", ("%e", x), body)}
+      return %r : {x} }}"""
+    a, s = random(2, 6, 5, 7), random(6, 1, 1)
+    close(CompiledKernel(text)([a, s], a * s, 4), a * s)
+
+
+def test_a_permutation_is_scheduled() -> None:
+    x, y = tensor(6, 4, 32), tensor(4, 6, 32)
+    body = "^bb0(%v: f32, %o: f32): linalg.yield %v : f32"
+    text = f"""func.func @k(%x: {x}) -> {y} {{
+      %e = tensor.empty() : {y}
+      {generic("r", {"%x": x}, ["(a,b,c)->(b,a,c)", "(a,b,c)->(a,b,c)"], "ppp", ("%e", y), body)}
+      return %r : {y} }}"""
+    a = random(6, 4, 32)
+    assert schedule_text(text) != "None"
+    np.testing.assert_array_equal(CompiledKernel(text)([a], a.transpose(1, 0, 2), 2), a.transpose(1, 0, 2))
+
+
+def test_what_no_family_takes_runs_as_plain_loops() -> None:
+    text = """func.func @k(%x: tensor<2x3xf32>) -> tensor<4x5xf32> {
+      %z = arith.constant 0.5 : f32
+      %p = tensor.pad %x low[1, 0] high[1, 2] { ^bb0(%i: index, %j: index): tensor.yield %z : f32 }
+        : tensor<2x3xf32> to tensor<4x5xf32>
+      return %p : tensor<4x5xf32> }"""
+    x = random(2, 3)
+    want = np.pad(x, ((1, 1), (0, 2)), constant_values=0.5)
+    assert schedule_text(text) == "None"
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+FUNCTIONS = {
+    "exp": (np.exp, np.linspace(-110, 95, 4001)),
+    "log": (np.log, np.concatenate([np.geomspace(1e-44, 3e38, 4000), [0.0, np.inf]])),
+    "tanh": (np.tanh, np.linspace(-12, 12, 4001)),
+    "erf": (np.vectorize(math.erf), np.linspace(-5, 5, 4001)),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_vector_math_is_within_four_ulp(name: str) -> None:
+    function, points = FUNCTIONS[name]
+    x = np.concatenate([points, [np.nan]]).astype(np.float32)
+    kind = tensor(x.size)
+    body = f"^bb0(%v: f32, %o: f32): %y = math.{name} %v : f32 linalg.yield %y : f32"
+    text = f"""func.func @k(%x: {kind}) -> {kind} {{
+      %e = tensor.empty() : {kind}
+      {generic("r", {"%x": kind}, ["(i)->(i)", "(i)->(i)"], "p", ("%e", kind), body)}
+      return %r : {kind} }}"""
+    got = CompiledKernel(text)([x], x)
+    with np.errstate(all="ignore"):
+        want = function(x.astype(np.float64))
+        expected = want.astype(np.float32)
+    assert np.isnan(got[-1])
+    special = ~np.isfinite(expected)
+    np.testing.assert_array_equal(got[special], expected[special])
+    ulp = np.abs(got[~special] - want[~special]) / np.spacing(np.abs(expected[~special]))
+    assert ulp.max() <= 4, f"{name}({x[~special][ulp.argmax()]}) is off by {ulp.max():.1f} ulp"
+
+
+def test_a_kernel_module_without_a_function_is_refused() -> None:
+    from tilewright.passes.lower.kernel import compile_kernel
+    from tilewright.target import host
+
+    with pytest.raises(CompileError, match="has one function"):
+        compile_kernel("k", bytecode("module {}"), host())
