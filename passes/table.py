@@ -6,6 +6,7 @@ One thing has one name in four places: passes/graph/fuse_ops.py, `fuse-ops`, tes
 from __future__ import annotations
 
 from .graph.convert_layout import ConvertLayout
+from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.pack_weights import PackWeights
 from .graph.simplify import Simplify
@@ -18,5 +19,6 @@ _ALL: tuple[type[Pass], ...] = (
     ConvertLayout,
     PackWeights,
     SplitPrepare,
+    FuseOps,
 )
 PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in _ALL}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from ...dialects import func, ir
+from ...dialects import builders, func, ir
 from ...errors import CompileError
 from ..classify import (
     Contraction,
@@ -37,6 +37,7 @@ from .edit import (
     param_values,
     permuted,
     programs,
+    reassociation_of,
     set_maps,
     shape_of,
     transpose,
@@ -205,7 +206,7 @@ class _Rewriter:
         for result in op.results:
             if order := self.layouts.get(result):
                 shape = shape_of(result)
-                result.set_type(ir.RankedTensorType.get([shape[d] for d in order], result.type.element_type))
+                result.set_type(ir.RankedTensorType.get([shape[d] for d in order], builders.element_of(result)))
                 self.converted.add(result)
 
     def _leave(self, op: ir.Operation) -> None:
@@ -256,7 +257,7 @@ class _Rewriter:
         for i, operand in enumerate(op.operands):
             op.operands[i] = self._form(operand, in_layout=True)
         for name in _DIM_LISTS[op.name]:
-            old = list(ir.DenseI64ArrayAttr(op.attributes[name]))
+            old = list(ir.DenseI64ArrayAttr(op.attributes[name]))  # pyright: ignore[reportArgumentType]
             op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
         if op.name == "tensor.concat":
             dim = ir.IntegerAttr(op.attributes["dim"])
@@ -270,9 +271,7 @@ class _Rewriter:
         source, result = op.operands[0], op.results[0]
         if source not in self.layouts or result not in self.layouts:
             return False
-        groups = [
-            [i.value for i in map(ir.IntegerAttr, map_)] for map_ in map(ir.ArrayAttr, op.attributes["reassociation"])
-        ]
+        groups = reassociation_of(op)
         narrow, wide = (source, result) if op.name == "tensor.expand_shape" else (result, source)
         moved = [groups[d] for d in self.layouts[narrow]]
         if [d for group in moved for d in group] != list(self.layouts[wide]):

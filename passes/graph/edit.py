@@ -259,6 +259,11 @@ def reshape_units(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     return value
 
 
+def reassociation_of(view: ir.Operation) -> list[list[int]]:
+    """The dims of the larger side of a reshape that make up each dim of the smaller one."""
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
+
+
 def _groups_attr(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     i64 = ir.IntegerType.get_signless(64)
     return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i) for i in group]) for group in groups])

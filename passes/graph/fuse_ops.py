@@ -1,0 +1,146 @@
+"""Groups of ops that become one kernel each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import func, ir
+from ..classify import Contraction, Conv, DepthwiseConv, Pool
+from ..infra import Pass
+from .edit import VIEWS, erase_dead, is_cheap, operations, programs
+from .groups import (
+    Facts,
+    Group,
+    RowRule,
+    epilogue_joins,
+    grow_backward,
+    grow_forward,
+    is_map,
+    is_reduction,
+    reads_once,
+    tree_joins,
+)
+from .inline import can_inline, fold_scalars, inline, read_through_unit_views
+
+GROUP = "tw.group"
+
+
+@dataclass(frozen=True)
+class FuseOps(Pass):
+    """Mark the ops of each kernel with ``tw.group``, and merge the elementwise ops among them.
+
+    (a) A contraction, convolution or pool takes the elementwise ops on its result; (b) elementwise, broadcast and
+    injective ops merge into the one that alone reads them; (c) reductions along the innermost dims take what works on
+    the same rows (softmax, normalisations); everything else is a kernel of its own. Constants, fills, empty tensors and
+    views of packed weights belong to nobody: they are cloned to where they are used.
+
+    Before::
+
+        %c = linalg.generic {convolution} ins(%x, %w)
+        %b = linalg.generic {add} ins(%c, %bias)
+        %r = linalg.generic {maximum} ins(%b)
+
+    After::
+
+        %c = linalg.generic {convolution} ins(%x, %w) {tw.group = 0}
+        %r = linalg.generic {add, maximum} ins(%c, %bias) {tw.group = 0}
+
+    Options:
+        fuse_opt_level: 0 makes each op a kernel of its own.
+    """
+
+    name: ClassVar[str] = "fuse-ops"
+    fuse_opt_level: int = 3
+
+    def apply(self, module: ir.Module) -> None:
+        """Group the ops of all programs."""
+        for function in programs(module):
+            fuse = self.fuse_opt_level > 0
+            if fuse:
+                _normalize(function)
+            groups = _Grouping(function).run(fuse)
+            merged = [_merge(group) if fuse else group.members for group in groups]
+            erase_dead(function)
+            for number, members in enumerate(merged):
+                for op in members:
+                    op.attributes[GROUP] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+
+
+def _normalize(function: func.FuncOp) -> None:
+    """Let elementwise ops and reductions read through what is no work: views of unit dims, filled tensors."""
+    for op in operations(function):
+        if _is_plain(op):
+            read_through_unit_views(op)
+            fold_scalars(op)
+    erase_dead(function)
+
+
+class _Grouping:
+    """Gives each op that is work to one group: heavy ops choose first, then rows, then trees from their roots."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.ops = operations(function)
+        self.facts = Facts({op: i for i, op in enumerate(self.ops)})
+        self.taken: dict[ir.Operation, Group] = {}
+
+    def run(self, fuse: bool) -> list[Group]:
+        """All groups in program order of their roots."""
+        work = [op for op in self.ops if len(op.results) and not is_cheap(op) and op.name not in VIEWS]
+        for op in work if fuse else []:
+            if self._free(op) and isinstance(self.facts.kind(op), Contraction | Conv | DepthwiseConv | Pool):
+                self._take(self._with_epilogue(op))
+        for op in work if fuse else []:
+            if self._free(op) and is_reduction(op, self.facts):
+                self._take(self._rows(op))
+        for op in reversed(work):
+            if self._free(op):
+                group = Group([op])
+                if fuse and is_map(op, self.facts):
+                    grow_backward(group, self.facts, self._free, tree_joins(self.facts))
+                self._take(group)
+        groups = {id(g): g for g in self.taken.values()}.values()
+        for group in groups:
+            group.members.sort(key=self.facts.order.__getitem__)
+        return sorted(groups, key=lambda g: self.facts.order[g.members[-1]])
+
+    def _free(self, op: ir.Operation) -> bool:
+        return op not in self.taken
+
+    def _take(self, group: Group) -> None:
+        self.taken.update(dict.fromkeys(group.members, group))
+
+    def _with_epilogue(self, anchor: ir.Operation) -> Group:
+        if len(anchor.results) != 1:
+            return Group([anchor])
+        joins = epilogue_joins(anchor, self.facts)
+        group = grow_forward(Group([anchor]), self.facts, self._free, joins)
+        grow_backward(group, self.facts, self._free, joins)
+        return group
+
+    def _rows(self, op: ir.Operation) -> Group:
+        rule = RowRule.of(op, self.facts)
+        if rule is None:  # along other dims: producers merge into the reduction, elementwise readers follow it
+            group = grow_forward(Group([op]), self.facts, self._free, epilogue_joins(op, self.facts))
+            grow_backward(group, self.facts, self._free, tree_joins(self.facts))
+            return group
+        group = grow_forward(Group([op], {op}), self.facts, self._free, rule.joins)
+        grow_backward(group, self.facts, self._free, rule.joins)
+        return group
+
+
+def _merge(group: Group) -> list[ir.Operation]:
+    """Inline each elementwise member into the one op that reads it, from the last to the first."""
+    members = list(group.members)
+    for op in reversed(group.members[:-1]):
+        reader = next((m for m in members if can_inline(op, m)), None)
+        if reader is not None and is_map(op, Facts({})) and reads_once(op, reader) and _is_plain(reader):
+            members.remove(op)
+            place = members.index(reader)
+            members[place] = inline(op, reader)
+    return members
+
+
+def _is_plain(op: ir.Operation) -> bool:
+    """Whether other ops may merge into this one. Its address may be a dead op's, so nothing known is reused."""
+    return is_map(op, Facts({})) or is_reduction(op, Facts({}))

@@ -1,0 +1,249 @@
+"""Which ops may share a kernel: the rules of `fuse-ops`, as predicates on loops and maps.
+
+Every group has one root, the op whose results leave it; all other members are read inside of the group alone. So a
+group never waits for anything that waits for it. Dims of extent 1 are left out of all comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ...dialects import ir
+from ..classify import (
+    Broadcast,
+    Elementwise,
+    Injective,
+    OpClass,
+    Reduction,
+    classify,
+    dim_of,
+    indexing_maps,
+    is_zero,
+    loop_extents,
+    num_inputs,
+)
+from .edit import captures, is_static, is_tensor, producer, users
+
+Joins = Callable[[ir.Operation, "Group"], bool]
+
+
+@dataclass
+class Facts:
+    """What the rules ask of an op again and again."""
+
+    order: dict[ir.Operation, int]
+    kinds: dict[ir.Operation, OpClass] = field(default_factory=dict)
+    readers: dict[ir.Operation, list[ir.Operation]] = field(default_factory=dict)
+
+    def kind(self, op: ir.Operation) -> OpClass:
+        """The op's class."""
+        if op not in self.kinds:
+            self.kinds[op] = classify(op)
+        return self.kinds[op]
+
+    def users(self, op: ir.Operation) -> list[ir.Operation]:
+        """The ops that read the op's results, in program order."""
+        if op not in self.readers:
+            self.readers[op] = sorted(users(op), key=self.order.__getitem__)
+        return self.readers[op]
+
+
+@dataclass
+class Group:
+    """Ops of one kernel; ``rows`` of them hold one value for each row of a row-wise group."""
+
+    members: list[ir.Operation]
+    rows: set[ir.Operation] = field(default_factory=set)
+
+    def __contains__(self, op: ir.Operation | None) -> bool:
+        return op in self.members
+
+
+def grow_forward(group: Group, facts: Facts, free: Callable[[ir.Operation], bool], joins: Joins) -> Group:
+    """Add readers in program order, and keep the largest prefix that has a single root."""
+    best, trial = group, Group(list(group.members), set(group.rows))
+    while True:
+        outside = [u for m in trial.members for u in facts.users(m) if u not in trial]
+        if len({m for m in trial.members for u in facts.users(m) if u not in trial}) <= 1:
+            best = Group(list(trial.members), set(trial.rows))
+        following = min(outside, key=facts.order.__getitem__, default=None)
+        if following is None or not free(following) or not joins(following, trial):
+            return best
+        trial.members.append(following)
+
+
+def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], bool], joins: Joins) -> None:
+    """Add producers that the group alone reads, as long as there are any."""
+    pending = list(group.members)
+    while pending:
+        for value in pending.pop().operands:
+            op = producer(value)
+            if op is None or op in group or not free(op) or any(u not in group for u in facts.users(op)):
+                continue
+            if joins(op, group):
+                group.members.append(op)
+                pending.append(op)
+
+
+def is_map(op: ir.Operation, facts: Facts) -> bool:
+    """Whether the op is a generic of one static result without reductions and gathers, which merges with others."""
+    return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not _gathers(op)
+
+
+def is_reduction(op: ir.Operation, facts: Facts) -> bool:
+    """Whether the op is a generic reduction of one static result."""
+    return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not _gathers(op)
+
+
+def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
+    """Elementwise ops on the anchor's result: same extents, and members are read at the place that is written."""
+    domain = _extents(anchor, domain_of(anchor))
+
+    def joins(op: ir.Operation, group: Group) -> bool:
+        if not is_map(op, facts) or isinstance(facts.kind(op), Injective) or anchor_reads(op, anchor):
+            return False
+        out = domain_of(op)
+        reads = [dims for _, dims in reads_inside(op, group)]
+        written = [dims == domain_of(u) for u in facts.users(op) if u in group for dims in reads_from(u, op)]
+        return _extents(op, out) == domain and all(dims == out for dims in reads) and all(written)
+
+    return joins
+
+
+def anchor_reads(op: ir.Operation, anchor: ir.Operation) -> bool:
+    """Whether the anchor itself reads the op's result: what it reads is not fused into it."""
+    return bool(reads_from(anchor, op))
+
+
+def tree_joins(facts: Facts) -> Joins:
+    """Producers each of whose elements is read once: merging computes nothing twice."""
+
+    def joins(op: ir.Operation, group: Group) -> bool:
+        readers = [u for u in facts.users(op) if u in group]
+        return is_map(op, facts) and all(reads_once(op, u) for u in readers)
+
+    return joins
+
+
+def reads_once(op: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether the reader's loops visit each element of the op's result at most once, at plain dims."""
+    extents = loop_extents(reader)
+    loops = {d for d, extent in enumerate(extents) if extent != 1}
+    reads = reads_from(reader, op)
+    return bool(reads) and all(dims is not None and set(dims) == loops for dims in reads)
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """Ops over one set of rows and columns: reductions along the columns, maps of whole rows, maps of row values."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    facts: Facts
+
+    @staticmethod
+    def of(op: ir.Operation, facts: Facts) -> RowRule | None:
+        """The rule that a reduction along the innermost dims of its data sets up; None for other reductions."""
+        if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
+            return None
+        rows, columns = dims
+        return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), facts)
+
+    def joins(self, op: ir.Operation, group: Group) -> bool:
+        """Whether the op works on the same rows, and reads and is read accordingly; notes what kind it is."""
+        if self._shape(op) is None:
+            return False
+        row = self._gives_rows(op)
+        reads = [(s in group.rows, self._reads(op, dims)) for s, dims in reads_inside(op, group)]
+        written = [self._reads(u, dims) for u in self.facts.users(op) if u in group for dims in reads_from(u, op)]
+        if any(how != ("row" if is_row else "full") for is_row, how in reads):
+            return False
+        if any(how != ("row" if row else "full") for how in written):
+            return False
+        if row:
+            group.rows.add(op)
+        return True
+
+    def _shape(self, op: ir.Operation) -> tuple[list[int], list[int]] | None:
+        """The op's row loops and column loops, None if it works on other rows."""
+        if is_reduction(op, self.facts):
+            dims = _row_dims(op)
+        elif is_map(op, self.facts) and not isinstance(self.facts.kind(op), Injective):
+            out = domain_of(op) or []
+            dims = (out[: len(self.rows)], out[len(self.rows) :])
+        else:
+            return None
+        if dims is None or tuple(_extents(op, dims[0])) != self.rows:
+            return None
+        columns = tuple(_extents(op, dims[1]))
+        return dims if columns == self.columns or (not columns and not is_reduction(op, self.facts)) else None
+
+    def _gives_rows(self, op: ir.Operation) -> bool:
+        return tuple(_extents(op, domain_of(op))) == self.rows
+
+    def _reads(self, op: ir.Operation, dims: list[int] | None) -> str:
+        """``full``: at the op's rows and columns; ``row``: at its rows alone."""
+        shape = self._shape(op)
+        if shape is None or dims is None:
+            return "other"
+        rows, columns = shape
+        return "full" if dims == [*rows, *columns] and columns else "row" if dims == rows else "other"
+
+
+def _row_dims(op: ir.Operation) -> tuple[list[int], list[int]] | None:
+    """(rows, columns) of a reduction whose columns are the innermost dims of its largest operand, in order."""
+    rows = domain_of(op)
+    data = max((dims for _, dims in reads_of(op) if dims is not None), key=len, default=[])
+    if rows is None or len(data) <= len(rows) or data[: len(rows)] != rows:
+        return None
+    return rows, data[len(rows) :]
+
+
+def domain_of(op: ir.Operation) -> list[int] | None:
+    """The loops of the first result's dims, without unit ones."""
+    return _plain(op, indexing_maps(op)[num_inputs(op)])
+
+
+def reads_of(op: ir.Operation) -> list[tuple[ir.Value, list[int] | None]]:
+    """Each tensor that an op reads, and the loops of its dims (None: read in some other way)."""
+    if op.name != "linalg.generic":
+        return [(v, None) for v in (*op.operands, *captures(op))]
+    count, maps = num_inputs(op), indexing_maps(op)
+    inputs = list(zip(op.operands, maps, strict=True))[:count]
+    others: Iterable[ir.Value] = [*list(op.operands)[count:], *captures(op)]
+    return [*((v, _plain(op, m)) for v, m in inputs if is_tensor(v)), *((v, None) for v in others)]
+
+
+def reads_from(op: ir.Operation, source: ir.Operation) -> list[list[int] | None]:
+    """How an op reads the results of another: the loops of the dims, for each operand that is one."""
+    results = set(source.results)
+    return [dims for value, dims in reads_of(op) if value in results]
+
+
+def reads_inside(op: ir.Operation, group: Group) -> list[tuple[ir.Operation, list[int] | None]]:
+    """The members of a group that an op reads, and how."""
+    sources = ((producer(value), dims) for value, dims in reads_of(op))
+    return [(source, dims) for source, dims in sources if source is not None and source in group]
+
+
+def _plain(op: ir.Operation, m: ir.AffineMap) -> list[int] | None:
+    """The loops of a map's results without unit ones; None where a result is neither a loop nor 0."""
+    if any(dim_of(e) is None and not is_zero(e) for e in m.results):
+        return None
+    extents = loop_extents(op)
+    dims = [d for d in map(dim_of, m.results) if d is not None and extents[d] != 1]
+    return dims if len(set(dims)) == len(dims) else None
+
+
+def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
+    extents = loop_extents(op)
+    return [extents[d] for d in dims or []]
+
+
+def _is_simple(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and len(op.results) == 1 and is_static(op.results[0])
+
+
+def _gathers(op: ir.Operation) -> bool:
+    return any(is_tensor(v) for v in captures(op))

@@ -1,0 +1,142 @@
+// RUN: tilewright opt %s --passes=fuse-ops | filecheck %s
+// RUN: tilewright opt %s --passes=fuse-ops{fuse_opt_level=0} | filecheck %s --check-prefix=ALONE
+
+#id = affine_map<(a, b) -> (a, b)>
+#row = affine_map<(a, b) -> (a)>
+#col = affine_map<(a, b) -> (b)>
+
+// A contraction takes bias and a use of the result twice (x * sigmoid(x)); the elementwise ops become one.
+// CHECK-LABEL: func.func @epilogue
+// CHECK:       %[[M:.*]] = linalg.generic {{.*}} attrs = {tw.group = 0 : i64}
+// CHECK:         arith.mulf
+// CHECK:       %[[R:.*]] = linalg.generic {{.*}} ins(%[[M]], %arg2 : {{.*}} attrs = {tw.group = 0 : i64}
+// CHECK:         arith.addf
+// CHECK:         math.tanh
+// CHECK:         arith.mulf
+// CHECK:       return %[[R]]
+// ALONE-LABEL: func.func @epilogue
+// ALONE:       tw.group = 0
+// ALONE:       tw.group = 1
+// ALONE:       tw.group = 2
+// ALONE:       tw.group = 3
+func.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %bias: tensor<16xf32>) -> tensor<4x16xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<4x16xf32>) -> tensor<4x16xf32>
+  %m = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                        affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<4x8xf32>, tensor<8x16xf32>) outs(%z : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%m, %bias : tensor<4x16xf32>, tensor<16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%y : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.tanh %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%y, %t : tensor<4x16xf32>, tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.mulf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %r : tensor<4x16xf32>
+}
+
+// Softmax: two reductions with keepdims, and what works on their rows, are one kernel.
+// CHECK-LABEL: func.func @softmax
+// CHECK-NOT:   tensor.expand_shape
+// CHECK-NOT:   tw.group = 1
+// CHECK:       return
+func.func @softmax(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %c = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %e1 = tensor.empty() : tensor<4xf32>
+  %i0 = linalg.fill ins(%low : f32) outs(%e1 : tensor<4xf32>) -> tensor<4xf32>
+  %m = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<4x16xf32>) outs(%i0 : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.maximumf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  %mk = tensor.expand_shape %m [[0, 1]] output_shape [4, 1] : tensor<4xf32> into tensor<4x1xf32>
+  %d = linalg.generic {indexing_maps = [#id, affine_map<(a, b) -> (a, 0)>, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %mk : tensor<4x16xf32>, tensor<4x1xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    %t = math.exp %s : f32
+    linalg.yield %t : f32
+  } -> tensor<4x16xf32>
+  %i1 = linalg.fill ins(%c : f32) outs(%e1 : tensor<4xf32>) -> tensor<4xf32>
+  %n = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]}
+    ins(%d : tensor<4x16xf32>) outs(%i1 : tensor<4xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4xf32>
+  %nk = tensor.expand_shape %n [[0, 1]] output_shape [4, 1] : tensor<4xf32> into tensor<4x1xf32>
+  %r = linalg.generic {indexing_maps = [#id, affine_map<(a, b) -> (a, 0)>, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%d, %nk : tensor<4x16xf32>, tensor<4x1xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.divf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %r : tensor<4x16xf32>
+}
+
+// What is used outside of the group must be stored: it ends the group.
+// CHECK-LABEL: func.func @rejects_escaping
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 1
+// CHECK:       math.tanh
+// CHECK:       return
+func.func @rejects_escaping(%x: tensor<4x16xf32>) -> (tensor<4x16xf32>, tensor<4x16xf32>) {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.negf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%y : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.tanh %a : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %y, %t : tensor<4x16xf32>, tensor<4x16xf32>
+}
+
+// Merging a value that is read by broadcasting would compute it again and again.
+// CHECK-LABEL: func.func @rejects_recomputation
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 1
+// CHECK:       return
+func.func @rejects_recomputation(%x: tensor<4x16xf32>, %v: tensor<16xf32>) -> tensor<4x16xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %e1 = tensor.empty() : tensor<16xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>], iterator_types = ["parallel"]}
+    ins(%v : tensor<16xf32>) outs(%e1 : tensor<16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.exp %a : f32
+    linalg.yield %s : f32
+  } -> tensor<16xf32>
+  %t = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %y : tensor<4x16xf32>, tensor<16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %t : tensor<4x16xf32>
+}
