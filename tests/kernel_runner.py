@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -57,6 +58,6 @@ class CompiledKernel:
         pointers = (ctypes.c_void_p * (len(arrays) + 1))(*[a.ctypes.data for a in (*arrays, result)])
         scratch = aligned(np.zeros(max(self.kernel.scratch_bytes, 1), np.uint8))
         bounds = np.linspace(0, self.kernel.extent, chunks + 1).astype(int)
-        for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        for low, high in itertools.pairwise(bounds):
             self._function(ctypes.addressof(pointers), int(low), int(high), scratch.ctypes.data)
         return result

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_runner import CompiledKernel, bytecode, schedule_text
 
 from tilewright.errors import CompileError
-
-from kernel_runner import CompiledKernel, bytecode, schedule_text
 
 RNG = np.random.default_rng(0)
 
