@@ -8,7 +8,9 @@ from __future__ import annotations
 from .graph.convert_layout import ConvertLayout
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
+from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
+from .graph.plan_memory import PlanMemory
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .infra import Pass
@@ -20,5 +22,7 @@ _ALL: tuple[type[Pass], ...] = (
     PackWeights,
     SplitPrepare,
     FuseOps,
+    Outline,
+    PlanMemory,
 )
 PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in _ALL}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ...dialects import arith, builders, func, ir, linalg
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
@@ -303,6 +304,6 @@ def linalg_index(dim: int) -> ir.Value:
     return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)).result
 
 
-def string_attr(attributes: Mapping[str, ir.Attribute], name: str) -> str | None:
-    """The text of a string attribute, None where it is absent."""
+def string_attr(attributes: Any, name: str) -> str | None:
+    """The text of a string attribute of an op or a dictionary, None where it is absent."""
     return ir.StringAttr(attributes[name]).value if name in attributes else None

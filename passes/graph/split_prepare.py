@@ -206,7 +206,7 @@ def _argument_attrs(function: func.FuncOp) -> list[ir.DictAttr]:
 
 
 def _param_names(function: func.FuncOp) -> list[str | None]:
-    return [string_attr(a, "tw.param") for a in _argument_attrs(function)]  # pyright: ignore[reportArgumentType]
+    return [string_attr(a, "tw.param") for a in _argument_attrs(function)]
 
 
 def _set_signature(function: func.FuncOp, attributes: list[ir.DictAttr]) -> None:

@@ -1,0 +1,208 @@
+"""Each group of ops becomes a function of its own: a kernel."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, func, ir
+from ..classify import (
+    Broadcast,
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    Elementwise,
+    Injective,
+    Pool,
+    Reduction,
+    body_ops,
+    classify,
+)
+from ..infra import Pass
+from .edit import (
+    VIEWS,
+    clone,
+    erase_dead,
+    fused_location,
+    is_cheap,
+    node_names,
+    operations,
+    producer,
+    programs,
+    shape_of,
+    top_level,
+    uses,
+)
+from .fuse_ops import GROUP
+
+_NODES = "tw.nodes"
+_WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
+_MOVES = {Elementwise: "copy", Broadcast: "broadcast", Injective: "transpose"}
+_MAX_WORDS = 4
+
+
+@dataclass(frozen=True)
+class Outline(Pass):
+    """Move each group to a private function on the values that it captures, and call it; equal kernels exist once.
+
+    Before::
+
+        %c = linalg.generic {convolution} ins(%x, %w) {tw.group = 0} loc("conv1")
+        %r = linalg.generic {relu} ins(%c) {tw.group = 0} loc("relu1")
+
+    After::
+
+        %r = call @conv_max_1a2b3c4d(%x, %w) {tw.nodes = ["conv1", "relu1"]}
+
+    An op without a group is a group. A result of the program that no group computes (an argument, a constant, one given
+    twice) gets a copy, since each result has memory of its own.
+    """
+
+    name: ClassVar[str] = "outline"
+
+    def apply(self, module: ir.Module) -> None:
+        """Outline the groups of all programs."""
+        kernels: dict[str, str] = {}
+        for function in programs(module):
+            _materialize(function)
+            for group in _groups(function):
+                _outline(module, group, kernels)
+            erase_dead(function)
+
+
+def _materialize(function: func.FuncOp) -> None:
+    """Put a copy where a value must lie in memory and no kernel writes it there."""
+    seen: set[ir.Value] = set()
+    for op in operations(function):
+        ends = op.name == "func.return"
+        if not ends and op.name not in VIEWS:
+            continue
+        for i, value in enumerate(op.operands):
+            base = _base(value)
+            source = producer(base)
+            if (source is not None and is_cheap(source)) or (ends and (source is None or base in seen)):
+                with ir.InsertionPoint(op), op.location if source is None else source.location:
+                    op.operands[i] = _copy(value)
+            elif ends:
+                seen.add(base)
+
+
+def _base(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while (op := producer(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def _copy(value: ir.Value) -> ir.Value:
+    rank = len(shape_of(value))
+    out = builders.empty(shape_of(value), builders.element_of(value))
+    return builders.generic([value], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)[0]
+
+
+def _groups(function: func.FuncOp) -> list[list[ir.Operation]]:
+    """The ops of each group, in order."""
+    groups: dict[object, list[ir.Operation]] = {}
+    for op in operations(function):
+        if not len(op.results) or is_cheap(op) or op.name in (*VIEWS, "func.call"):
+            continue
+        mark = op.attributes.get(GROUP, None)
+        groups.setdefault(op if mark is None else ir.IntegerAttr(mark).value, []).append(op)
+    return list(groups.values())
+
+
+def _outline(module: ir.Module, group: list[ir.Operation], kernels: dict[str, str]) -> None:
+    """Replace a group by a call of its kernel, which is made if no equal one exists."""
+    members = set(group)
+    block = group[-1].block
+    ops = _with_cheap(group)
+    local = {r for op in ops for r in op.results}
+    inputs = [v for v in dict.fromkeys(v for op in ops for v in uses(op)) if v not in local]
+    results = [r for op in group for r in op.results if _escapes(r, members, block)]
+    location = fused_location(group)
+    with location:
+        function = _kernel(module, ops, inputs, results, location)
+        text = _text(function)
+        if text in kernels:
+            function.operation.erase()
+        else:
+            kernels[text] = _name(text, group)
+            function.attributes["sym_name"] = ir.StringAttr.get(kernels[text])
+        with ir.InsertionPoint(group[-1]):
+            call = func.CallOp([r.type for r in results], ir.FlatSymbolRefAttr.get(kernels[text]), inputs)
+            nodes = [ir.StringAttr.get(name) for name in node_names(location)]
+            call.attributes[_NODES] = ir.ArrayAttr.get(nodes)
+    for old, new in zip(results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(group):
+        op.erase()
+
+
+def _with_cheap(group: list[ir.Operation]) -> list[ir.Operation]:
+    """The group's ops and the cheap ones that they need, in program order."""
+    needed, pending = set(group), list(group)
+    while pending:
+        for value in uses(pending.pop()):
+            op = producer(value)
+            if op is not None and op not in needed and is_cheap(op):
+                needed.add(op)
+                pending.append(op)
+    return [o.operation for o in group[-1].block.operations if o.operation in needed]
+
+
+def _escapes(value: ir.Value, members: set[ir.Operation], block: ir.Block) -> bool:
+    return any(top_level(use.owner.operation, block) not in members for use in value.uses)
+
+
+def _kernel(
+    module: ir.Module,
+    ops: list[ir.Operation],
+    inputs: Sequence[ir.Value],
+    results: Sequence[ir.Value],
+    location: ir.Location,
+) -> func.FuncOp:
+    """A function at the module's end that computes ``results`` from ``inputs``."""
+    with ir.InsertionPoint(module.body):
+        signature = ([v.type for v in inputs], [v.type for v in results])
+        function = func.FuncOp("kernel", signature, visibility="private")
+    block = function.add_entry_block([location] * len(inputs))
+    mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        for op in ops:
+            copy = clone(op, mapping)
+            if GROUP in copy.attributes:
+                del copy.attributes[GROUP]
+        func.ReturnOp([mapping[v] for v in results])
+    return function
+
+
+def _text(function: func.FuncOp) -> str:
+    """What makes two kernels equal: their text without locations and without the name."""
+    return str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
+
+
+def _name(text: str, group: list[ir.Operation]) -> str:
+    words = dict.fromkeys(word for op in group for word in _words(op))
+    return "_".join([*list(words)[:_MAX_WORDS], hashlib.sha256(text.encode()).hexdigest()[:8]])
+
+
+def _words(op: ir.Operation) -> list[str]:
+    """What an op does, for the kernel's name: the kind of a heavy op, the arithmetic of a light one."""
+    kind = classify(op)
+    if type(kind) in _WORDS:
+        return [_WORDS[type(kind)]]
+    if type(kind) in _MOVES:
+        arithmetic = [o.name.split(".")[1] for o in body_ops(op) if o.name.startswith(("arith.", "math."))]
+        return [w.removesuffix("imumf").removesuffix("f") for w in arithmetic if w != "constant"] or [
+            _MOVES[type(kind)]
+        ]
+    return [op.name.split(".")[-1]]
+
+
+def _word(op: ir.Operation) -> str:
+    """``maximumf`` is ``max``, ``addi`` is ``add``, ``erf`` is ``erf``; nothing for what is no arithmetic."""
+    dialect, name = op.name.split(".")
+    if dialect == "math":
+        return name
+    return name.removesuffix("imumf").rstrip("fi") if dialect == "arith" and name != "constant" else ""

@@ -1,0 +1,113 @@
+"""The whole way of a model to its kernels, as one named list."""
+
+from __future__ import annotations
+
+import io
+
+from ..dialects import func, ir
+from ..dialects.context import diagnostics
+from ..errors import CompileError
+from ..model import Model, TensorInfo
+from ..program import Plan, Program
+from ..target import Target
+from .graph.convert_layout import ConvertLayout
+from .graph.edit import programs, string_attr
+from .graph.fuse_ops import FuseOps
+from .graph.generalize import Generalize
+from .graph.outline import Outline
+from .graph.pack_weights import PackWeights
+from .graph.plan_memory import PlanMemory, plan_calls
+from .graph.simplify import Simplify
+from .graph.split_prepare import SplitPrepare
+from .infra import Pass, PassContext
+
+# dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
+_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
+_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES |= {"f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2"}
+_DTYPES |= {"f8E5M2FNUZ": "float8_e5m2fnuz"}
+
+
+def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
+    """The passes on ``@main``, from what a frontend makes to calls of kernels."""
+    return (
+        Generalize(),
+        Simplify(),
+        ConvertLayout(),
+        Simplify(),
+        PackWeights(target=target),
+        SplitPrepare(),
+        FuseOps(fuse_opt_level=opt_level),
+        Outline(),
+        PlanMemory(),
+    )
+
+
+def plan(model: Model, target: Target, context: PassContext | None = None) -> Plan:
+    """Run the graph passes on a copy of the model's module.
+
+    Returns programs as plain data and the kernels as bytecode of one-function modules. Raises CompileError that names
+    the pass and the model's node for what cannot be compiled.
+    """
+    context = context or PassContext.current()
+    with model.module.context, ir.Location.unknown():
+        module = _copy(model.module)
+        with context:
+            for stage in graph_passes(target, context.opt_level):
+                context.run(stage, module)
+        with diagnostics("planning"):
+            functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}
+            if "main" not in functions:
+                raise CompileError("the module has no function '@main'; a frontend must make one")
+            prepared = {string_attr(f.attributes, "tw.prepares"): f for f in functions.values()}
+            prepared = {name: f for name, f in prepared.items() if name is not None}
+            infos = {name: _info(name, f.type.results[0]) for name, f in prepared.items()}
+            main = _program(functions["main"], model, infos, model.inputs, model.outputs)
+            prepare = {name: _program(f, model, {}, (), (infos[name],)) for name, f in prepared.items()}
+            called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
+            return Plan(main, prepare, _kernels(module, called))
+
+
+def _copy(module: ir.Module) -> ir.Module:
+    return ir.Module.parse(_bytecode(module.operation))
+
+
+def _bytecode(op: ir.Operation) -> bytes:
+    buffer = io.BytesIO()
+    op.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def _program(
+    function: func.FuncOp,
+    model: Model,
+    prepared: dict[str, TensorInfo],
+    inputs: tuple[TensorInfo, ...],
+    outputs: tuple[TensorInfo, ...],
+) -> Program:
+    calls, arena_bytes = plan_calls(function)
+    attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
+    names = [string_attr(a, "tw.param") for a in attributes]
+    params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)
+    return Program(inputs, outputs, params, calls, arena_bytes)
+
+
+def _info(name: str, type_: ir.Type) -> TensorInfo:
+    tensor = ir.RankedTensorType(type_)
+    return TensorInfo(name, tuple(tensor.shape), _DTYPES[str(tensor.element_type)])
+
+
+def _kernels(module: ir.Module, names: set[str]) -> dict[str, bytes]:
+    """Each kernel as a module of its own, whose one function is public."""
+    kernels: dict[str, bytes] = {}
+    for op in module.body.operations:
+        name = string_attr(op.operation.attributes, "sym_name")
+        if name is None or name not in names:
+            continue
+        with op.operation.location:
+            own = ir.Module.create()
+        with ir.InsertionPoint(own.body):
+            copy = op.operation.clone()
+        del copy.attributes["sym_visibility"]
+        kernels[name] = _bytecode(own.operation)
+    return kernels
