@@ -189,10 +189,10 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 
 @op("Pow")
 def power(ctx: Context, base: Tensor, exponent: Tensor) -> Tensor:
-    """The base's dtype is the result's; small constant exponents become products and roots."""
-    if exponent.dtype != base.dtype:
-        exponent = ctx.cast(exponent, base.dtype if base.floating else "int64")
-    return ctx.elementwise(_float_power if base.floating else _integer_power(exponent.signed), base, exponent)
+    """The base's dtype is the result's; small constant exponents become products. Integers go through f64."""
+    wide = base.dtype if base.floating else "float64"
+    result = ctx.elementwise(_float_power, ctx.cast(base, wide), ctx.cast(exponent, wide))
+    return ctx.cast(result, base.dtype)
 
 
 def _float_power(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -204,15 +204,6 @@ def _float_power(x: ir.Value, y: ir.Value) -> ir.Value:
         -1.0: lambda: _reciprocal(x),
     }
     return special[number]() if number in special else math.powf(x, y)
-
-
-def _integer_power(signed: bool) -> Body:
-    def body(x: ir.Value, y: ir.Value) -> ir.Value:
-        if y.type != x.type:
-            y = arith.trunci(x.type, y) if scalars.width(y) > scalars.width(x) else arith.extsi(x.type, y)
-        return math.ipowi(x, y)
-
-    return body
 
 
 def constant_float(value: ir.Value) -> float | None:

@@ -1,0 +1,86 @@
+"""Reductions, scans and the softmax family against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((2, 3, 4)).astype(np.float32)
+POSITIVE = np.abs(X) + np.float32(0.1)
+REDUCTIONS = ["Sum", "Mean", "Prod", "Max", "Min", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_axes_as_input_as_attribute_and_left_out(name):
+    check_node(f"Reduce{name}", POSITIVE, np.array([0, -1]), known=[1])
+    check_node(f"Reduce{name}", POSITIVE, opset=12, axes=[1], keepdims=0)
+    check_node(f"Reduce{name}", POSITIVE)
+    check_node(f"Reduce{name}", POSITIVE, keepdims=0)
+
+
+@pytest.mark.parametrize("name", ["Sum", "Mean", "Prod", "Max", "Min", "L1", "SumSquare"])
+def test_integers(name):
+    check_node(f"Reduce{name}", (X * 10).astype(np.int32), opset=12, axes=[1])
+
+
+def test_unsigned_maximum():
+    check_node("ReduceMax", np.array([[1, 250], [3, 4]], np.uint8))
+
+
+def test_half_precision_accumulates_in_single():
+    ones = np.ones((1, 5000), np.float16)
+    model, inputs = node_model("ReduceSum", [ones, np.array([1])], known=[1])
+    assert run_model(import_model(model), inputs)[0].item() == 5000  # in half precision it would stop at 2048
+
+
+def test_log_sum_exp_does_not_overflow():
+    check_node("ReduceLogSumExp", X * 100)
+
+
+def test_no_axes_can_mean_no_reduction():
+    check_node("ReduceSum", X, noop_with_empty_axes=1)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("last", [0, 1])
+def test_arg_extremes_take_the_first_or_the_last(op, last):
+    ties = RANDOM.integers(0, 3, (3, 5, 4)).astype(np.float32)
+    check_node(op, ties, axis=1, select_last_index=last)
+    check_node(op, ties.astype(np.int32), axis=-1, keepdims=0, select_last_index=last)
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
+def test_cumulative_sum(exclusive, reverse):
+    check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
+
+
+def test_cumulative_sum_needs_a_known_axis():
+    model, _ = node_model("CumSum", [X, np.array(1)])
+    with pytest.raises(UnsupportedError, match="input 'axis' must be a constant"):
+        import_model(model)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_softmax_on_an_axis_and_flattened(op):
+    check_node(op, X * 5)
+    check_node(op, X * 5, axis=1)
+    check_node(op, X * 5, opset=11)
+    check_node(op, X * 5, opset=12, axis=2)
+
+
+def test_softmax_in_half_precision():
+    check_node("Softmax", X.astype(np.float16), rtol=2e-3)
+
+
+def test_an_axis_out_of_range_is_refused():
+    model, _ = node_model("Softmax", [X])
+    model.graph.node[0].attribute.add(name="axis", type=2, i=7)
+    with pytest.raises(ModelError, match=r"node 'the_Softmax' \(Softmax\): axis 7 is out of range for rank 3"):
+        import_model(model)
