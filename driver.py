@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from .workers import Job, Pool
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+EmitKind = Literal["linalg", "kernels", "llvm", "asm"]
 InputShapes = Mapping[str, Sequence[int]]
 
 _MOST_WORKERS = 16
@@ -81,10 +82,8 @@ def build(
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is."""
     options = make_options(target, num_threads, opt_level, executor)
     report = CompileReport()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        pool = _pool(workers)
-        planned = _plan_model(model, options, pool, folder, report)
-        return _module(planned, options, pool, report)
+    pool = _pool(workers)
+    return _module(_plan_model(model, options, pool, report), options, pool, report)
 
 
 def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
@@ -101,20 +100,49 @@ def compile_to_file(
     options: Options | None = None,
     workers: int | None = None,
 ) -> tuple[Path, Manifest, CompileReport]:
-    """Compile a model into ``output`` (``model.so``) and the weights file beside it, which is written in place.
+    """Compile a model into ``output`` (``model.so``, or ``model.o``) and the weights file beside it.
 
     Returns the path written: a folder ``model.tw`` where there is no compiler to link with.
     """
     options = options or make_options()
-    path = artifact.program_path(output)
+    relocatable = Path(output).suffix == ".o"
+    path = Path(output).absolute() if relocatable else artifact.program_path(output)
     report = CompileReport()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         pool = _pool(workers)
         planned = _plan_source(source, input_shapes, options, pool, folder, report)
         made = product.make(planned, options, pool, report, path.parent)
+    save = artifact.save_object if relocatable else artifact.save
     with report.stage("link"):
-        written = artifact.save(path, made.code, made.weights)
-    return written, made.manifest, report
+        return save(path, made.code, made.weights), made.manifest, report
+
+
+def emit(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    kind: EmitKind,
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+) -> bytes:
+    """What a stage of the compilation made, for a look at it.
+
+    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes (all three as text);
+    "llvm" and "asm" are the whole program after LLVM's optimiser and code generator.
+    """
+    options = options or make_options()
+    pool = _pool(workers)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        if kind == "linalg":
+            path, label = _as_file(source, folder)
+            options.progress(f"importing {label}")
+            [text] = pool.run([Job(f"the import of {label}", jobs.import_text, (path, label, _shapes(input_shapes)))])
+            return text
+        plan = _plan_source(source, input_shapes, options, pool, folder, CompileReport()).plan
+        if kind == "kernels":
+            return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
+        options.progress("compiling the whole program")
+        arguments = (plan, options.target, "{}", kind, options.opt_level)
+        return pool.run([Job("the whole program", jobs.whole_text, arguments)])[0]
 
 
 def make_options(
@@ -149,17 +177,24 @@ def _plan_source(
     report: CompileReport,
 ) -> Planned:
     """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
-    if isinstance(source, (str, os.PathLike)):
-        label = os.fspath(source)
-        path = os.path.abspath(label)
-    else:
-        label, path = "the model", os.path.join(folder, "model.onnx")
-        Path(path).write_bytes(_model_bytes(source))
-    shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+    path, label = _as_file(source, folder)
     options.progress(f"importing {label}")
     with report.stage("import and plan"):
-        arguments = (path, label, shapes, options.target, _plan_options(options, folder))
-        return _run_plan(Job(f"the import of {label}", jobs.plan_file, arguments), pool, options, folder)
+        arguments = (path, label, _shapes(input_shapes), options.target, _plan_options(options, folder))
+        return _run_plan(Job(f"the import of {label}", jobs.plan_file, arguments), pool)
+
+
+def _as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
+    """Path of the model's file, and what to call it in messages; workers do not share our working directory."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.path.abspath(source), os.fspath(source)
+    path = os.path.join(folder, "model.onnx")
+    Path(path).write_bytes(_model_bytes(source))
+    return path, "the model"
+
+
+def _shapes(shapes: InputShapes | None) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 
 def _model_bytes(source: Any) -> bytes:
@@ -173,7 +208,7 @@ def _model_bytes(source: Any) -> bytes:
         raise ModelError("the ModelProto is too large to be serialized: save it and give its path") from error
 
 
-def _plan_model(model: Model, options: Options, pool: Pool, folder: str, report: CompileReport) -> Planned:
+def _plan_model(model: Model, options: Options, pool: Pool, report: CompileReport) -> Planned:
     """Plan a model of this process in a worker; its weights stay here."""
     with report.stage("import and plan"), tempfile.TemporaryFile() as file:
         model.module.operation.write_bytecode(file)
@@ -181,7 +216,7 @@ def _plan_model(model: Model, options: Options, pool: Pool, folder: str, report:
         params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
         shell = replace(model, module=None, params=params)
         arguments = (file.read(), shell, options.target, _plan_options(options, ""))
-        planned = _run_plan(Job(f"the planning of {model.name}", jobs.plan_bytecode, arguments), pool, options, folder)
+        planned = _run_plan(Job(f"the planning of {model.name}", jobs.plan_bytecode, arguments), pool)
         return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
@@ -192,7 +227,7 @@ def _plan_options(options: Options, folder: str) -> PlanOptions:
     return PlanOptions(options.opt_level, folder, context)
 
 
-def _run_plan(job: Job, pool: Pool, options: Options, folder: str) -> Planned:
+def _run_plan(job: Job, pool: Pool) -> Planned:
     context = job.arguments[-1].context
     # Instruments watch from this process: what they print and count must be seen here.
     here = context is not None and context.instruments

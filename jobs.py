@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,6 +42,7 @@ class PlanOptions:
 
 def warm_up() -> None:
     """Import what jobs need and make what every program has."""
+    from .frontends import onnx  # noqa: F401
     from .passes.lower import entry, kernel  # noqa: F401
 
     entry.emit_support(host())
@@ -52,11 +54,8 @@ def plan_file(
     """Import a model file and run the graph passes. Errors call the file ``label``."""
     from . import frontends
 
-    try:
-        model = frontends.import_model(path, input_shapes)
-        return plan_model(model, target, options)
-    except TilewrightError as error:
-        raise type(error)(str(error).replace(path, label)) from error
+    with _labelled(path, label):
+        return plan_model(frontends.import_model(path, input_shapes), target, options)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, target: Target, options: PlanOptions) -> Planned:
@@ -110,3 +109,45 @@ def _spilled(param: Param, folder: str) -> Param:
     with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
         file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return Param(param.info, FileSlice(Path(file.name), 0, array.nbytes))
+
+
+def import_text(path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None) -> bytes:
+    """The imported module as text, with the nodes' names."""
+    from . import frontends
+
+    with _labelled(path, label):
+        module = frontends.import_model(path, input_shapes).module
+        return _text(module.operation)
+
+
+def kernels_text(plan: Plan) -> bytes:
+    """The programs and the kernels of a plan as text."""
+    from .dialects import ir
+    from .dialects.context import make_context
+
+    programs = {"main": plan.main, **{f"prepare {name}": program for name, program in plan.prepare.items()}}
+    parts = ["\n".join(f"// {line}" for line in f"{name}: {p}".splitlines()).encode() for name, p in programs.items()]
+    with make_context():
+        parts += [_text(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]
+    return b"\n// -----\n".join(parts)
+
+
+def whole_text(plan: Plan, target: Target, metadata: str, kind: Literal["obj", "asm", "llvm"], opt_level: int) -> bytes:
+    """The whole program in one module: its LLVM IR after the optimiser, its assembly or its object."""
+    from .passes.lower import whole
+
+    sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
+    return whole.emit(whole.lower_program(plan.main, sources, target, metadata), target, kind, opt_level)
+
+
+def _text(op: Any) -> bytes:
+    return op.get_asm(enable_debug_info=True, use_local_scope=True).encode()
+
+
+@contextmanager
+def _labelled(path: str, label: str) -> Iterator[None]:
+    """Let errors call the file by the name that the user gave."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise type(error)(str(error).replace(path, label)) from error

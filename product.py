@@ -123,7 +123,7 @@ def _make_whole(plan: Plan, names: Sequence[str], options: Options, manifest: Ma
 
     sources = {name: plan.kernels[name] for name in names}
     module = whole.lower_program(plan.main, sources, options.target, manifest.to_json())
-    later = partial(whole.emit, module, options.target, options.opt_level)
+    later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 

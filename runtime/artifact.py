@@ -15,7 +15,7 @@ from ..errors import ArtifactError
 from .files import replacing
 from .link import Library, link
 from .manifest import Manifest
-from .shared import compiler, link_shared, open_shared, write_objects
+from .shared import compiler, link_relocatable, link_shared, open_shared, write_objects
 from .weights import Weights
 
 SUFFIX = ".so"
@@ -70,6 +70,18 @@ def program_path(path: str | os.PathLike[str]) -> Path:
             f"cannot write {path}: it is a {'folder' if result.is_dir() else 'file'}; give another name"
         )
     return result
+
+
+def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:
+    """Write a program as one relocatable object, to be linked into something else, with its weights beside it."""
+    target, command = Path(path).absolute(), compiler()
+    if command is None:
+        raise ArtifactError(f"cannot write {path}: joining objects needs a C compiler; install one or set CC")
+    with ExitStack() as files:
+        link_relocatable(code.all_objects(), files.enter_context(replacing(target)), command)
+        if weights is not None:
+            weights.save(files.enter_context(replacing(weights_path(target))))
+    return target
 
 
 def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:

@@ -44,12 +44,21 @@ def link_shared(objects: Sequence[bytes], output: Path, command: Sequence[str]) 
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         script = Path(folder, "exports")
         script.write_text(_VERSION_SCRIPT)
-        files = write_objects(objects, Path(folder))
-        line = [*command, *map(str, files), "-o", str(output), f"-Wl,--version-script={script}", *_FLAGS]
-        try:
-            done = subprocess.run(line, capture_output=True, text=True)
-        except OSError as error:
-            raise ArtifactError(f"cannot link with '{command[0]}': {error.strerror}; set CC to a C compiler") from error
+        _run(command, [f"-Wl,--version-script={script}", *_FLAGS], objects, output, Path(folder))
+
+
+def link_relocatable(objects: Sequence[bytes], output: Path, command: Sequence[str]) -> None:
+    """Join objects into one; ArtifactError if it fails."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        _run(command, ["-r", "-nostdlib"], objects, output, Path(folder))
+
+
+def _run(command: Sequence[str], flags: Sequence[str], objects: Sequence[bytes], output: Path, folder: Path) -> None:
+    line = [*command, *map(str, write_objects(objects, folder)), *flags, "-o", str(output)]
+    try:
+        done = subprocess.run(line, capture_output=True, text=True)
+    except OSError as error:
+        raise ArtifactError(f"cannot link with '{command[0]}': {error.strerror}; set CC to a C compiler") from error
     if done.returncode:
         reason = (done.stderr or done.stdout).strip().splitlines() or ["no reason given"]
         raise ArtifactError(f"'{command[0]}' cannot link {output.name}: {reason[0]}")

@@ -6,6 +6,7 @@ import functools
 import io
 
 import numpy as np
+
 from tilewright import driver, product, workers
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context

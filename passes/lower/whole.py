@@ -25,10 +25,10 @@ def lower_program(program: Program, sources: Mapping[str, bytes], target: Target
         return merged
 
 
-def emit(module: ir.Module, target: Target, opt_level: int) -> bytes:
-    """The object of a whole program."""
+def emit(module: ir.Module, target: Target, kind: codegen.Kind, opt_level: int) -> bytes:
+    """The object, assembly or LLVM IR of a whole program."""
     with module.context, ir.Location.unknown():
-        return codegen.emit(module, target, "obj", opt_level)
+        return codegen.emit(module, target, kind, opt_level)
 
 
 def _make_private(module: ir.Module, kernel_name: str) -> None:

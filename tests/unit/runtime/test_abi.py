@@ -3,9 +3,10 @@
 import ml_dtypes
 import numpy as np
 import pytest
-import tilewright as tw
 import tvm_ffi
 from handmade import copy_module
+
+import tilewright as tw
 from tilewright.runtime import tensor
 
 DTYPES = [
@@ -108,7 +109,7 @@ def test_refuses_another_number_of_arguments(module, count):
 def test_refuses_an_output_that_overlaps_an_input(module, shift):
     memory = np.zeros(64, np.float32)
     x, y = memory[:32].reshape(4, 8), memory[shift : shift + 32].reshape(4, 8)
-    with pytest.raises(tw.InputError, match="output 'y'.*overlaps"):
+    with pytest.raises(tw.InputError, match=r"output 'y'.*overlaps"):
         module["main"](x, y)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tilewright as tw
 from handmade import SHAPE, affine, affine_module, copy_module, copy_program
 from safetensors.numpy import load_file
+
+import tilewright as tw
 from tilewright.runtime import artifact, shared
 from tilewright.runtime.module import Module
 

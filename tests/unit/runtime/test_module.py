@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tilewright as tw
 from handmade import SHAPE, affine, affine_module, affine_plan, copy_module
+
+import tilewright as tw
 from tilewright import driver, product, workers
 from tilewright.runtime.executor import Executor
 

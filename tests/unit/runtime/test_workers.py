@@ -5,8 +5,9 @@ import signal
 import time
 
 import pytest
-import tilewright as tw
 from handmade import affine_plan
+
+import tilewright as tw
 from tilewright import driver, product, workers
 from tilewright.workers import Job, Pool
 

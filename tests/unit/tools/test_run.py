@@ -1,0 +1,100 @@
+"""``tilewright run``: inputs from a file or made up, outputs to a file, compared and printed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from handmade import SHAPE, affine, affine_module, copy_module
+
+from tilewright.tools import run
+
+X = np.random.default_rng(5).random(SHAPE, np.float32)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> str:
+    return str(affine_module().export_library(tmp_path_factory.mktemp("run") / "affine.so"))
+
+
+@pytest.fixture
+def x(tmp_path) -> str:
+    np.savez(tmp_path / "x.npz", x=X)
+    return str(tmp_path / "x.npz")
+
+
+def test_runs_on_given_inputs_and_writes_outputs(program, x, tmp_path, capsys):
+    assert run.main([program, "--inputs", x, "--outputs", str(tmp_path / "y.npz")]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], affine(X), rtol=1e-6)
+    assert capsys.readouterr().out == "y float32[64,128]\n"
+
+
+@pytest.mark.parametrize("how", ["random", "zeros", "ones"])
+def test_makes_up_inputs(program, how, capsys):
+    assert run.main([program, "--fill", how, "--print-top", "2", "--repeat", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert lines[3].startswith("3 runs: median ")
+
+
+def test_random_inputs_depend_on_the_seed_alone():
+    infos = affine_module().inputs
+    one, same, other = (run.fill(infos, "random", seed)["x"] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)
+
+
+def test_top_elements_come_with_their_place(program, x, capsys):
+    assert run.main([program, "--inputs", x, "--print-top", "1", "--json"]) == 0
+    [[place, value]] = json.loads(capsys.readouterr().out)["outputs"][0]["top"]
+    want = affine(X)
+    assert place == list(np.unravel_index(want.argmax(), SHAPE))
+    assert value == pytest.approx(want.max())
+
+
+def test_compares_with_what_is_expected(program, x, tmp_path, capsys):
+    np.savez(tmp_path / "good.npz", y=affine(X))
+    np.savez(tmp_path / "bad.npz", y=affine(X) + 1)
+    assert run.main([program, "--inputs", x, "--expect", str(tmp_path / "good.npz")]) == 0
+    assert run.main([program, "--inputs", x, "--expect", str(tmp_path / "bad.npz")]) == run.MISMATCH
+    assert run.main([program, "--inputs", x, "--expect", str(tmp_path / "bad.npz"), "--atol", "1.1", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "y agrees" in out
+    assert "y DIFFERS" in out
+
+
+def test_types_that_numpy_cannot_save_come_back(tmp_path):
+    module = copy_module("bfloat16", (3,))
+    values = run.fill(module.inputs, "random", 0)
+    run.write_arrays(tmp_path / "x.npz", values)
+    back = run.read_arrays(tmp_path / "x.npz", module.inputs)
+    np.testing.assert_array_equal(back["x"].view(np.uint16), values["x"].view(np.uint16))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--inputs", "none.npz"], "cannot read none.npz as an .npz file: No such file or directory"),
+        (["--inputs", __file__], "as an .npz file"),
+        (["--outputs", "none/y.npz"], "cannot write"),
+        (["--repeat", "0"], "--repeat is 0"),
+        (["--threads", "0"], "at least 1"),
+    ],
+)
+def test_refuses_in_one_line(program, arguments, message, capsys):
+    assert run.main([program, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_refuses_outputs_that_are_not_there(program, tmp_path, capsys):
+    np.savez(tmp_path / "z.npz", z=X)
+    assert run.main([program, "--expect", str(tmp_path / "z.npz")]) == 2
+    assert "has 'z': the outputs are 'y'" in capsys.readouterr().err
+
+
+def test_refuses_a_program_that_is_not_there(capsys):
+    assert run.main([str(Path("none.so"))]) == 2
+    assert "there is no program none.so" in capsys.readouterr().err

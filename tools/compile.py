@@ -1,0 +1,141 @@
+"""``compile.py --target x86 model.onnx``: compiles a model to ``model.so``, with ``model.safetensors`` beside it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.tools._common import command, parser, progress, report
+
+if TYPE_CHECKING:
+    from tilewright.driver import CompileReport
+    from tilewright.model import TensorInfo
+    from tilewright.passes.infra import PassContext
+    from tilewright.runtime.manifest import Manifest
+
+# What --emit can name, and the suffix of the file it writes.
+SUFFIXES = {"linalg": ".linalg.mlir", "kernels": ".kernels.mlir", "llvm": ".ll", "asm": ".s", "obj": ".o", "so": ".so"}
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> None:
+    """Compile a model, or write what a stage of the compilation made."""
+    args = _parser().parse_args(argv)
+    from tilewright import driver
+
+    path = Path(args.output) if args.output else Path(Path(args.model).stem + SUFFIXES[args.emit])
+    if not args.output:
+        path = Path(args.model).parent / path
+    start = time.perf_counter()
+    with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
+        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say)
+        context = stack.enter_context(_pass_context(args)) if _watched(args) else None
+        shapes = dict(args.input_shape)
+        if args.emit in ("so", "obj"):
+            path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers)
+        else:
+            text = driver.emit(args.model, args.emit, shapes, options, args.workers)
+            return _write(path, text, args)
+    if args.time_passes and context:
+        print(context.instruments[0], file=sys.stderr)
+    seconds = time.perf_counter() - start
+    report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("compile", "compile an ONNX model to a native program: model.so with model.safetensors beside it")
+    cli.add_argument("model", help="the ONNX file")
+    cli.add_argument("--target", default="x86", help="what to make code for; x86 is this machine's CPU (default)")
+    cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - is standard output for text")
+    cli.add_argument(
+        "--input-shape", type=input_shape, action="append", default=[], metavar="N:1,3,224,224",
+        help="shape of the input N where the model leaves it open; may be repeated",
+    )  # fmt: skip
+    cli.add_argument(
+        "--threads", type=int, metavar="N", help="threads of the program (default: all this process may use)"
+    )
+    cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
+    cli.add_argument("--emit", choices=SUFFIXES, default="so", help="stop at this stage and write what it made (so)")
+    cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
+    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
+    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the module after each pass to a file of DIR")
+    cli.add_argument("--time-passes", action="store_true", help="print the seconds of each pass on stderr")
+    return cli
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``name:1,3,224,224`` as a name and a shape; the name may contain colons."""
+    name, colon, extents = text.rpartition(":")
+    try:
+        shape = tuple(int(extent) for extent in extents.replace("x", ",").split(",") if extent.strip())
+    except ValueError:
+        shape = (-1,)
+    if not name or not colon or min(shape, default=0) < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...")
+    return name, shape
+
+
+def _watched(args: argparse.Namespace) -> bool:
+    return bool(args.print_ir_after or args.dump_dir or args.time_passes)
+
+
+def _pass_context(args: argparse.Namespace) -> PassContext:
+    """Instruments run in this process, so that what they print is seen."""
+    from tilewright.passes.infra import DumpIR, Instrument, PassContext, PrintIR, Timing
+
+    instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)]
+    if args.dump_dir:
+        instruments.append(DumpIR(args.dump_dir))
+    return PassContext(opt_level=args.opt_level, instruments=instruments)
+
+
+def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
+    if str(path) == "-":
+        sys.stdout.buffer.write(data)
+        return
+    from tilewright.runtime.files import replacing
+
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
+    report({"path": str(path), "bytes": len(data)}, [f"{path}: {_size(len(data))}"], args)
+
+
+def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
+    tensors = {side: [dataclasses.asdict(info) for info in getattr(manifest, side)] for side in ("inputs", "outputs")}
+    return {"path": str(path), **tensors, **dataclasses.asdict(made), "total_seconds": seconds}
+
+
+def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
+    inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
+    stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
+    code = f"{made.calls} calls of {made.kernels} kernels ({_size(made.code_bytes)} of code)"
+    weights = f"weights {_size(made.weight_bytes)} in {len(manifest.params)} tensors, {made.prepared} of them prepared"
+    return [
+        f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
+        f"{code}, arena {_size(made.arena_bytes)}, {weights}",
+        f"compiled in {seconds:.2f} s: {stages}",
+    ]
+
+
+def _tensor(info: TensorInfo) -> str:
+    return f"{info.name} {info.dtype}[{','.join(map(str, info.shape))}]"
+
+
+def _size(nbytes: int) -> str:
+    size, unit = float(nbytes), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))

@@ -1,0 +1,170 @@
+"""``tilewright run model.so``: runs a program (or an ONNX model, compiled first) on given or made-up inputs."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.model import TensorInfo, numpy_dtype
+from tilewright.tools._common import command, parser, progress, report
+
+if TYPE_CHECKING:
+    from tilewright.runtime.module import Module
+
+MISMATCH = 1
+_PROGRAMS = (".so", ".tw")
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; the exit code is 1 where an output differs from what is expected."""
+    args = _parser().parse_args(argv)
+    with progress(f"loading {args.model}", args):
+        module = _load(args)
+    inputs = read_arrays(args.inputs, module.inputs) if args.inputs else fill(module.inputs, args.fill, args.seed)
+    outputs, times = _run(module, inputs, args.repeat)
+    arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
+    if args.outputs:
+        write_arrays(args.outputs, arrays)
+    compared = compare(arrays, read_arrays(args.expect), args) if args.expect else []
+    record, lines = _result(arrays, times, compared, args.print_top)
+    report(record, lines, args)
+    return 0 if all(row["ok"] for row in compared) else MISMATCH
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("run", "run a compiled program, or compile a model and run it")
+    cli.add_argument("model", help="model.so, model.tw or model.onnx")
+    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
+    cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
+    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, integers 0 and 1 (0)")
+    cli.add_argument("--outputs", type=Path, metavar="Y.npz", help="write the outputs, by name")
+    cli.add_argument("--expect", type=Path, metavar="Y.npz", help="compare outputs with these, by name")
+    cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
+    cli.add_argument("--atol", type=float, default=1e-6, help="or difference of each element to accept (1e-6)")
+    cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
+    cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
+    cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
+    cli.add_argument("--input-shape", action="append", default=[], metavar="N:1,3,224,224", help="for an ONNX model")
+    return cli
+
+
+def _load(args: argparse.Namespace) -> Module:
+    if Path(args.model).suffix in _PROGRAMS:
+        from tilewright.runtime.module import load_module
+
+        return load_module(args.model, args.threads)
+    from tilewright import driver
+    from tilewright.tools.compile import input_shape
+
+    try:
+        shapes = dict(map(input_shape, args.input_shape))
+    except argparse.ArgumentTypeError as error:
+        raise InputError(str(error)) from error
+    return driver.compile(args.model, input_shapes=shapes, num_threads=args.threads)
+
+
+def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarray]:
+    """Made-up inputs. Random integers are 0 or 1, which any table that they index has."""
+    random = np.random.default_rng(seed)
+
+    def make(info: TensorInfo) -> np.ndarray:
+        shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # a program's shapes are numbers
+        dtype = numpy_dtype(info.dtype)
+        if how != "random":
+            return np.full(shape, how == "ones", dtype)
+        if dtype.kind in "iub" or info.dtype in ("int4", "uint4"):
+            return random.integers(0, 2, shape).astype(dtype)
+        return random.standard_normal(shape, np.float32).astype(dtype)
+
+    return {info.name: make(info) for info in infos}
+
+
+def read_arrays(path: Path, infos: Sequence[TensorInfo] = ()) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file. Types that the format lacks come back as those of ``infos``."""
+    dtypes = {info.name: numpy_dtype(info.dtype) for info in infos}
+    try:
+        with np.load(path) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"cannot read {path} as an .npz file: {getattr(error, 'strerror', None) or error}") from error
+    for name, array in arrays.items():
+        if array.dtype.kind == "V" and name in dtypes and array.dtype.itemsize == dtypes[name].itemsize:
+            arrays[name] = array.view(dtypes[name])
+    return arrays
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an ``.npz`` file, whole or not at all."""
+    from tilewright.runtime.files import replacing
+
+    with replacing(path.absolute()) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # names may be any text
+
+
+def compare(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], args: argparse.Namespace) -> list[dict]:
+    """One row for each expected output: its error, and whether that is within the tolerances."""
+    unknown = [name for name in want if name not in got]
+    if unknown or not want:
+        names = ", ".join(map(repr, got))
+        raise InputError(f"{args.expect} has {', '.join(map(repr, unknown)) or 'no arrays'}: the outputs are {names}")
+    return [_compare(name, got[name], array, args) for name, array in want.items()]
+
+
+def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
+    if got.shape != want.shape:
+        raise InputError(f"output '{name}' has shape {got.shape}, {args.expect} expects {want.shape}")
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    difference = np.where(same, 0.0, a - b)
+    norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
+    error = float(np.linalg.norm(difference)) / norm if norm else float(np.linalg.norm(difference))
+    largest = float(np.max(np.abs(difference), initial=0.0))
+    return {"name": name, "error": error, "largest": largest, "ok": error <= args.rtol or largest <= args.atol}
+
+
+def _run(module: Module, inputs: Mapping[str, np.ndarray], repeat: int) -> tuple[list[np.ndarray], list[float]]:
+    if repeat < 1:
+        raise InputError(f"--repeat is {repeat}: it must be at least 1")
+    outputs, times = [], []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        outputs = module.run(inputs)
+        times.append(time.perf_counter() - start)
+    return outputs, times
+
+
+def _result(
+    arrays: Mapping[str, np.ndarray], times: Sequence[float], compared: Sequence[dict], top: int
+) -> tuple[dict[str, Any], list[str]]:
+    record: dict[str, Any] = {"outputs": [], "seconds": list(times), "expect": list(compared)}
+    lines = []
+    for name, array in arrays.items():
+        best = _largest(array, top)
+        record["outputs"].append({"name": name, "shape": array.shape, "dtype": array.dtype.name, "top": best})
+        lines.append(f"{name} {array.dtype.name}[{','.join(map(str, array.shape))}]")
+        lines += [f"  {value:12.6g}  at {index}" for index, value in best]
+    for row in compared:
+        verdict = "agrees" if row["ok"] else "DIFFERS"
+        lines.append(
+            f"{row['name']} {verdict}: relative error {row['error']:.2e}, largest difference {row['largest']:.2e}"
+        )
+    if len(times) > 1:
+        lines.append(f"{len(times)} runs: median {np.median(times) * 1e3:.3f} ms, best {min(times) * 1e3:.3f} ms")
+    return record, lines
+
+
+def _largest(array: np.ndarray, count: int) -> list[tuple[list[int], float]]:
+    values = array.astype(np.float64).reshape(-1)
+    order = np.argsort(-values, kind="stable")[:count]
+    return [([int(i) for i in np.unravel_index(flat, array.shape)], float(values[flat])) for flat in order]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
