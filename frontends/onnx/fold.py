@@ -41,7 +41,7 @@ def _evaluate(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            made = ReferenceEvaluator(function).run(None, dict(feeds))
+            made = ReferenceEvaluator(function).run(None, dict(feeds), attributes={})
     except Exception:  # the reference lacks ops and versions and says so in many ways; the converter is asked next
         return None
     results = iter([np.asarray(a) if isinstance(a, np.ndarray | np.generic) else None for a in made])

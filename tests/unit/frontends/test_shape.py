@@ -29,8 +29,7 @@ def test_reshape():
 
 def test_a_reshape_that_does_not_fit_is_refused():
     model, _ = node_model("Reshape", [X, known(5, -1)], known=[1])
-    model.graph.output[0].type.Clear()
-    model.graph.output[0].type.tensor_type.elem_type = 1
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("out0", 1, [5, None]))
     with pytest.raises(ModelError, match=r"a tensor of shape \[2, 3, 4\] cannot be reshaped to \[5, -1\]"):
         import_model(model)
 
