@@ -40,9 +40,13 @@ def check_model(detached: Detached) -> dict[str, int]:
 
 
 def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy in which detached tensors are empty: of external ones the checker would look for the files."""
+    """A copy that the checker takes: detached tensors are empty (of external ones it would look for the files), and
+    inputs and outputs without a shape have one of rank 0 (converters know better, other importers do without)."""
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
+    for value in (*copy.graph.input, *copy.graph.output):
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
     nodes = [node for function in copy.functions for node in function.node]
     for tensor in [*_graph_tensors(copy.graph), *_node_tensors(nodes)]:
         if tensor.data_location == TensorProto.EXTERNAL:

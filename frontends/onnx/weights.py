@@ -86,7 +86,7 @@ class Detached:
         if tensor.data_location != TensorProto.EXTERNAL:
             return self._checked(tensor, decode(tensor))
         where = {entry.key: entry.value for entry in tensor.external_data}
-        location, offset = where.get("location", ""), int(where.get("offset", 0))
+        location, offset = where.get("location", ""), self._number(tensor, where, "offset", 0)
         if location == DECODED:
             return self.decoded[offset]
         nbytes = int(np.prod(tensor.dims, dtype=np.int64)) * numpy_dtype(dtype).itemsize
@@ -113,13 +113,19 @@ class Detached:
         return np.memmap(source.path, np.uint8, "r", source.offset, (source.nbytes,)).view(dtype).reshape(shape)
 
     def _length(self, tensor: TensorProto, where: dict[str, str], expected: int) -> int:
-        length = int(where.get("length", expected))
+        length = self._number(tensor, where, "length", expected)
         if length != expected:
             raise ModelError(
                 f"{self.what}: tensor '{tensor.name}' of shape {list(tensor.dims)} needs {expected} bytes of data,"
                 f" but has {length}; export the model again"
             )
         return expected
+
+    def _number(self, tensor: TensorProto, where: dict[str, str], key: str, default: int) -> int:
+        text = where.get(key, str(default))
+        if not text.isdecimal():
+            raise ModelError(f"{self.what}: the {key} '{text}' of tensor '{tensor.name}' is no place in a file")
+        return int(text)
 
     def _checked(self, tensor: TensorProto, array: np.ndarray) -> np.ndarray:
         if array.size != int(np.prod(tensor.dims, dtype=np.int64)):

@@ -1,0 +1,209 @@
+"""Whole models: inputs, shapes, order, functions, branches, locations; and each way in which a model is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx_case import check_model, model_of
+from reference import run_model
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontends import import_model
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def relu(shape: list[int | str | None] | None, dtype: int = 1) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", dtype, shape)],
+        [helper.make_tensor_value_info("y", dtype, shape)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def test_main_carries_names_weights_and_locations():
+    weight = np.arange(300, dtype=np.float32)
+    nodes = [helper.make_node("Add", ["x", "w"], ["t"], name="bias"), helper.make_node("Relu", ["t"], ["y"])]
+    x = np.ones((2, 300), np.float32)
+    imported = import_model(model_of(nodes, {"x": x}, ["y"], {"w": weight, "unused": weight}))
+    text = imported.module.operation.get_asm(enable_debug_info=True)
+    assert 'tensor<2x300xf32> {tw.name = "x"}' in text and 'tensor<300xf32> {tw.param = "w"}' in text
+    assert 'loc("bias")' in text and 'loc("Relu_1")' in text  # a node without a name has its op and position
+    assert list(imported.params) == ["w"]
+    assert [(i.name, i.shape, i.dtype) for i in imported.outputs] == [("y", (2, 300), "float32")]
+
+
+def test_nodes_in_any_order_and_only_those_needed():
+    nodes = [
+        helper.make_node("Relu", ["t"], ["y"]),
+        helper.make_node("Foo", ["x"], ["dead"], domain="nowhere"),
+        helper.make_node("Neg", ["x"], ["t"]),
+    ]
+    model = model_of(nodes[::2][::-1], {"x": X}, ["y"])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.opset_import.append(helper.make_opsetid("nowhere", 1))
+    with pytest.raises(ModelError):  # ONNX wants them sorted, and the checker says so
+        import_model(model)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes[::-1])
+    np.testing.assert_array_equal(run_model(import_model(model), {"x": X})[0], np.maximum(-X, 0))
+
+
+def test_an_initialiser_that_is_also_an_input_is_none():
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": X}, ["y"], {"w": X[0]})
+    model.graph.input.append(helper.make_tensor_value_info("w", 1, [3]))
+    imported = import_model(model)
+    assert [i.name for i in imported.inputs] == ["x"]
+
+
+def test_outputs_may_be_inputs_weights_and_twice_the_same():
+    nodes = [helper.make_node("Identity", ["x"], ["a"]), helper.make_node("Identity", ["w"], ["b"])]
+    imported = import_model(model_of([*nodes, helper.make_node("Relu", ["x"], ["c"])], {"x": X}, list("abc"), {"w": X}))
+    assert len(imported.outputs) == 3
+
+
+def test_a_model_local_function_with_attributes():
+    body = [helper.make_node("LeakyRelu", ["a"], ["t"]), helper.make_node("Add", ["t", "a"], ["b"])]
+    reference = body[0].attribute.add(name="alpha", ref_attr_name="slope")
+    reference.type = onnx.AttributeProto.FLOAT
+    function = helper.make_function("mine", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)], ["slope"])
+    for attributes in ({"slope": 0.5}, {}):
+        node = helper.make_node("F", ["x"], ["y"], name="call", domain="mine", **attributes)
+        model = model_of([node], {"x": X - 3}, ["y"], functions=[function], domains=["mine"])
+        model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, X.shape))
+        check_model(model, {"x": X - 3})
+        assert 'loc("call")' in import_model(model).module.operation.get_asm(enable_debug_info=True)
+
+
+def test_an_op_without_a_converter_falls_back_on_its_schemas_body():
+    labels = np.array([0, 2])
+    nodes = [helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[0, 1])]
+    check_model(model_of(nodes, {"x": X}, ["y"]), {"x": X}, rtol=1e-4)
+    node = helper.make_node("NegativeLogLikelihoodLoss", ["x", "l"], ["y"], reduction="mean")  # depends on its inputs
+    with pytest.raises(UnsupportedError) as caught:  # until the ops in its body have converters, these are named
+        import_model(model_of([node], {"x": X, "l": labels}, ["y"]))
+    assert "NegativeLogLikelihoodLoss:" not in str(caught.value)
+
+
+def branches() -> dict[str, onnx.GraphProto]:
+    made = {}
+    for name, op in (("then_branch", "Add"), ("else_branch", "Mul")):
+        nodes = [helper.make_node(op, ["x", "x"], [name])]
+        made[name] = helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, 1, X.shape)])
+    return made
+
+
+def test_a_decided_branch_is_taken_at_import():
+    node = helper.make_node("If", ["c"], ["y"], **branches())
+    module = import_model(model_of([node], {"x": X}, ["y"], {"c": np.array(False)})).module
+    assert "arith.mulf" in str(module) and "arith.addf" not in str(module) and "scf.if" not in str(module)
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_an_open_branch_is_decided_at_run_time(condition):
+    node = helper.make_node("If", ["c"], ["y"], **branches())
+    inputs = {"c": np.array(condition), "x": X}
+    check_model(model_of([node], inputs, ["y"]), inputs)
+
+
+def test_open_dimensions_are_given_by_input_or_by_name():
+    assert import_model(relu(["n", 3]), {"x": (2, 3)}).inputs[0].shape == (2, 3)
+    model = model_of([helper.make_node("Add", ["a", "b"], ["y"])], {"a": X, "b": X}, ["y"])
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    assert [i.shape for i in import_model(model, {"a": (5, 3)}).inputs] == [(5, 3), (5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes", "message"),
+    [
+        (relu(["n", 3, None]), None, r"'x' is open in n, number 2 \(n,3,\?\); give --input-shape x:1,3,1"),
+        (relu(None), None, "'x' has no shape in the file; give it, e.g. --input-shape x:1,3,224,224"),
+        (relu(["n", 3]), {"y": (1, 3)}, "has no input 'y'; its inputs are x"),
+        (relu(["n", 3]), {"x": (1, 3, 4)}, r"'x' has 2 dimensions \(n,3\), the given shape 3 \(1,3,4\); give .* x:1,3"),
+        (relu(["n", 3]), {"x": (1, 4)}, "'x' is n,3 in the file, which does not allow 1,4; give --input-shape x:1,3"),
+        (relu(["n", 3]), {"x": (-1, 3)}, "extents that are not negative"),
+    ],
+)
+def test_wrong_shapes_are_refused(model, shapes, message):
+    with pytest.raises(ModelError, match=message) as caught:
+        import_model(model, shapes)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an ONNX file at all", b"\x08\x0a\x3a\xff", b"\0" * 4000])
+def test_what_is_no_model_is_refused(tmp_path, content):
+    path = tmp_path / "bad.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"bad\.onnx: "):
+        import_model(path)
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    path = tmp_path / "cut.onnx"
+    weight = np.zeros((100, 100), np.float32) + X[0, 1]
+    data = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": weight}, ["y"], {"w": weight})
+    path.write_bytes(data.SerializeToString()[:20000])
+    with pytest.raises(ModelError, match=r"cut\.onnx: is not an ONNX model, or a truncated one"):
+        import_model(path)
+
+
+def test_missing_files_and_folders_are_refused(tmp_path):
+    with pytest.raises(ModelError, match=r"none\.onnx: no such file; give the path of an ONNX file"):
+        import_model(tmp_path / "none.onnx")
+    with pytest.raises(ModelError, match="is a folder"):
+        import_model(tmp_path)
+
+
+def test_an_empty_graph_is_refused():
+    empty = helper.make_model(helper.make_graph([], "g", [], []))
+    with pytest.raises(ModelError, match="has no graph with outputs"):
+        import_model(empty)
+
+
+@pytest.mark.parametrize(("opset", "message"), [(6, "has opset 6, the oldest supported one is 7"), (999, "upgrade it")])
+def test_opsets_out_of_range_are_refused(opset, message):
+    model = relu([2, 3])
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelError, match=message):
+        import_model(model)
+
+
+def test_all_unsupported_ops_are_listed_at_once():
+    nodes = [
+        helper.make_node("Foo", ["x"], ["a"], name="one", domain="my.ops"),
+        helper.make_node("Bar", ["a"], ["b"], name="two"),
+        helper.make_node("Bar", ["b"], ["c"], name="three"),
+        helper.make_node("Exp", ["i"], ["d"], name="four"),
+        helper.make_node("Add", ["c", "d"], ["y"]),
+    ]
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": X, "i": X.astype(np.int64)}, ["y"])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    model.opset_import.append(helper.make_opsetid("my.ops", 1))
+    with pytest.raises(UnsupportedError) as caught:
+        import_model(model)
+    message = str(caught.value)
+    assert "my.ops.Foo (one): the domain 'my.ops' is unknown" in message
+    assert "Bar (two, three): no converter at opset 18" in message
+    assert "Exp (four): dtype int64" in message
+    assert "Add" not in message and "\n" not in message
+
+
+def test_unsupported_dtypes_name_the_tensor():
+    with pytest.raises(UnsupportedError, match="input 'x' has dtype complex64, which is not supported"):
+        import_model(relu([2], TensorProto.COMPLEX64))
+    with pytest.raises(UnsupportedError, match="input 'x' has dtype string"):
+        import_model(relu([2], TensorProto.STRING))
+
+
+def test_shapes_that_do_not_fit_name_the_node():
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"], name="sum")], {"x": X}, ["y"], {"w": X[0]})
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
+    with pytest.raises(ModelError, match=r"node 'sum' \(Add\): shapes \[2, 4\] and \[3\] do not broadcast"):
+        import_model(model)
