@@ -21,12 +21,14 @@ class Module:
     """A compiled program with its weights.
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
+    Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
     """
 
     def __init__(self, program: artifact.Program, num_threads: int | None = None, report: Any = None) -> None:
         self.report = report
         self._program = program
-        self._threads = default_threads() if num_threads is None else num_threads
+        chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
+        self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
         self._functions = {"main": self._create()}

@@ -1,0 +1,118 @@
+"""``tw.compile`` and ``tw.build``: sources, executors, errors, and what the host process imports."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import tilewright as tw
+
+W = np.random.default_rng(0).standard_normal((32, 48), np.float32)
+
+
+def model() -> onnx.ModelProto:
+    """``y = tanh(x + w)``."""
+    nodes = [helper.make_node("Add", ["x", "w"], ["s"], "add"), helper.make_node("Tanh", ["s"], ["y"], "tanh")]
+    infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [32, 48]) for name in "xy"]
+    graph = helper.make_graph(nodes, "net", infos[:1], infos[1:], [numpy_helper.from_array(W, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("driver") / "net.onnx")
+    onnx.save(model(), path)
+    return path
+
+
+def check(lib: tw.Module) -> None:
+    x = np.random.default_rng(1).standard_normal((32, 48), np.float32)
+    np.testing.assert_allclose(lib(x)[0], np.tanh(x + W), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+def test_compiles_a_file(path, executor, workers):
+    check(tw.compile(path, executor=executor, workers=workers))
+
+
+def test_compiles_bytes_and_protos():
+    check(tw.compile(model()))
+    check(tw.compile(model().SerializeToString()))
+
+
+@pytest.mark.parametrize("opt_level", [0, 1, 2, 3])
+def test_every_level_gives_the_same_answer(path, opt_level):
+    check(tw.compile(path, opt_level=opt_level))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_builds_an_imported_model_and_leaves_it_as_it_is(path, workers):
+    imported = tw.import_model(path)
+    before = str(imported.module)
+    check(tw.build(imported, workers=workers))
+    check(tw.build(imported, workers=workers))
+    assert str(imported.module) == before
+
+
+def test_an_entered_pass_context_counts(path):
+    from tilewright.passes.infra import Timing
+
+    timing = Timing()
+    with tw.PassContext(disabled_pass=["fuse-ops"], instruments=[timing]):
+        lib = tw.compile(path)
+    check(lib)
+    assert lib.report.calls == 2
+    assert "outline" in timing.seconds
+    assert "fuse-ops" not in timing.seconds
+    assert tw.compile(path).report.calls == 1
+
+
+def test_equal_compilations_make_equal_files(path, tmp_path):
+    made = [tw.compile(path).export_library(tmp_path / f"{name}.so") for name in "ab"]
+    for suffix in (".so", ".safetensors"):
+        one, other = (p.with_suffix(suffix).read_bytes() for p in made)
+        assert one == other
+
+
+def test_the_host_imports_neither_mlir_nor_onnx(path):
+    code = (
+        "import sys, tilewright as tw\n"
+        "tw.compile(sys.argv[1])\n"
+        "assert not {'mlir', 'onnx', 'llvm'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+
+
+def test_compiles_without_a_main_guard(tmp_path, path):
+    script = tmp_path / "script.py"
+    script.write_text(f"import tilewright as tw\nprint(len(tw.compile({path!r}).outputs))\n")
+    done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
+    assert done.stdout == "1\n"
+
+
+def test_a_small_model_compiles_quickly_in_a_warm_process(path):
+    tw.compile(path)
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        tw.compile(path)
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5  # 0.1 s on an idle machine
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_errors_name_the_file_as_the_user_did(tmp_path, monkeypatch, workers):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.onnx").write_bytes(b"this is no model")
+    for source, name in [("bad.onnx", "bad.onnx"), ("none.onnx", "none.onnx"), (b"this is no model", "the model")]:
+        with pytest.raises(tw.ModelError) as info:
+            tw.compile(source, workers=workers)
+        text = str(info.value)
+        assert text.startswith(f"{name}")
+        assert str(tmp_path) not in text
+        assert "\n" not in text
