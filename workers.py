@@ -153,6 +153,10 @@ def pool(workers: int) -> Pool:
         return _pools.setdefault(workers, Pool(workers))
 
 
+# The workers of a process that forks are its own: the child must neither use nor end them.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
 @atexit.register
 def shutdown() -> None:
     """End all worker processes."""

@@ -17,6 +17,8 @@ _RUNTIMES = ("libomp.so", "libiomp5.so")
 
 # All programs of the process take this lock before they start a team: see tw_parallel_for in passes/lower/entry.mlir.
 _TEAM_LOCK = ctypes.c_int32(0)
+# A child that is forked during a call has the lock, but not the thread that would give it back.
+os.register_at_fork(after_in_child=lambda: setattr(_TEAM_LOCK, "value", 0))
 
 
 def team_lock() -> int:

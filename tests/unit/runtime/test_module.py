@@ -1,5 +1,6 @@
 """``Module``: names, positions, threads, lifetimes."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from handmade import SHAPE, affine, affine_module, affine_plan, copy_module
 
 import tilewright as tw
 from tilewright import driver, product, workers
+from tilewright.runtime import tensor
 from tilewright.runtime.executor import Executor
 
 
@@ -89,6 +91,27 @@ def test_two_modules_do_not_meet():
 def test_parts_of_all_threads_make_the_whole(threads):
     data = np.random.default_rng(0).integers(0, 255, 5, np.uint8)
     np.testing.assert_array_equal(copy_module("uint8", (5,), threads)(data)[0], data)
+
+
+@pytest.mark.parametrize("shift", [4, 8, 20, 60])
+def test_tensors_need_only_the_alignment_of_their_elements(module, shift):
+    def shifted() -> np.ndarray:
+        raw = tensor.aligned_bytes(x().nbytes + 64)[shift:]
+        return raw[: x().nbytes].view(np.float32).reshape(SHAPE)
+
+    given, y = shifted(), shifted()
+    given[:] = x()
+    module["main"](given, y)
+    np.testing.assert_allclose(y, affine(x()), rtol=1e-6)
+
+
+def test_a_forked_child_runs_too():
+    module = affine_module(2)
+    module(x())
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.allclose(module(x())[0], affine(x())) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("executor", ["objects", "engine"])
