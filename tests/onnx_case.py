@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -47,7 +48,7 @@ def node_model(
     known: Collection[int] = (),
     outputs: int = 1,
     opset: int = 18,
-    **attributes: object,
+    **attributes: Any,
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of one node and its inputs; ``known`` are positions of inputs that are initialisers."""
     names = [f"in{i}" if a is not None else "" for i, a in enumerate(arrays)]
@@ -66,7 +67,7 @@ def check_node(
     opset: int = 18,
     rtol: float = 1e-5,
     atol: float = 1e-6,
-    **attributes: object,
+    **attributes: Any,
 ) -> None:
     """The node's outputs, as imported and run by the reference executor, are onnxruntime's."""
     model, inputs = node_model(op, arrays, known, outputs, opset, **attributes)

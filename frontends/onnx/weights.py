@@ -8,7 +8,6 @@ reference (marked as external data, location ``MAPPED``) to the bytes of the fil
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,10 +19,10 @@ from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError, UnsupportedError
 from ...model import FileSlice, numpy_dtype
+from . import wire
 
 MAPPED = "tilewright:mapped"  # location of data that lies in the model file itself
 DECODED = "tilewright:decoded"  # location of data that had to be decoded; the offset is an index into ``decoded``
-SMALL = 1024  # bytes of a tensor that stays in the protobuf
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -50,24 +49,6 @@ DTYPES: dict[int, str] = {
     TensorProto.INT4: "int4",
 }
 _PACKED = {"int4", "uint4"}  # two values in a byte of raw data
-
-# The way to tensors in the wire format: for each message, field number -> the message in it. From onnx.proto.
-_TENSOR_FIELDS: Mapping[str, Mapping[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
-    "function": {7: "node", 11: "attribute"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
-    "sparse": {},
-    "tensor": {},
-}
-_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA = 9, 4, 10
-_TYPED_DATA = {_FLOAT_DATA, 5, 7, _DOUBLE_DATA, 11}  # and int32_data, int64_data, uint64_data
-_TRAINING_INFO = 20
-
-
-class _Broken(Exception):
-    """The bytes are no protobuf message."""
 
 
 @dataclass
@@ -209,95 +190,19 @@ def _from_bytes(data: bytes, what: str) -> Detached:
 
 
 def _rewrite(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
+    def place(tensor: TensorProto, start: int, end: int, plain: tuple[int, int] | None) -> None:
+        """Write into ``tensor``, which lacks its data, where that is: in the file as it is, or decoded."""
+        if plain is not None:
+            location, offset, length = MAPPED, plain[0], plain[1] - plain[0]
+        else:
+            location, offset, length = DECODED, len(into.decoded), 0
+            into.decoded.append(into._checked(tensor, decode(TensorProto.FromString(data[start:end]))))
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", location), ("offset", offset), ("length", length)):
+            tensor.external_data.add(key=key, value=str(value))
+
     try:
-        into.proto = onnx.ModelProto.FromString(b"".join(_message(data, 0, size, "model", into)))
-    except (_Broken, DecodeError, IndexError) as error:
+        into.proto = onnx.ModelProto.FromString(wire.rewritten(data, size, place))
+    except (wire.Broken, DecodeError) as error:
         raise ModelError(f"{into.what}: is not an ONNX model, or a truncated one; export or copy it again") from error
     return into
-
-
-def _message(data: bytes | mmap.mmap, start: int, end: int, kind: str, into: Detached) -> Iterator[bytes]:
-    """The message's bytes with all large tensors in it replaced."""
-    if end - start <= SMALL:
-        yield data[start:end]
-        return
-    if kind == "tensor":
-        yield _tensor(data, start, end, into)
-        return
-    inner = _TENSOR_FIELDS[kind]
-    for number, head, body, stop in _fields(data, start, end):
-        if number in inner and body != head:
-            part = b"".join(_message(data, body, stop, inner[number], into))
-            yield _key(number) + _varint(len(part)) + part
-        elif not (kind == "model" and number == _TRAINING_INFO):
-            yield data[head:stop]
-
-
-def _tensor(data: bytes | mmap.mmap, start: int, end: int, into: Detached) -> bytes:
-    """A tensor with a reference in place of its data."""
-    kept: list[bytes] = []
-    places: list[tuple[int, int, int]] = []
-    for number, head, body, stop in _fields(data, start, end):
-        if number == _RAW_DATA or number in _TYPED_DATA:
-            places.append((number, body, stop))
-        else:
-            kept.append(data[head:stop])
-    small = TensorProto.FromString(b"".join(kept))
-    if not places:
-        return b"".join(kept)
-    number, body, stop = places[0]
-    plain = {_RAW_DATA: True, _FLOAT_DATA: small.data_type == TensorProto.FLOAT}
-    plain[_DOUBLE_DATA] = small.data_type == TensorProto.DOUBLE
-    if len(places) == 1 and plain.get(number, False):
-        location, offset, length = MAPPED, body, stop - body
-    else:  # integers of variable length, or values spread over several chunks
-        location, offset, length = DECODED, len(into.decoded), 0
-        into.decoded.append(into._checked(small, decode(TensorProto.FromString(data[start:end]))))
-    small.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        small.external_data.add(key=key, value=str(value))
-    return small.SerializeToString()
-
-
-def _fields(data: bytes | mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Field number, and where its key, its content and its end are; ``content == key`` for a number."""
-    at = start
-    while at < end:
-        head = at
-        key, at = _read_varint(data, at, end)
-        number, wire = key >> 3, key & 7
-        if wire == 2:
-            length, at = _read_varint(data, at, end)
-            body, at = at, at + length
-        elif wire in (0, 1, 5):
-            body = head
-            at = _read_varint(data, at, end)[1] if wire == 0 else at + (8 if wire == 1 else 4)
-        else:
-            raise _Broken(f"wire type {wire}")
-        if at > end or number == 0:
-            raise _Broken("a field ends after its message")
-        yield number, head, body, at
-
-
-def _read_varint(data: bytes | mmap.mmap, at: int, end: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < end and shift < 64:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    raise _Broken("a number does not end")
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _key(number: int) -> bytes:
-    return _varint(number << 3 | 2)

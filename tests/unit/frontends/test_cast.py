@@ -71,6 +71,6 @@ def test_float8_rounds_to_nearest_even(name, saturate):
     np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
 
 
-def cast(values: np.ndarray, to: int, **attributes: int) -> np.ndarray:
-    model, inputs = node_model("Cast", [values], opset=19, to=to, **attributes)
+def cast(values: np.ndarray, to: int, saturate: int = 1) -> np.ndarray:
+    model, inputs = node_model("Cast", [values], opset=19, to=to, saturate=saturate)
     return run_model(import_model(model), inputs)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -72,7 +74,8 @@ def test_a_model_local_function_with_attributes():
     reference = body[0].attribute.add(name="alpha", ref_attr_name="slope")
     reference.type = onnx.AttributeProto.FLOAT
     function = helper.make_function("mine", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)], ["slope"])
-    for attributes in ({"slope": 0.5}, {}):
+    calls: list[dict[str, Any]] = [{"slope": 0.5}, {}]
+    for attributes in calls:
         node = helper.make_node("F", ["x"], ["y"], name="call", domain="mine", **attributes)
         model = model_of([node], {"x": X - 3}, ["y"], functions=[function], domains=["mine"])
         model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, X.shape))
@@ -90,7 +93,7 @@ def test_an_op_without_a_converter_falls_back_on_its_schemas_body():
     assert "NegativeLogLikelihoodLoss:" not in str(caught.value)
 
 
-def branches() -> dict[str, onnx.GraphProto]:
+def branches() -> dict[str, Any]:
     made = {}
     for name, op in (("then_branch", "Add"), ("else_branch", "Mul")):
         nodes = [helper.make_node(op, ["x", "x"], [name])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx
@@ -31,8 +33,8 @@ def external(location: str, **where: int) -> onnx.TensorProto:
     return tensor
 
 
-def typed(**fields: object) -> onnx.TensorProto:
-    return TensorProto(name="w", data_type=TensorProto.FLOAT, dims=WEIGHT.shape, **fields)  # type: ignore[arg-type]
+def typed(**fields: Any) -> onnx.TensorProto:
+    return TensorProto(name="w", data_type=TensorProto.FLOAT, dims=WEIGHT.shape, **fields)
 
 
 def test_raw_data_is_mapped_and_leaves_the_protobuf(tmp_path):
