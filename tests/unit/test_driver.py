@@ -10,6 +10,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tilewright as tw
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.model import Param
 
 W = np.random.default_rng(0).standard_normal((32, 48), np.float32)
 
@@ -103,6 +106,38 @@ def test_a_small_model_compiles_quickly_in_a_warm_process(path):
         tw.compile(path)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.5  # 0.1 s on an idle machine
+
+
+MATMUL = """
+func.func @main(%x: tensor<64x256xf32> {tw.name = "x"}, %w: tensor<256x512xf32> {tw.param = "w"}) -> tensor<64x512xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64x512xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64x512xf32>) -> tensor<64x512xf32>
+  %m = linalg.generic {
+    indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  } ins(%x, %w : tensor<64x256xf32>, tensor<256x512xf32>) outs(%f : tensor<64x512xf32>) {
+  ^bb0(%a: f32, %b: f32, %c: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %c, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<64x512xf32>
+  return %m : tensor<64x512xf32>
+}"""
+
+
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+def test_packed_weights_are_prepared_and_saved(executor, tmp_path):
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((64, 256), np.float32), random.standard_normal((256, 512), np.float32)
+    infos = {"x": (64, 256), "w": (256, 512), "y": (64, 512)}
+    x_info, w_info, y_info = (tw.TensorInfo(name, shape, "float32") for name, shape in infos.items())
+    with make_context(), ir.Location.unknown():
+        made = tw.Model(ir.Module.parse(MATMUL), (x_info,), (y_info,), {"w": Param(w_info, w)}, "matmul")
+    lib = tw.build(made, executor=executor, workers=2)
+    assert lib.report.prepared == 1
+    for program in (lib, tw.load_module(lib.export_library(tmp_path / "matmul.so"))):
+        np.testing.assert_allclose(program(x)[0], x @ w, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
