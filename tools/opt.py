@@ -57,7 +57,7 @@ def _run(file: str, passes: str, print_after: list[str], dump_dir: Path | None, 
         with PassContext(instruments=instruments) as pass_context:
             for stage in stages:
                 pass_context.run(stage, module)
-        module.operation.print(enable_debug_info=locations, use_local_scope=locations)
+        print(str(module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations)).rstrip())
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ from .edit import (
     reassociation_of,
     set_maps,
     shape_of,
-    transpose,
 )
 
 Order = tuple[int, ...]
@@ -77,6 +76,7 @@ class ConvertLayout(Pass):
     """
 
     name: ClassVar[str] = "convert-layout"
+    opt_level: ClassVar[int] = 1
     desired: str = "channels-last"
 
     def apply(self, module: ir.Module) -> None:
@@ -199,7 +199,7 @@ class _Rewriter:
         if order is None or (value in self.converted) == in_layout:
             return value
         if (value, in_layout) not in self.copies:
-            self.copies[value, in_layout] = transpose(value, order if in_layout else _inverse(order))
+            self.copies[value, in_layout] = builders.transpose(value, order if in_layout else _inverse(order))
         return self.copies[value, in_layout]
 
     def _convert_results(self, op: ir.Operation) -> None:
@@ -224,7 +224,7 @@ class _Rewriter:
                 op.operands[i] = self._form(operand, in_layout=True)
             elif i >= inputs and (order := self.layouts.get(op.results[i - inputs])):  # a weight as initial value
                 maps[i] = permuted(maps[i], order)
-                op.operands[i] = transpose(operand, order)
+                op.operands[i] = builders.transpose(operand, order)
         for inner in nested(op):
             self._body_op(inner)
         self._convert_results(op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...dialects import arith, builders, func, ir, linalg
+from ...dialects import arith, builders, func, ir
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -178,16 +178,8 @@ def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
     return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
 
 
-def transpose(value: ir.Value, order: Sequence[int]) -> ir.Value:
-    """A copy whose i-th dim is the ``order[i]``-th of ``value``, as a generic with a permuted map."""
-    shape, rank = shape_of(value), len(order)
-    place = [list(order).index(d) for d in range(rank)]
-    out = builders.empty([shape[d] for d in order], builders.element_of(value))
-    return builders.generic([value], [out], [place, range(rank)], "p" * rank, lambda a, _: a)[0]
-
-
 def permutation_of(op: ir.Operation) -> list[int] | None:
-    """The order of a transposing copy (see ``transpose``), also of the identity; None for any other op."""
+    """The order of dims of a transposing copy, also of the identity; None for any other op."""
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return None
     block = op.regions[0].blocks[0]
@@ -208,66 +200,9 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
 
 
-def reassociation(shape: Sequence[int], target: Sequence[int]) -> list[list[int]] | None:
-    """Groups of ``target``'s dims that make up each dim of ``shape`` where only unit dims differ, else None."""
-    groups: list[list[int]] = []
-    at = 0
-    for extent in shape:
-        group = []
-        while at < len(target) and target[at] == 1 and extent != 1:
-            group.append(at)
-            at += 1
-        if at >= len(target) or target[at] != extent:
-            return None
-        groups.append([*group, at])
-        at += 1
-    if any(target[i] != 1 for i in range(at, len(target))) or (not groups and at < len(target)):
-        return [] if not groups else None
-    if groups:
-        groups[-1].extend(range(at, len(target)))
-    return groups
-
-
-def reshape_units(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """A view of another shape that has the same extents in the same order, but for those of 1."""
-    element = builders.element_of(value)
-    core = [e for e in shape if e != 1]
-    for target in (core, list(shape)):
-        source = shape_of(value)
-        if source == target:
-            continue
-        if len(target) < len(source):
-            groups = reassociation(target, source) or []
-            attr = _groups_attr(groups)
-            op = ir.Operation.create(
-                "tensor.collapse_shape",
-                results=[builders.ranked(target, element)],
-                operands=[value],
-                attributes={"reassociation": attr},
-            )
-        else:
-            groups = reassociation(source, target) or []
-            op = ir.Operation.create(
-                "tensor.expand_shape",
-                results=[builders.ranked(target, element)],
-                operands=[value],
-                attributes={
-                    "reassociation": _groups_attr(groups),
-                    "static_output_shape": ir.DenseI64ArrayAttr.get(target),
-                },
-            )
-        value = op.results[0]
-    return value
-
-
 def reassociation_of(view: ir.Operation) -> list[list[int]]:
     """The dims of the larger side of a reshape that make up each dim of the smaller one."""
     return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
-
-
-def _groups_attr(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i) for i in group]) for group in groups])
 
 
 def fused_location(ops: Sequence[ir.Operation]) -> ir.Location:
@@ -297,11 +232,6 @@ def index_constant(value: int) -> ir.Value:
 def index_dim(op: ir.Operation) -> int:
     """The loop of a ``linalg.index``."""
     return ir.IntegerAttr(op.attributes["dim"]).value
-
-
-def linalg_index(dim: int) -> ir.Value:
-    """``linalg.index`` of a loop."""
-    return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)).result
 
 
 def string_attr(attributes: Any, name: str) -> str | None:

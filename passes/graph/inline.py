@@ -19,7 +19,6 @@ from .edit import (
     is_static,
     is_tensor,
     iterators_attr,
-    linalg_index,
     producer,
     replace,
     set_maps,
@@ -197,7 +196,7 @@ def _inline_body(source: ir.Operation, inputs: Sequence[ir.Value], place: ir.Aff
     for op in body_ops(source):
         if op.name == "linalg.index":
             dim = dim_of(place.results[index_dim(op)])
-            mapping[op.results[0]] = index_constant(0) if dim is None else linalg_index(dim)
+            mapping[op.results[0]] = index_constant(0) if dim is None else builders.linalg_index(dim)
         else:
             clone(op, mapping)
     stored = block.operations[len(block.operations) - 1].operation.operands[0]

@@ -11,7 +11,7 @@ from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
 from ..infra import Pass
 from ..schedule.packing import Packing, contraction_packing
-from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of, transpose
+from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of
 
 Dims = Sequence[int]
 
@@ -39,6 +39,7 @@ class PackWeights(Pass):
     """
 
     name: ClassVar[str] = "pack-weights"
+    opt_level: ClassVar[int] = 1
     n_tile: int = 0
     target: Target | None = None
 
@@ -123,6 +124,6 @@ def _channels_last(op: ir.Operation, number: int, channels: Dims, window: Dims) 
     order = [loops.index(d) for d in (*window, *channels)]
     if order == sorted(order) or len(order) != len(loops):
         return
-    op.operands[number] = transpose(value, order)
+    op.operands[number] = builders.transpose(value, order)
     maps[number] = permuted(maps[number], order)
     set_maps(op, maps)

@@ -11,7 +11,7 @@ from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from .arena import Buffer, assign
-from .edit import VIEWS, is_static, node_names, operations, producer, programs, shape_of
+from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs, shape_of
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
@@ -48,7 +48,7 @@ class PlanMemory(Pass):
 
 def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int]:
     """The calls of an outlined function with the slots of their arguments, and the size of the arena in bytes."""
-    ops = [op for op in operations(function) if op.name not in VIEWS]
+    ops = [op for op in operations(function) if op.name not in VIEWS and not is_cheap(op)]
     calls, ret = ops[:-1], ops[-1]
     _refuse_others(calls)
     slots = _argument_slots(function) | _result_slots(ret)
@@ -57,7 +57,7 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int]:
     planned = []
     for op in calls:
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        args = tuple(slots[_base(v)] for v in (*op.operands, *op.results))
+        args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
         planned.append(Call(callee, args, _nodes(op)))
     return tuple(planned), arena_bytes
 
@@ -68,6 +68,14 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
             raise CompileError(f"pass 'plan-memory': '{op.name}' is no kernel call {_where(op)}; run `outline` first")
         if not all(is_static(r) for r in op.results):
             raise CompileError(f"the size of a result is known only at run time {_where(op)}; give --input-shape")
+
+
+def _slot(slots: dict[ir.Value, Slot], value: ir.Value, call: ir.Operation) -> Slot:
+    base = _base(value)
+    source = producer(base)
+    if source is not None and source.name != "func.call":
+        raise CompileError(f"pass 'plan-memory': '{source.name}' is in no kernel {_where(call)}; run `outline` first")
+    return slots[base]
 
 
 def _where(op: ir.Operation) -> str:

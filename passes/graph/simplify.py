@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, ir
+from ...dialects import PassManager, builders, ir
 from ..infra import Pass
-from .edit import operations, permutation_of, producer, programs, replace, reshape_units, shape_of, transpose
+from .edit import operations, permutation_of, producer, programs, replace, shape_of
 
 _UPSTREAM = "builtin.module(canonicalize,cse)"
 
@@ -47,8 +47,8 @@ def _fold_transposes(op: ir.Operation) -> bool:
     moved = [d for d in order if shape_of(source)[d] != 1]
     with ir.InsertionPoint(op), op.location:
         if moved == sorted(moved):
-            replace(op, [reshape_units(source, shape_of(op.results[0]))])
+            replace(op, [builders.reshape(source, shape_of(op.results[0]))])
             return True
         if folded:
-            replace(op, [transpose(source, order)])
+            replace(op, [builders.transpose(source, order)])
     return folded

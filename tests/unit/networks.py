@@ -1,0 +1,226 @@
+"""Small networks in the form that frontends make, for tests of passes: every kind of op, no weight of real size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tilewright.dialects import builders, func, ir, scalars
+from tilewright.dialects import math as math_ops
+from tilewright.model import Model, Param, TensorInfo
+
+
+def build(
+    body: Callable[..., ir.Value | Sequence[ir.Value]],
+    inputs: dict[str, Sequence[int]],
+    weights: dict[str, Sequence[int]],
+) -> Model:
+    """A model whose ``@main`` is ``body(*inputs, *weights)``; weights are random with a fixed seed."""
+    rng = np.random.default_rng(7)
+    f32 = ir.F32Type.get()
+    infos = tuple(TensorInfo(name, tuple(shape), "float32") for name, shape in inputs.items())
+    params = {
+        name: Param(
+            TensorInfo(name, tuple(shape), "float32"),
+            (rng.standard_normal(shape) / max(np.prod(shape[1:]), 1) ** 0.5).astype(np.float32),
+        )
+        for name, shape in weights.items()
+    }
+    module = ir.Module.create()
+    types = [builders.ranked(shape, f32) for shape in (*inputs.values(), *weights.values())]
+    with ir.InsertionPoint(module.body):
+        main = func.FuncOp("main", (types, []))
+    block = main.add_entry_block()
+    with ir.InsertionPoint(block):
+        made = body(*block.arguments)
+        results = [made] if isinstance(made, ir.Value) else list(made)
+        func.ReturnOp(results)
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, [r.type for r in results]))
+    kinds = [("tw.name", n) for n in inputs] + [("tw.param", n) for n in weights]
+    attributes = [ir.DictAttr.get({kind: ir.StringAttr.get(name)}) for kind, name in kinds]
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
+    module.operation.verify()
+    outputs = tuple(TensorInfo(f"y{i}", tuple(builders.shape_of(r)), "float32") for i, r in enumerate(results))
+    return Model(module, infos, outputs, params)
+
+
+def _map(body: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
+    return builders.elementwise(lambda *a: body(*a), *values, elem=ir.F32Type.get())
+
+
+def _add(a: ir.Value, b: ir.Value) -> ir.Value:
+    return _map(scalars.add, a, b)
+
+
+def _mul(a: ir.Value, b: ir.Value) -> ir.Value:
+    return _map(scalars.mul, a, b)
+
+
+def _relu(x: ir.Value) -> ir.Value:
+    return _map(lambda a: scalars.maximum(a, scalars.like(a, 0.0)), x)
+
+
+def _sigmoid(x: ir.Value) -> ir.Value:
+    def body(a: ir.Value) -> ir.Value:
+        one = scalars.like(a, 1.0)
+        return scalars.div(one, scalars.add(one, math_ops.exp(scalars.neg(a))))
+
+    return _map(body, x)
+
+
+def _channels(v: ir.Value) -> ir.Value:
+    """A vector of channels against (n, c, h, w)."""
+    return builders.reshape(v, (builders.shape_of(v)[0], 1, 1))
+
+
+def _padded(x: ir.Value, by: int) -> ir.Value:
+    edges = [0, 0, by, by]
+    return builders.pad(x, edges, edges, scalars.const(0.0, ir.F32Type.get()))
+
+
+def _norm(x: ir.Value, scale: ir.Value, shift: ir.Value) -> ir.Value:
+    """BatchNormalization with its scale computed from weights: 1 / sqrt(v + eps) * g."""
+
+    def factor(v: ir.Value, g: ir.Value) -> ir.Value:
+        return scalars.mul(math_ops.rsqrt(scalars.add(scalars.mul(v, v), scalars.like(v, 1e-3))), g)
+
+    return _add(_mul(x, _channels(_map(factor, scale, shift))), _channels(shift))
+
+
+def residual_block() -> Model:
+    """Convolution, batch norm, activation, residual add, max pool, depthwise, SE gate, flatten, dense."""
+
+    def body(x, w1, s1, b1, w2, wd, wg, fc):
+        y = _relu(_norm(builders.conv(_padded(x, 1), w1, (2, 2), (1, 1)), s1, b1))
+        z = _relu(_add(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1)), y))
+        z = builders.pool(z, (2, 2), (2, 2), (1, 1), lambda acc, a: scalars.maximum(acc, a), float("-inf"))
+        d = builders.conv(_padded(z, 1), wd, (1, 1), (1, 1), groups=8)
+        d = _mul(d, _sigmoid(d))
+        mean = builders.reshape(builders.reduce(scalars.add, 0.0, d, (2, 3)), (1, 8, 1, 1))
+        gate = _sigmoid(builders.conv(_map(lambda a: scalars.mul(a, scalars.like(a, 1 / 9)), mean), wg, (1, 1), (1, 1)))
+        flat = builders.reshape(_mul(d, gate), (1, 72))
+        return builders.contract("mk,nk->mn", flat, fc)
+
+    weights = {
+        "w1": (8, 3, 3, 3),
+        "s1": (8,),
+        "b1": (8,),
+        "w2": (8, 8, 3, 3),
+        "wd": (8, 1, 3, 3),
+        "wg": (8, 8, 1, 1),
+        "fc": (10, 72),
+    }
+    return build(body, {"x": (1, 3, 12, 12)}, weights)
+
+
+def grouped_conv() -> Model:
+    """Two grouped convolutions with a split, a concat and a slice between them, and 1-D ones at the end."""
+
+    def body(x, w1, w2, w3):
+        y = _relu(builders.conv(x, w1, (1, 1), (1, 1), groups=2))
+        left = builders.slice_(y, (0, 0, 0, 0), (1, 4, 6, 6))
+        right = builders.slice_(y, (0, 4, 0, 0), (1, 4, 6, 6))
+        y = builders.concat([right, left], 1)
+        y = builders.conv(y, w2, (1, 1), (2, 2), groups=4)
+        line = builders.reshape(y, (1, 8, 4))
+        return builders.conv(line, w3, (1,), (1,)), builders.transpose(y, (0, 2, 3, 1))
+
+    return build(body, {"x": (1, 4, 8, 8)}, {"w1": (8, 2, 3, 3), "w2": (8, 2, 3, 3), "w3": (5, 8, 3)})
+
+
+def _softmax(x: ir.Value) -> ir.Value:
+    keep = (*builders.shape_of(x)[:-1], 1)
+    top = builders.reshape(builders.reduce(scalars.maximum, float("-inf"), x, (-1,)), keep)
+    e = _map(lambda a, m: math_ops.exp(scalars.sub(a, m)), x, top)
+    total = builders.reshape(builders.reduce(scalars.add, 0.0, e, (-1,)), keep)
+    return _map(scalars.div, e, total)
+
+
+def _layer_norm(x: ir.Value, gamma: ir.Value, beta: ir.Value) -> ir.Value:
+    shape = builders.shape_of(x)
+    keep, n = (*shape[:-1], 1), shape[-1]
+
+    def mean(v: ir.Value) -> ir.Value:
+        total = builders.reshape(builders.reduce(scalars.add, 0.0, v, (-1,)), keep)
+        return _map(lambda a: scalars.div(a, scalars.like(a, float(n))), total)
+
+    centred = _map(scalars.sub, x, mean(x))
+    variance = mean(_mul(centred, centred))
+    scale = _map(lambda v: math_ops.rsqrt(scalars.add(v, scalars.like(v, 1e-5))), variance)
+    return _add(_mul(_mul(centred, scale), gamma), beta)
+
+
+def attention() -> Model:
+    """A transformer block: layer norm, attention with a mask, residual adds, GELU."""
+
+    def body(x, mask, wq, wk, wv, wo, g, b, w1, c1, w2):
+        y = _layer_norm(x, g, b)
+
+        def heads(w: ir.Value) -> ir.Value:
+            return builders.transpose(
+                builders.reshape(builders.contract("bmk,kn->bmn", y, w), (1, 6, 2, 8)), (0, 2, 1, 3)
+            )
+
+        scores = builders.contract("bhmk,bhnk->bhmn", heads(wq), heads(wk))
+        scores = _map(lambda a: scalars.mul(a, scalars.like(a, 0.35)), scores)
+        probs = _softmax(_add(scores, mask))
+        mixed = builders.transpose(builders.contract("bhmk,bhkn->bhmn", probs, heads(wv)), (0, 2, 1, 3))
+        x = _add(x, builders.contract("bmk,kn->bmn", builders.reshape(mixed, (1, 6, 16)), wo))
+        h = _add(builders.contract("bmk,kn->bmn", _layer_norm(x, g, b), w1), c1)
+        h = _mul(h, _sigmoid(_map(lambda a: scalars.mul(a, scalars.like(a, 1.702)), h)))
+        return _add(x, builders.contract("bmk,kn->bmn", h, w2)), probs
+
+    weights = {"wq": (16, 16), "wk": (16, 16), "wv": (16, 16), "wo": (16, 16), "g": (16,), "b": (16,)}
+    weights |= {"w1": (16, 40), "c1": (40,), "w2": (40, 16)}
+    return build(body, {"x": (1, 6, 16), "mask": (1, 1, 1, 6)}, weights)
+
+
+def odd_results() -> Model:
+    """Results that no kernel computes: an argument, a view of one, one given twice, a constant, a weight alone."""
+
+    def body(x, w):
+        y = _relu(x)
+        constant = builders.full((3,), scalars.const(2.5, ir.F32Type.get()))
+        doubled = _add(w, w)
+        reshaped = builders.reshape(y, (2, 6))
+        return x, builders.reshape(x, (12,)), y, y, reshaped, constant, doubled, builders.reshape(doubled, (1, 5))
+
+    return build(body, {"x": (3, 4)}, {"w": (5,)})
+
+
+def two_pass_variance() -> Model:
+    """E[x^2] - E[x]^2: the data enters a row-wise group several times, from two reductions at once."""
+
+    def body(x):
+        keep = (3, 4, 1)
+        total = builders.reshape(builders.reduce(scalars.add, 0.0, x, (-1,)), keep)
+        squares = builders.reshape(builders.reduce(scalars.add, 0.0, _mul(x, x), (-1,)), keep)
+        variance = _map(scalars.sub, squares, _mul(total, total))
+        return _mul(x, variance)
+
+    return build(body, {"x": (3, 4, 8)}, {})
+
+
+def gather_and_index() -> Model:
+    """Bodies that gather from captured tensors and compute from loop indices, under a convolution's layout."""
+
+    def body(x, w):
+        y = builders.conv(x, w, (1, 1), (1, 1))
+        h = builders.shape_of(y)[2]
+
+        def flipped(i, j, k, m):
+            return builders.extract(y, [i, j, scalars.sub(scalars.const(h - 1, ir.IndexType.get()), k), m])
+
+        z = builders.index_map(builders.shape_of(y), ir.F32Type.get(), flipped)
+        ramp = builders.index_map(
+            builders.shape_of(y), ir.F32Type.get(), lambda i, j, k, m: scalars.from_index(j, ir.F32Type.get())
+        )
+        return _relu(_add(_add(z, ramp), y))
+
+    return build(body, {"x": (1, 3, 6, 5)}, {"w": (4, 3, 3, 2)})
+
+
+NETWORKS = {
+    f.__name__: f for f in (residual_block, grouped_conv, attention, odd_results, two_pass_variance, gather_and_index)
+}

@@ -1,0 +1,129 @@
+"""Pass contexts, options, instruments and the command that runs passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.errors import CompileError
+from tilewright.passes.infra import DumpIR, MlirPass, Pass, PassContext, Sequential, Timing, parse_pipeline
+from tilewright.passes.table import PASSES
+from tilewright.tools import opt
+
+MODULE = "func.func @f() { return }"
+
+
+@dataclass(frozen=True)
+class Mark(Pass):
+    """Counts its runs on the module."""
+
+    name: ClassVar[str] = "mark"
+    opt_level: ClassVar[int] = 2
+    times: int = 1
+    loud: bool = False
+
+    def apply(self, module: ir.Module) -> None:
+        known = module.operation.attributes.get("tw.mark", None)
+        count = self.times + (ir.IntegerAttr(known).value if known is not None else 0)
+        module.operation.attributes["tw.mark"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), count)
+
+
+def _marks(context: PassContext, *passes: Pass) -> int:
+    with make_context(), ir.Location.unknown(), context:
+        module = ir.Module.parse(MODULE)
+        Sequential(passes).apply(module)
+        mark = module.operation.attributes.get("tw.mark", None)
+        return ir.IntegerAttr(mark).value if mark is not None else 0
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        (PassContext(), 1),
+        (PassContext(opt_level=1), 0),
+        (PassContext(opt_level=1, required_pass=["mark"]), 1),
+        (PassContext(disabled_pass=["mark"], required_pass=["mark"]), 0),
+        (PassContext(config={"mark.times": 5, "other.times": 9}), 5),
+    ],
+)
+def test_the_context_decides_what_runs(context, expected):
+    assert _marks(context, Mark()) == expected
+
+
+def test_contexts_nest():
+    with PassContext(opt_level=1) as outer:
+        with PassContext(opt_level=0):
+            assert PassContext.current().opt_level == 0
+        assert PassContext.current() is outer
+    assert PassContext.current().opt_level == 3
+
+
+def test_options_on_the_command_line():
+    table = {**PASSES, "mark": Mark}
+    assert parse_pipeline("mark{times=3 loud=true},cse", table) == (Mark(3, True), MlirPass("cse"))
+    assert [str(p) for p in parse_pipeline("mark{times=3},func.func(cse,canonicalize)", table)] == [
+        "mark{times=3}",
+        "func.func(cse,canonicalize)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mark{time=3}", "no option 'time'; its options: times, loud"),
+        ("mark{times=x}", "is 'x', not a int"),
+        ("mark{times}", "write times=VALUE"),
+        ("frobnicate", "unknown pass 'frobnicate'"),
+    ],
+)
+def test_a_wrong_pipeline_is_refused(text, message):
+    with pytest.raises(CompileError, match=message):
+        parse_pipeline(text, {"mark": Mark})
+
+
+def test_instruments_see_each_pass(tmp_path):
+    timing = Timing()
+    _marks(PassContext(instruments=[timing, DumpIR(tmp_path)]), Mark(), MlirPass("cse"), Mark())
+    assert set(timing.seconds) == {"mark", "cse"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["00-mark.mlir", "01-cse.mlir", "02-mark.mlir"]
+
+
+def test_a_failure_names_the_pass_and_the_node():
+    class Broken(Mark):
+        def apply(self, module: ir.Module) -> None:
+            module.body.operations[0].operation.location.emit_error("out of luck")
+
+    source = 'module { func.func @f() { return } loc("conv1") }'
+    with make_context(), ir.Location.unknown(), pytest.raises(CompileError) as error:
+        PassContext().run(Broken(), ir.Module.parse(source))
+    assert str(error.value) == "pass 'mark' failed at node 'conv1': out of luck"
+
+
+def test_every_pass_has_its_module_and_its_test(request):
+    root = request.config.rootpath
+    for name, cls in PASSES.items():
+        stem = name.replace("-", "_")
+        assert cls.__module__ == f"tilewright.passes.graph.{stem}"
+        assert (root / "tests" / "lit" / "graph" / f"{stem}.mlir").is_file()
+
+
+def test_opt_lists_and_runs(tmp_path, capsys):
+    assert opt.main(["--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in PASSES)
+    file = tmp_path / "m.mlir"
+    file.write_text(MODULE)
+    assert opt.main([str(file), "--passes=simplify", f"--dump-dir={tmp_path / 'd'}", "--print-ir-after=all"]) == 0
+    out, err = capsys.readouterr()
+    assert "func.func @f" in out and "IR after simplify" in err
+    assert (tmp_path / "d" / "00-simplify.mlir").is_file()
+
+
+@pytest.mark.parametrize("argv", [["missing.mlir"], ["--passes=frobnicate", __file__], [__file__]])
+def test_errors_of_opt_are_one_line(argv, capsys):
+    assert opt.main(argv) == 2
+    assert capsys.readouterr().err.count("\n") == 1
