@@ -1,0 +1,158 @@
+"""The tests' oracle for IR: any ``@main`` of linalg/tensor/arith/math/scf, run the plainest way.
+
+Nothing here is shared with the compiler's own passes: upstream bufferization, one loop nest for each op, LLVM at O2.
+It is slow and right, so frontend tests compare it with onnxruntime and graph passes compare before with after.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import ml_dtypes
+import mlir
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+from mlir.dialects.transform import interpreter
+from mlir.execution_engine import ExecutionEngine
+from mlir.passmanager import PassManager
+from mlir.runtime import get_ranked_memref_descriptor
+
+from tilewright.dialects.context import make_context
+from tilewright.model import Model, numpy_dtype
+
+ENTRY = "tw_reference"
+
+PIPELINE = (
+    "linalg-generalize-named-ops",
+    "eliminate-empty-tensors",
+    "one-shot-bufferize{bufferize-function-boundaries function-boundary-type-conversion=identity-layout-map}",
+    "buffer-results-to-out-params{modify-public-functions hoist-static-allocs}",
+    "canonicalize",
+    "ownership-based-buffer-deallocation",
+    "canonicalize",
+    "buffer-deallocation-simplification",
+    "bufferization-lower-deallocations",
+    "convert-bufferization-to-memref",
+    "func.func(scf-forall-to-for,convert-linalg-to-loops)",
+    "expand-strided-metadata",
+    "lower-affine",
+    "convert-scf-to-cf",
+    "arith-expand{include-bf16=true}",
+    "canonicalize",
+    "cse",
+    "convert-math-to-llvm",
+    "convert-math-to-libm",
+    "convert-arith-to-llvm",
+    "finalize-memref-to-llvm",
+    "convert-func-to-llvm",
+    "convert-cf-to-llvm",
+    "convert-index-to-llvm",
+    "reconcile-unrealized-casts",
+)
+
+DECOMPOSE = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%root: !transform.any_op) {
+    %packs = transform.structured.match ops{["linalg.pack"]} in %root : (!transform.any_op) -> !transform.op<"linalg.pack">
+    transform.foreach %packs : !transform.op<"linalg.pack"> {
+    ^bb0(%pack: !transform.op<"linalg.pack">):
+      transform.structured.lower_pack %pack {lowerPadLikeWithInsertSlice = false} : (!transform.op<"linalg.pack">)
+        -> (!transform.op<"tensor.pad">, !transform.op<"tensor.expand_shape">, !transform.op<"linalg.transpose">)
+    }
+    %unpacks = transform.structured.match ops{["linalg.unpack"]} in %root
+      : (!transform.any_op) -> !transform.op<"linalg.unpack">
+    transform.foreach %unpacks : !transform.op<"linalg.unpack"> {
+    ^bb0(%unpack: !transform.op<"linalg.unpack">):
+      transform.structured.lower_unpack %unpack {lowerUnpadLikeWithExtractSlice = false}
+        : (!transform.op<"linalg.unpack">)
+        -> (!transform.op<"tensor.empty">, !transform.op<"linalg.transpose">,
+            !transform.op<"tensor.collapse_shape">, !transform.op<"tensor.extract_slice">)
+    }
+    %functions = transform.structured.match ops{["func.func"]} in %root : (!transform.any_op) -> !transform.any_op
+    transform.apply_patterns to %functions { transform.apply_patterns.tensor.decompose_concat } : !transform.any_op
+    transform.yield
+  }
+}"""
+
+_BITS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "f64": np.float64, "index": np.int64}
+_BITS |= {name: np.int8 for name in ("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ")}  # ctypes has no such floats
+_BITS |= {"i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
+
+
+def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run ``@main`` on arrays of its arguments' shapes; the module itself is left as it is.
+
+    Arrays of other dtypes of the right width (bool and uint8 for i8, uint32 for i32) are taken by their bits; results
+    have the signed dtype of their width.
+    """
+    copy = io.BytesIO()
+    module.operation.write_bytecode(copy)
+    with make_context(), ir.Location.unknown():
+        private = ir.Module.parse(copy.getvalue())
+        main = _entry(private)
+        arguments = [
+            _as_bits(a, t, f"argument {i}") for i, (a, t) in enumerate(zip(arrays, main.type.inputs, strict=True))
+        ]
+        results = [np.empty(ir.RankedTensorType(t).shape, _dtype(t)) for t in main.type.results]
+        _decompose(private)
+        for stage in PIPELINE:
+            PassManager.parse(f"builtin.module({stage})").run(private.operation)
+        engine = ExecutionEngine(private, opt_level=2, shared_libs=_libraries())
+        _invoke(engine, [*arguments, *results])
+        return results
+
+
+def run_model(model: Model, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Run an imported model on inputs by name; the results have the dtypes of ``model.outputs``."""
+    main = _main(model.module)
+    arrays = []
+    for attributes in map(ir.DictAttr, main.arg_attrs):
+        kind = "tw.param" if "tw.param" in attributes else "tw.name"
+        name = ir.StringAttr(attributes[kind]).value
+        arrays.append(model.params[name].array() if kind == "tw.param" else inputs[name])
+    results = run(model.module, arrays)
+    return [r.view(numpy_dtype(info.dtype)) for r, info in zip(results, model.outputs, strict=True)]
+
+
+def _main(module: ir.Module) -> func.FuncOp:
+    return next(op for op in module.body.operations if isinstance(op, func.FuncOp) and op.name.value == "main")
+
+
+def _entry(module: ir.Module) -> func.FuncOp:
+    """Prepare ``@main`` for a call from here: arguments that nobody writes to, and a C interface."""
+    main = _main(module)
+    kept = ir.DictAttr.get({"bufferization.writable": ir.BoolAttr.get(False)})
+    main.attributes["arg_attrs"] = ir.ArrayAttr.get([kept] * len(main.type.inputs))
+    main.attributes["sym_name"] = ir.StringAttr.get(ENTRY)
+    main.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
+    return main
+
+
+def _decompose(module: ir.Module) -> None:
+    """Rewrite the ops that have no bufferization into ones that have."""
+    schedule = ir.Module.parse(DECOMPOSE)
+    interpreter.apply_named_sequence(module.operation, schedule.body.operations[0], schedule)
+
+
+def _dtype(tensor: ir.Type) -> np.dtype:
+    return np.dtype(_BITS[str(ir.RankedTensorType(tensor).element_type)])
+
+
+def _as_bits(array: np.ndarray, tensor: ir.Type, what: str) -> np.ndarray:
+    shape, dtype = tuple(ir.RankedTensorType(tensor).shape), _dtype(tensor)
+    if array.shape != shape or array.dtype.itemsize != dtype.itemsize:
+        raise ValueError(f"{what}: {array.dtype}{array.shape} given, {tensor} expected")
+    return np.ascontiguousarray(array).view(dtype).reshape(shape)
+
+
+def _libraries() -> list[str]:
+    folder = Path(next(iter(mlir.__path__))) / "lib"
+    return [str(folder / f"libmlir_{name}.so") for name in ("c_runner_utils", "runner_utils", "float16_utils")]
+
+
+def _invoke(engine: ExecutionEngine, arrays: Sequence[np.ndarray]) -> None:
+    descriptors = [get_ranked_memref_descriptor(a) for a in arrays]
+    engine.invoke(ENTRY, *(ctypes.pointer(ctypes.pointer(d)) for d in descriptors))
