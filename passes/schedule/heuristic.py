@@ -24,7 +24,8 @@ from ..classify import (
     loop_extents,
 )
 from .schedule import Schedule, Split
-from .structured import shape_of
+from .structured import defining_op, shape_of
+from .tiler import packed_dims
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
@@ -106,14 +107,20 @@ def _contraction(
     channel_axis = len(shape) - 1
     if not channels or _result_axis(op, channels[-1]) != channel_axis:
         return None
-    columns = 2 if shape[channel_axis] > lanes else 1
+    columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
     row_axis = _result_axis(op, rows[-1]) if rows else None
-    best = (target.registers - columns - 1) // columns
+    best = max((target.registers - columns - 1) // columns, 1)
     splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
     for axis, extent in enumerate(shape):
         if axis != channel_axis:
             splits.append(Split(axis, extent, row_tile(extent, best) if axis == row_axis else 1))
     return _with_parallel(splits)
+
+
+def _block(op: ir.Operation, kind: Contraction | Conv) -> int:
+    """Width of the blocks that the weight is packed in; 0 where it is not packed."""
+    weight = defining_op(op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight])
+    return packed_dims(weight)[1][0] if weight is not None and weight.name == "linalg.unpack" else 0
 
 
 def row_tile(extent: int, best: int) -> int:
