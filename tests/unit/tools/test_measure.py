@@ -1,0 +1,94 @@
+"""Rounds, statistics, errors and peak memory, on made-up work with a made-up clock."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tilewright.tools._measure import MIN_RUNS, PeakMemory, Spread, interleave, ratio, relative_error
+
+
+class Work:
+    """Jobs that take their time on this clock alone, and a list of who ran."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.ran: list[str] = []
+
+    def job(self, name: str, seconds):
+        def run() -> None:
+            self.ran.append(name)
+            self.now += next(seconds) if hasattr(seconds, "__next__") else seconds
+
+        return run
+
+    def clock(self) -> float:
+        return self.now
+
+
+def test_spread_is_median_and_quartiles():
+    assert Spread.of([4.0, 1.0, 2.0, 3.0, 100.0]) == Spread(3.0, 2.0, 4.0)
+    assert Spread.of([7.0]) == Spread(7.0, 7.0, 7.0)
+
+
+def test_a_round_runs_each_long_enough_and_often_enough():
+    work = Work()
+    times = interleave({"short": work.job("short", 0.05), "long": work.job("long", 9.0)}, 1, 0.2, work.clock)
+    assert times == {"short": [pytest.approx(0.05)], "long": [9.0]}
+    warm_up = 1
+    assert work.ran.count("short") == 4 + warm_up
+    assert work.ran.count("long") == MIN_RUNS + warm_up
+
+
+def test_the_order_alternates_and_rounds_are_told():
+    work, told = Work(), []
+    interleave({"a": work.job("a", 1.0), "b": work.job("b", 1.0)}, 3, 0.2, work.clock, told.append)
+    assert [name for i, name in enumerate(work.ran) if i % (MIN_RUNS + 1) == 0] == ["a", "b", "b", "a", "a", "b"]
+    assert told == [0, 1, 2]
+
+
+def test_a_round_counts_its_median_and_not_its_first_run():
+    work = Work()
+    assert interleave({"a": work.job("a", iter([50.0, 1.0, 9.0, 2.0]))}, 1, 0.2, work.clock) == {"a": [2.0]}
+
+
+def test_drift_cancels_in_the_ratio():
+    ours, theirs = [2.0, 4.0, 8.0], [1.0, 2.0, 4.0]
+    assert ratio(ours, theirs) == Spread(2.0, 2.0, 2.0)
+    assert ratio([2.0, 4.0, 9.0], [1.0, 1.0, 3.0]) == Spread(3.0, 2.5, 3.5)
+
+
+@pytest.mark.parametrize(
+    "got, want, error",
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0.0),
+        ([3.0, 4.5], [3.0, 4.0], 0.1),
+        ([0.25], [0.0], 0.25),
+        ([np.nan, np.inf, 1.0], [np.nan, np.inf, 1.0], 0.0),
+        ([np.nan, 1.0], [0.0, 1.0], np.inf),
+        ([0.0, 1.0], [np.inf, 1.0], np.inf),
+        ([[1.0]], [1.0], np.inf),
+        ([], [], 0.0),
+    ],
+)
+def test_relative_error(got, want, error):
+    assert relative_error(np.array(got), np.array(want)) == pytest.approx(error)
+
+
+def test_relative_error_of_integers_does_not_wrap():
+    assert relative_error(np.array([3], np.uint8), np.array([4], np.uint8)) == 0.25
+
+
+def test_peak_memory_sees_what_was_given_back_and_what_children_use():
+    size = 200 << 20
+    with PeakMemory(0.005) as idle:
+        pass
+    with PeakMemory(0.005) as peak:
+        block = np.ones(size, np.uint8)
+        del block
+    assert peak.bytes > idle.bytes + size * 0.8
+    hungry = "import time; block = b'1' * (200 << 20); time.sleep(0.3)"
+    with PeakMemory(0.005) as family:
+        subprocess.run([sys.executable, "-c", hungry], check=True)
+    assert family.bytes > idle.bytes + size * 0.8
