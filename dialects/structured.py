@@ -48,7 +48,9 @@ def constant(array: np.ndarray, elem: ir.Type) -> ir.Value:
     """A constant tensor of at most ``MAX_CONSTANT`` elements, or a splat of any size."""
     type_ = ranked(array.shape, elem)
     items = array.reshape(-1)
-    if array.size and is_splat(array):
+    if not array.size:
+        return empty(array.shape, elem)
+    if is_splat(array):
         return arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _attribute(items[0], elem)))
     if array.size > MAX_CONSTANT:
         raise ValueError(f"a constant of {array.size} elements does not belong into the IR: make it a param")

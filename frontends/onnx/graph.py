@@ -191,20 +191,18 @@ class Graph:
         complete = len(tensors) == len(inputs)
         local = self._functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
-            return self._call(functions.local_body(local, node), inputs, name)
+            return self._call(functions.local_body(local, node), node, inputs, name)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         converter = registry.find(domain, node.op_type, opset)
         if converter is None:
             body = functions.schema_body(node, tensors, opset) if complete else None
             if body is not None:
-                return self._call(body, inputs, name)
+                return self._call(body, node, inputs, name)
             if not complete and has_body(node.op_type, opset, domain):
                 return [FAILED] * len(node.output)
-            reason = (
-                f"no converter at opset {opset}" if registry.registered(domain) else f"the domain '{domain}' is unknown"
-            )
-            raise Unsupported(reason)
+            known = bool(registry.registered(domain))
+            raise Unsupported(f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown")
         if not complete:
             return [FAILED] * len(node.output)
         return self._apply(converter, Context(self, node, name, opset), tensors)
@@ -237,15 +235,17 @@ class Graph:
         return value
 
     def _call(
-        self, body: functions.Body, inputs: Sequence[Tensor | _Failed | None], name: str
+        self, body: functions.Body, node: NodeProto, inputs: Sequence[Tensor | _Failed | None], name: str
     ) -> Sequence[Tensor | _Failed]:
-        """Convert a function's body in place of its call."""
+        """Convert a function's body in place of its call, as far as the outputs that the call uses need it."""
         bound = {n: t for n, t in zip(body.inputs, inputs, strict=False) if t is not None}
         nodes = _without_absent(body, bound)
         opsets = {("" if d == "ai.onnx" else d): v for d, v in body.opsets.items()}
         scope = Scope({**self.scope.opsets, **opsets}, node_name=name, values=dict(bound))
         scope.add_nodes(nodes)
-        return self._within(scope, body.outputs)
+        used = [inner for inner, outer in zip(body.outputs, node.output, strict=False) if outer]
+        made = iter(self._within(scope, used))
+        return [next(made) if outer else FAILED for outer in node.output[: len(body.outputs)]]
 
     def convert_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Convert a nested graph at the current insertion point; names of the outer graphs are in sight."""

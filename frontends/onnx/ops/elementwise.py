@@ -146,14 +146,18 @@ def bitwise_not(ctx: Context, x: Tensor) -> Tensor:
 
 @op("BitShift")
 def bit_shift(ctx: Context, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
-    """Shift unsigned integers; by their width or more the result is 0."""
+    """Shift integers; by their width or more nothing is left but, of signed ones shifted right, the sign."""
     if direction not in ("LEFT", "RIGHT"):
         ctx.invalid(f"direction '{direction}' is neither LEFT nor RIGHT")
-    shift = arith.shli if direction == "LEFT" else arith.shrui
+    left, signed = direction == "LEFT", x.signed
 
     def body(a: ir.Value, b: ir.Value) -> ir.Value:
-        inside = scalars.compare("lt", b, scalars.like(b, scalars.width(b)), signed=False)
-        return scalars.select(inside, shift(a, scalars.select(inside, b, scalars.like(b, 0))), scalars.like(a, 0))
+        most = scalars.like(b, scalars.width(b) - 1)
+        amount = arith.minui(b, most)  # a negative amount is a large one
+        if signed and not left:
+            return arith.shrsi(a, amount)
+        inside = scalars.compare("le", b, most, signed=False)
+        return scalars.select(inside, (arith.shli if left else arith.shrui)(a, amount), scalars.like(a, 0))
 
     return ctx.elementwise(body, x, y)
 
@@ -170,9 +174,7 @@ def mean(ctx: Context, *inputs: Tensor) -> Tensor:
 
 @op("Mod")
 def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
-    """With ``fmod`` the sign of the dividend, without it that of the divisor (integers only)."""
-    if a.floating and not fmod:
-        ctx.invalid("floating-point inputs need fmod=1")
+    """With ``fmod`` the sign of the dividend, without it that of the divisor."""
     signed = a.signed
 
     def body(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -180,9 +182,10 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
         if fmod or not signed:
             return remainder
         zero = scalars.like(x, 0)
-        differ = scalars.compare("lt", arith.xori(remainder, y), zero)
-        adjust = scalars.both(differ, scalars.compare("ne", remainder, zero))
-        return scalars.select(adjust, scalars.add(remainder, y), remainder)
+        differ = arith.xori(scalars.compare("lt", remainder, zero), scalars.compare("lt", y, zero))
+        none = scalars.compare("eq", remainder, zero)
+        whole = math.copysign(zero, y) if scalars.is_float(x) else zero
+        return scalars.select(none, whole, scalars.select(differ, scalars.add(remainder, y), remainder))
 
     return ctx.elementwise(body, a, b)
 

@@ -81,8 +81,10 @@ def test_mod_takes_the_divisors_or_the_dividends_sign(fmod):
     check_node("Mod", INTS, DIVISORS, fmod=fmod)
 
 
-def test_float_mod_needs_fmod():
+def test_float_mod():
     check_node("Mod", X, Y, fmod=1)
+    model, inputs = node_model("Mod", [X, Y])  # which onnxruntime lacks
+    np.testing.assert_allclose(run_model(import_model(model), inputs)[0], np.mod(X, Y), rtol=1e-5)
 
 
 @pytest.mark.parametrize("op", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
@@ -98,6 +100,12 @@ def test_logic(op):
 @pytest.mark.parametrize("op", ["BitwiseAnd", "BitwiseOr", "BitwiseXor"])
 def test_bitwise(op):
     check_node(op, INTS, DIVISORS)
+
+
+def test_shift_of_signed_integers_keeps_the_sign():
+    values, amounts = np.array([-8, -8, -8, 8], np.int8), np.array([1, 9, -1, 9], np.int8)
+    model, inputs = node_model("BitShift", [values, amounts], opset=28, direction="RIGHT")
+    assert run_model(import_model(model), inputs)[0].tolist() == [-4, -1, -1, 0]
 
 
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
