@@ -180,8 +180,8 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
-    median, low, high = (f"{spread[key] * scale:.4g}" for key in ("median", "low", "high"))
-    return median, f"{low}-{high}"
+    low, high = (f"{spread[key] * scale:.3g}" for key in ("low", "high"))
+    return f"{spread['median'] * scale:.4g}", f"{low}-{high}"
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
@@ -195,7 +195,7 @@ def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for index, name in enumerate(rows[0]):
         table.add_column(name, justify="right" if index else "left")
     for row in rows[1:]:
