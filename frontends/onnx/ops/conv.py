@@ -1,0 +1,152 @@
+"""Convolutions: Conv, ConvTranspose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....dialects import builders, ir, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+
+Ints = Sequence[int]
+
+
+@op("Conv")
+def conv(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """Cross-correlation over 1 to any number of spatial dims; the padding is a pad before."""
+    spatial = x.rank - 2
+    if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
+        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+    strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
+    low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
+    padded = pad_spatial(ctx, x, low, high, 0)
+    check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
+    y = ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group), x.dtype)
+    return y if b is None else add_bias(ctx, y, b)
+
+
+def padding(
+    spatial: Ints, window: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: str
+) -> tuple[list[int], list[int]]:
+    """Padding below and above each spatial dim; SAME_UPPER and SAME_LOWER give ceil(extent / stride) windows."""
+    count = len(spatial)
+    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        sizes = zip(spatial, window, strides, dilations, strict=True)
+        total = [max(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
+        small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+        return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
+    if pads is None or auto_pad == "VALID":
+        return [0] * count, [0] * count
+    return list(pads[:count]), list(pads[count:])
+
+
+def pad_spatial(ctx: Context, x: Tensor, low: Ints, high: Ints, value: float | int) -> Tensor:
+    """Pad the spatial dims; a negative amount crops."""
+    if not any(low) and not any(high):
+        return x
+    starts = [0, 0, *(max(-n, 0) for n in low)]
+    ends = [0, 0, *(max(-n, 0) for n in high)]
+    sizes = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
+    cropped = x.value if sizes == list(x.shape) else builders.slice_(x.value, starts, sizes)
+    grow = [[0, 0, *(max(n, 0) for n in amounts)] for amounts in (low, high)]
+    return ctx.wrap(builders.pad(cropped, *grow, scalars.const(value, element_type(x.dtype))), x.dtype)
+
+
+def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) -> None:
+    """Refuse a window that is larger than the padded input."""
+    if any((k - 1) * d + 1 > n for n, k, d in zip(spatial, window, dilations, strict=True)):
+        ctx.invalid(f"a window of {list(window)} is larger than the padded input {list(spatial)}")
+
+
+def add_bias(ctx: Context, y: Tensor, b: Tensor) -> Tensor:
+    """Add one number for each channel."""
+    return ctx.elementwise(scalars.add, y, ctx.reshape(b, (b.size, *[1] * (y.rank - 2))))
+
+
+@op("ConvTranspose")
+def conv_transpose(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    output_padding: Ints | None = None,
+    output_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """A convolution of the input with zeros between its elements, by the weight turned around.
+
+    Output extent: stride (n - 1) + output_padding + (k - 1) dilation + 1 - pads.
+    """
+    spatial = x.rank - 2
+    if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[0] or x.shape[1] % group:
+        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+    strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
+    extra = list(output_padding or [0] * spatial)
+    reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
+    full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
+    low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
+    spread = _spread(ctx, x, strides)
+    before = [r - a for r, a in zip(reach, low, strict=True)]
+    after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
+    padded = pad_spatial(ctx, spread, before, after, 0)
+    y = ctx.wrap(builders.conv(padded.value, _turned(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
+    return y if b is None else add_bias(ctx, y, b)
+
+
+def _transposed_pads(
+    full: Ints, spatial: Ints, strides: Ints, pads: Ints | None, auto_pad: str, output_shape: Ints | None
+) -> tuple[list[int], list[int]]:
+    """What to cut from the full result: given, or what an output shape or SAME leaves over."""
+    count = len(full)
+    if output_shape is None and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+        output_shape = [n * s for n, s in zip(spatial, strides, strict=True)]
+    if output_shape is None:
+        given = list(pads or [0] * 2 * count) if auto_pad != "VALID" else [0] * 2 * count
+        return given[:count], given[count:]
+    total = [a - b for a, b in zip(full, list(output_shape)[-count:], strict=True)]
+    small, large = [t // 2 for t in total], [t - t // 2 for t in total]
+    return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
+
+
+def _spread(ctx: Context, x: Tensor, strides: Ints) -> Tensor:
+    """Put ``stride - 1`` zeros between the elements of each spatial dim."""
+    if all(s == 1 for s in strides):
+        return x
+    elem = element_type(x.dtype)
+    shape = [*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[2:], strides, strict=True))]
+    zeros = builders.full(shape, scalars.const(0, elem))
+    return ctx.wrap(builders.insert(x.value, zeros, [0] * x.rank, [1, 1, *strides]), x.dtype)
+
+
+def _turned(ctx: Context, w: Tensor, group: int) -> ir.Value:
+    """(c, f / g, k…) -> (f, c / g, k…) with each window reversed."""
+    c, filters, *window = w.shape
+    source, inner = w.value, c // group
+
+    def body(f: ir.Value, i: ir.Value, *at: ir.Value) -> ir.Value:
+        count = scalars.like(f, filters)
+        channel = scalars.add(scalars.mul(scalars.div(f, count, False), scalars.like(f, inner)), i)
+        back = [scalars.sub(scalars.like(a, k - 1), a) for a, k in zip(at, window, strict=True)]
+        return builders.extract(source, [channel, scalars.rem(f, count, False), *back])
+
+    return builders.index_map((filters * group, inner, *window), element_type(w.dtype), body)

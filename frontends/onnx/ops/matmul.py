@@ -1,0 +1,114 @@
+"""Matrix products: MatMul, Gemm, Einsum."""
+
+from __future__ import annotations
+
+import math
+import string
+
+from ....dialects import builders, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+
+
+@op("MatMul")
+def matmul(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    """``numpy.matmul``. With a matrix on the right, all leading dims of the left are rows of one product."""
+    if a.rank == 0 or b.rank == 0 or a.shape[-1] != b.shape[max(b.rank - 2, 0)]:
+        ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
+    left = ctx.reshape(a, (1, *a.shape)) if a.rank == 1 else a
+    right = ctx.reshape(b, (*b.shape, 1)) if b.rank == 1 else b
+    rows = left.shape[:-1]
+    if right.rank == 2:
+        flat = ctx.reshape(left, (math.prod(rows), left.shape[-1]))
+        product = contract(ctx, "mk,kn->mn", flat, right)
+        shape = (*rows, right.shape[-1])
+    else:
+        batch = max(left.rank, right.rank) - 2
+        letters = string.ascii_uppercase[:batch]
+        spec = f"{letters[batch - left.rank + 2 :]}mk,{letters[batch - right.rank + 2 :]}kn->{letters}mn"
+        product = contract(ctx, spec, left, right)
+        shape = product.shape
+    if a.rank == 1:
+        shape = (*shape[:-2], shape[-1])
+    return ctx.reshape(product, shape[:-1] if b.rank == 1 else shape)
+
+
+def contract(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
+    """A contraction of two tensors of one dtype."""
+    return ctx.wrap(builders.contract(spec, a.value, b.value, element_type(a.dtype)), a.dtype)
+
+
+@op("Gemm", since=7)
+def gemm(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """``alpha A' B' + beta C``; a transposed operand is read as it lies."""
+    if a.rank != 2 or b.rank != 2 or a.shape[0 if transA else 1] != b.shape[1 if transB else 0]:
+        ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
+    y = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b)
+    if alpha != 1.0:
+        y = ctx.elementwise(lambda v: scalars.mul(v, scalars.like(v, alpha)), y)
+    if c is None or beta == 0.0:
+        return y
+    scale = (lambda v: v) if beta == 1.0 else (lambda v: scalars.mul(v, scalars.like(v, beta)))
+    return ctx.elementwise(lambda v, w: scalars.add(v, scale(w)), y, c, shape=y.shape)
+
+
+@op("Einsum", since=12)
+def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
+    """Operands are combined from left to right; a letter is summed as soon as nothing later needs it."""
+    terms, output = _parse(ctx, equation.replace(" ", ""), inputs)
+    operands = [_diagonal(ctx, x, term) for x, term in zip(inputs, terms, strict=True)]
+    value, term = operands[0]
+    for index, (other, right) in enumerate(operands[1:], 2):
+        needed = set(output).union(*(letters for _, letters in operands[index:]))
+        kept = "".join(letter for letter in dict.fromkeys(term + right) if letter in needed)
+        kept = output if index == len(operands) else kept
+        value, term = contract(ctx, f"{term},{right}->{kept}", value, other), kept
+    extra = [axis for axis, letter in enumerate(term) if letter not in output]
+    if extra:
+        value = ctx.reduce(scalars.add, 0, value, extra)
+        term = "".join(letter for letter in term if letter in output)
+    return value if term == output else ctx.transpose(value, [term.index(letter) for letter in output])
+
+
+def _parse(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[list[str], str]:
+    """Terms and output with an ellipsis spelt out in letters that the equation does not use."""
+    left, arrow, output = equation.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(inputs):
+        ctx.invalid(f"equation '{equation}' has {len(terms)} terms for {len(inputs)} inputs")
+    free = [letter for letter in string.ascii_letters if letter not in equation]
+    widths = [x.rank - len(t.replace("...", "")) for t, x in zip(terms, inputs, strict=True)]
+    if any(w < 0 or (w and "..." not in t) for w, t in zip(widths, terms, strict=True)):
+        ctx.invalid(f"equation '{equation}' does not fit inputs of rank {[x.rank for x in inputs]}")
+    widest = max(widths, default=0)
+    spelt = "".join(free[:widest])
+    terms = [t.replace("...", spelt[widest - w :]) for t, w in zip(terms, widths, strict=True)]
+    if not arrow:
+        letters = sorted(set("".join(terms)) - set(spelt))
+        output = spelt + "".join(letter for letter in letters if "".join(terms).count(letter) == 1)
+    return terms, output.replace("...", spelt)
+
+
+def _diagonal(ctx: Context, x: Tensor, term: str) -> tuple[Tensor, str]:
+    """Read a repeated letter's diagonal, so that each letter of a term stands once."""
+    letters = "".join(dict.fromkeys(term))
+    if letters == term:
+        return x, term
+    shape = [x.shape[term.index(letter)] for letter in letters]
+    source = x.value
+    value = builders.index_map(
+        shape, element_type(x.dtype), lambda *at: builders.extract(source, [at[letters.index(t)] for t in term])
+    )
+    return ctx.wrap(value, x.dtype), letters
