@@ -2,35 +2,24 @@
 
 The samples are what makes random weights behave like trained ones: a normalisation gets the statistics that its input
 really has, and a convolution without one is scaled so that each channel has unit deviation around its bias. So no
-channel dies, none explodes, at any depth.
+channel dies, none explodes, at any depth. Statistics are rounded, since their last bits differ between machines.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from .writer import Writer
+from .writer import Value, Writer
 
 IMAGE = (1, 3, 224, 224)
 CLASSES = 1000
 
 
-@dataclass(frozen=True)
-class Value:
-    """A value of the graph and its content for the sample images, N x C x H x W (N x C after ``classify``)."""
-
-    name: str
-    sample: np.ndarray
-
-    @property
-    def channels(self) -> int:
-        return self.sample.shape[1]
-
-
 class ImageNet(Writer):
-    """Writes image classifiers: input ``pixel_values``, output ``logits``."""
+    """Writes image classifiers: input ``pixel_values``, output ``logits``.
+
+    A sample holds several images, N x C x H x W, and N x C after ``flatten``.
+    """
 
     def images(self) -> Value:
         """Declare the input. The samples are noise of two distributions and a smooth image."""
@@ -52,17 +41,17 @@ class ImageNet(Writer):
         """A convolution with bias whose channels have unit deviation and a mean near zero."""
         weight = self._filters(x, channels, kernel, 1)
         y = convolve(x.sample, weight, stride, pad)
-        mean, deviation = y.mean((0, 2, 3)), y.std((0, 2, 3))
+        mean, deviation = y.mean((0, 2, 3)).round(4), y.std((0, 2, 3)).round(4)
         weight /= deviation[:, None, None, None]
         return self._conv(x, at, weight, self.offsets(channels) - mean / deviation, stride, pad, 1)
 
     def norm(self, x: Value, at: str) -> Value:
-        """Batch normalisation. Its statistics are rounded, since the last bits differ between machines."""
+        """Batch normalisation with the statistics of its input."""
         mean, var = x.sample.mean((0, 2, 3)).round(4), x.sample.var((0, 2, 3)).round(4)
-        scale, bias = self.scales(x.channels), self.offsets(x.channels)
+        scale, bias = self.scales(x.sample.shape[1]), self.offsets(x.sample.shape[1])
         factor = scale / np.sqrt(var + np.float32(1e-5))
         inputs = {"weight": scale, "bias": bias, "running_mean": mean, "running_var": var}
-        names = tuple(self.param(f"{at}.{k}", v) for k, v in inputs.items())
+        names = (self.param(f"{at}.{k}", v) for k, v in inputs.items())
         y = self.node("BatchNormalization", (x.name, *names), at, epsilon=1e-5, momentum=0.9)
         return Value(y, x.sample * _wide(factor) + _wide(bias - mean * factor))
 
@@ -101,8 +90,8 @@ class ImageNet(Writer):
 
     def dense(self, x: Value, at: str, features: int) -> Value:
         """A dense layer whose outputs have unit deviation over the features of a sample."""
-        rms = np.sqrt(np.square(x.sample).mean())
-        weight = self.normal(features, x.channels, std=float(1 / (rms * np.sqrt(x.channels))))
+        rms = np.sqrt(np.square(x.sample).mean()).round(4)
+        weight = self.normal(features, x.sample.shape[1], std=float(1 / (rms * np.sqrt(x.sample.shape[1]))))
         bias = self.offsets(features)
         names = self.param(f"{at}.weight", weight), self.param(f"{at}.bias", bias)
         return Value(self.node("Gemm", (x.name, *names), at, transB=1), x.sample @ weight.T + bias)
@@ -112,8 +101,8 @@ class ImageNet(Writer):
         self.output(self.dense(x, at, CLASSES).name, "logits", (1, CLASSES))
 
     def _filters(self, x: Value, channels: int, kernel: int, groups: int) -> np.ndarray:
-        fan_in = x.channels // groups * kernel * kernel
-        return self.normal(channels, x.channels // groups, kernel, kernel, std=(2 / fan_in) ** 0.5)
+        fan_in = x.sample.shape[1] // groups * kernel * kernel
+        return self.normal(channels, x.sample.shape[1] // groups, kernel, kernel, std=(2 / fan_in) ** 0.5)
 
     def _conv(
         self, x: Value, at: str, weight: np.ndarray, bias: np.ndarray | None, stride: int, pad: int, groups: int

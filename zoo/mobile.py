@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from .layers import ImageNet, Value
+from .layers import ImageNet
+from .writer import Value
 
 # Expansion of the depthwise part, channels, repeats, stride of the first: table 2 of the paper.
 STAGES = (
@@ -34,7 +35,7 @@ def mobilenet_v2(seed: int) -> onnx.ModelProto:
 
 def _block(net: ImageNet, x: Value, at: str, expansion: int, channels: int, stride: int) -> Value:
     """Widen, convolve each channel, narrow without activation; the input is added where the shape is the same."""
-    width = x.channels * expansion
+    width = x.sample.shape[1] * expansion
     y = _conv_norm(net, x, f"{at}.conv.0", width, 1, 1) if expansion > 1 else x
     at_depthwise, at_narrow = (f"{at}.conv.{i + int(expansion > 1)}" for i in range(2))
     y = _conv_norm(net, y, at_depthwise, width, 3, stride, groups=width)

@@ -1,10 +1,11 @@
-"""Image networks without normalisation: VGG-16 (Simonyan and Zisserman 2014) and SqueezeNet 1.1 (Iandola et al. 2016)."""
+"""Networks without normalisation: VGG-16 (Simonyan and Zisserman 2014), SqueezeNet 1.1 (Iandola et al. 2016)."""
 
 from __future__ import annotations
 
 import onnx
 
-from .layers import CLASSES, ImageNet, Value
+from .layers import CLASSES, ImageNet
+from .writer import Value
 
 VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import onnx
 
-from .layers import ImageNet, Value
+from .layers import ImageNet
+from .writer import Value
 
 Block = Callable[[ImageNet, Value, str, int, int], Value]
 
@@ -52,7 +53,7 @@ def _bottleneck(net: ImageNet, x: Value, at: str, width: int, stride: int) -> Va
 def _join(net: ImageNet, x: Value, y: Value, at: str, stride: int) -> Value:
     """Add the shortcut, which is a 1x1 convolution where the block changes the shape."""
     if x.sample.shape != y.sample.shape:
-        x = _conv_norm(net, x, f"{at}.downsample.0", f"{at}.downsample.1", y.channels, 1, stride, 0)
+        x = _conv_norm(net, x, f"{at}.downsample.0", f"{at}.downsample.1", y.sample.shape[1], 1, stride, 0)
     return net.relu(net.add(y, x, at), f"{at}.relu")
 
 

@@ -4,54 +4,71 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import onnx
 
 from .transformer import CHOOSING, Transformer
+from .writer import Value
 
 PATCH, WIDTH, HEADS, LAYERS, CLASSES = 16, 768, 12, 12, 1000
 SIDE = 224 // PATCH
 TOKENS = SIDE * SIDE + 1
+BRANCH = 0.5  # deviation of what a branch adds to the stream, which starts at about one
 
 
 def vit_b16(seed: int) -> onnx.ModelProto:
     """Twelve encoder layers, each normalised before its branches; the class token's row gives the logits."""
     net = Transformer("vit_b16", seed, TOKENS, WIDTH, HEADS, eps=1e-6)
-    x = _embeddings(net, net.input("pixel_values", (1, 3, 224, 224)))
+    x = _embeddings(net, "embeddings")
     for i in range(LAYERS):
         x = _layer(net, x, f"encoder.layer.{i}")
-    x = net.first_token(net.norm(x, "layernorm"), "")
-    net.output(net.gemm(x, "classifier", CLASSES), "logits", (1, CLASSES))
+    net.output(net.head(net.first_token(net.norm(x, "layernorm"), ""), "classifier", CLASSES), "logits", (1, CLASSES))
     return net.model
 
 
-def _embeddings(net: Transformer, pixels: str) -> str:
+def _embeddings(net: Transformer, at: str) -> Value:
     """The class token and one token for each patch, with their positions."""
-    at = "embeddings.patch_embeddings"
-    weight = net.param(f"{at}.weight", net.normal(WIDTH, 3, PATCH, PATCH, std=1 / math.sqrt(3 * PATCH * PATCH)))
+    x = _patches(net, f"{at}.patch_embeddings")
+    token = net.normal(1, 1, WIDTH, std=0.5)
+    places = net.normal(1, TOKENS, WIDTH, std=0.5)
+    joined = net.node("Concat", (net.param(f"{at}.cls_token", token), x.name), at, axis=1)
+    y = net.node("Add", (joined, net.param(f"{at}.position_embeddings", places)), at)
+    return Value(y, np.concatenate((token[0], x.sample)) + places[0])
+
+
+def _patches(net: Transformer, at: str) -> Value:
+    """A convolution whose windows do not overlap; the sample is noise."""
+    patch = (3, PATCH, PATCH)
+    weight = net.normal(WIDTH, *patch, std=1 / math.sqrt(math.prod(patch)))
+    bias = net.offsets(WIDTH)
+    inputs = (
+        net.input("pixel_values", (1, 3, SIDE * PATCH, SIDE * PATCH)),
+        net.param(f"{at}.weight", weight),
+        net.param(f"{at}.bias", bias),
+    )
     window = {"kernel_shape": (PATCH, PATCH), "strides": (PATCH, PATCH), "pads": (0, 0, 0, 0)}
-    bias = net.param(f"{at}.bias", net.offsets(WIDTH))
-    x = net.node("Conv", (pixels, weight, bias), at, group=1, dilations=(1, 1), **window)
+    x = net.node("Conv", inputs, at, group=1, dilations=(1, 1), **window)
     x = net.node("Reshape", (x, net.shape(1, WIDTH, SIDE * SIDE)), at)
-    x = net.node("Transpose", (x,), at, perm=(0, 2, 1))
-    token = net.param("embeddings.cls_token", net.normal(1, 1, WIDTH, std=0.5))
-    x = net.node("Concat", (token, x), "embeddings", axis=1)
-    places = net.param("embeddings.position_embeddings", net.normal(1, TOKENS, WIDTH, std=0.5))
-    return net.node("Add", (x, places), "embeddings")
+    sample = net.normal(SIDE * SIDE, math.prod(patch), std=1) @ weight.reshape(WIDTH, -1).T + bias
+    return Value(net.node("Transpose", (x,), at, perm=(0, 2, 1)), sample)
 
 
-def _layer(net: Transformer, x: str, at: str) -> str:
+def _layer(net: Transformer, x: Value, at: str) -> Value:
     y = _attention(net, net.norm(x, f"{at}.layernorm_before"), f"{at}.attention")
-    x = net.node("Add", (y, x), at)
+    x = net.add(net.linear(y, f"{at}.attention.output", WIDTH, BRANCH), x, at)
     y = net.gelu(net.linear(net.norm(x, f"{at}.layernorm_after"), f"{at}.mlp.fc1", 4 * WIDTH), f"{at}.mlp.act")
-    return net.node("Add", (net.linear(y, f"{at}.mlp.fc2", WIDTH, inputs=4 * WIDTH), x), at)
+    return net.add(net.linear(y, f"{at}.mlp.fc2", WIDTH, BRANCH), x, at)
 
 
-def _attention(net: Transformer, x: str, at: str) -> str:
+def _attention(net: Transformer, x: Value, at: str) -> Value:
     """Attention whose scale is shared between query and key, half each."""
-    query = net.split_heads(net.linear(x, f"{at}.query", WIDTH, CHOOSING), at)
-    key = net.split_heads(net.linear(x, f"{at}.key", WIDTH, CHOOSING), at, (0, 2, 3, 1))
-    value = net.split_heads(net.linear(x, f"{at}.value", WIDTH), at)
+    query = net.linear(x, f"{at}.query", WIDTH, CHOOSING)
+    key = net.linear(x, f"{at}.key", WIDTH, CHOOSING)
+    value = net.linear(x, f"{at}.value", WIDTH)
     half = net.constant((WIDTH // HEADS) ** -0.25)
-    query, key = (net.node("Mul", (v, half), at) for v in (query, key))
-    scores = net.node("MatMul", (query, key), at)
-    return net.linear(net.attend(scores, value, at), f"{at}.output", WIDTH, gain=2)
+
+    def scores(query: str, key: str) -> str:
+        scaled = (net.node("Mul", (v, half), at) for v in (query, key))
+        return net.node("MatMul", tuple(scaled), at)
+
+    return net.attention((query, key, value), at, scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,14 @@ import onnx
 from onnx import helper
 
 OPSET = 18
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the graph, and its content for the samples that weights are fitted to."""
+
+    name: str
+    sample: np.ndarray
 
 
 class Writer:
@@ -80,10 +89,10 @@ class Writer:
         values *= np.float32(std)
         return values
 
-    def offsets(self, count: int, low: float = 0.1, high: float = 0.3) -> np.ndarray:
-        """Values for a bias: of either sign, none near zero, so that a forgotten one shows."""
+    def offsets(self, count: int, scale: float = 1.0) -> np.ndarray:
+        """Values for a bias: 0.1 to 0.3 times ``scale``, of either sign, so that a forgotten one shows."""
         signs = self.random.choice(np.array([-1, 1], np.float32), count)
-        return signs * self.random.uniform(low, high, count).astype(np.float32)
+        return signs * (self.random.uniform(0.1, 0.3, count) * scale).astype(np.float32)
 
     def scales(self, count: int) -> np.ndarray:
         """Values for a normalisation's weight: around one."""
