@@ -1,0 +1,283 @@
+"""Data movement: Transpose, Concat, Split, Slice, Pad, Tile, DepthToSpace and their kin. No arithmetic on elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ....dialects import arith, builders, ir, scalars
+from ....dialects.types import element_type
+from ..context import Context, splat
+from ..registry import op
+from ..tensor import Tensor
+
+
+@op("Transpose")
+def transpose(ctx: Context, x: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
+    order = list(range(x.rank))[::-1] if perm is None else ctx.axes(perm, x.rank)
+    if len(order) != x.rank:
+        ctx.invalid(f"perm {list(order)} does not fit the input's rank {x.rank}")
+    return ctx.transpose(x, order)
+
+
+@op("Concat")
+def concat(ctx: Context, *inputs: Tensor, axis: int) -> Tensor:
+    first = inputs[0]
+    axis = ctx.axis(axis, first.rank)
+    if len({t.shape[:axis] + t.shape[axis + 1 :] for t in inputs}) > 1 or any(t.rank != first.rank for t in inputs):
+        ctx.invalid(f"shapes {', '.join(str(list(t.shape)) for t in inputs)} differ in more than axis {axis}")
+    return ctx.wrap(builders.concat([t.value for t in inputs], axis), first.dtype)
+
+
+@op("Split", since=1)
+def split_by_attribute(
+    ctx: Context, x: Tensor, *, split: Sequence[int] | None = None, axis: int = 0
+) -> tuple[Tensor, ...]:
+    axis, count = ctx.axis(axis, x.rank), len(ctx.node.output)
+    if split is None and x.shape[axis] % count:
+        ctx.invalid(f"extent {x.shape[axis]} of axis {axis} does not divide into {count} equal parts")
+    return _parts(ctx, x, axis, split or [x.shape[axis] // count] * count)
+
+
+@op("Split", since=13)
+def split_by_input(ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
+    return split_by_attribute(ctx, x, split=None if split is None else ctx.ints(split, "split"), axis=axis)
+
+
+@op("Split", since=18)
+def split_by_count(
+    ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0, num_outputs: int | None = None
+) -> tuple[Tensor, ...]:
+    """By sizes, or into ``num_outputs`` parts, the last of which may be smaller."""
+    if split is not None:
+        return split_by_input(ctx, x, split, axis=axis)
+    axis = ctx.axis(axis, x.rank)
+    extent, count = x.shape[axis], num_outputs or len(ctx.node.output)
+    part = -(-extent // count)
+    return _parts(ctx, x, axis, [max(min(part, extent - i * part), 0) for i in range(count)])
+
+
+def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+        ctx.invalid(f"parts of {list(sizes)} do not make the extent {x.shape[axis]} of axis {axis}")
+    ends = np.cumsum(sizes).tolist()
+    return tuple(cut(ctx, x, {axis: range(end - size, end)}) for size, end in zip(sizes, ends, strict=True))
+
+
+def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
+    """The elements whose index along each axis named is in its range; all of the other axes."""
+    along = [ranges.get(axis, range(n)) for axis, n in enumerate(x.shape)]
+    steps = [r.step if len(r) > 1 else 1 for r in along]
+    return ctx.wrap(builders.slice_(x.value, [r.start for r in along], [len(r) for r in along], steps), x.dtype)
+
+
+@op("Slice", since=1)
+def slice_by_attributes(
+    ctx: Context, x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
+) -> Tensor:
+    return _sliced(ctx, x, starts, ends, axes, None)
+
+
+@op("Slice", since=10)
+def slice_by_inputs(
+    ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
+) -> Tensor:
+    chosen, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
+    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), chosen, strides)
+
+
+def _sliced(
+    ctx: Context,
+    x: Tensor,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int] | None,
+) -> Tensor:
+    """Bounds and negative indices are Python's."""
+    along = ctx.axes(range(len(starts)) if axes is None else axes, x.rank)
+    strides = [1] * len(along) if steps is None else steps
+    if not len(starts) == len(ends) == len(along) == len(strides):
+        ctx.invalid(f"{len(starts)} starts, {len(ends)} ends, {len(along)} axes and {len(strides)} steps")
+    if 0 in strides:
+        ctx.invalid("a step is 0")
+    bounds = zip(along, starts, ends, strides, strict=True)
+    return cut(ctx, x, {axis: range(*slice(a, b, step).indices(x.shape[axis])) for axis, a, b, step in bounds})
+
+
+@op("Pad", since=2)
+def pad_by_attributes(
+    ctx: Context, x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
+) -> Tensor:
+    return _padded(ctx, x, mode, pads, ctx.const(value, x.dtype), range(x.rank))
+
+
+@op("Pad", since=11)
+def pad(
+    ctx: Context,
+    x: Tensor,
+    pads: Tensor,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+    *,
+    mode: str = "constant",
+) -> Tensor:
+    fill = ctx.const(0, x.dtype) if constant_value is None else constant_value
+    along = range(x.rank) if axes is None else ctx.axes(ctx.ints(axes, "axes"), x.rank)
+    return _padded(ctx, x, mode, ctx.ints(pads, "pads"), fill, along)
+
+
+def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:
+    """Negative amounts cut off; they do so before the others add."""
+    if len(pads) != 2 * len(axes):
+        ctx.invalid(f"{len(pads)} pads for {len(axes)} axes, there must be twice as many")
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        low[axis], high[axis] = before, after
+    kept = {i: range(max(-a, 0), n - max(-b, 0)) for i, (a, n, b) in enumerate(zip(low, x.shape, high, strict=True))}
+    if any(r.stop < r.start for r in kept.values()):
+        ctx.invalid(f"pads {list(pads)} cut off more than the input's shape {list(x.shape)} has")
+    low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
+    if mode == "constant":
+        return _padded_by_constant(ctx, x, low, high, fill, kept)
+    if mode not in _SOURCES:
+        ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
+    core = cut(ctx, x, kept)
+    if 0 in core.shape:
+        ctx.invalid(f"mode '{mode}' has nothing to repeat in shape {list(core.shape)}")
+    return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
+
+
+def _padded_by_constant(
+    ctx: Context, x: Tensor, low: Sequence[int], high: Sequence[int], fill: Tensor, kept: dict[int, range]
+) -> Tensor:
+    elem, known = element_type(x.dtype), splat(fill)
+    if x.known is not None and known is not None and x.size <= builders.MAX_CONSTANT:
+        part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
+        return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
+    if known is not None:
+        value = builders.scalar(known.item() if known.dtype.kind in "biu" else float(known), elem)
+    else:
+        value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
+    return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)
+
+
+def _edge(at: ir.Value, before: int, extent: int) -> ir.Value:
+    inside = scalars.maximum(scalars.sub(at, scalars.like(at, before)), scalars.like(at, 0))
+    return scalars.minimum(inside, scalars.like(at, extent - 1))
+
+
+def _wrap(at: ir.Value, before: int, extent: int) -> ir.Value:
+    return arith.remui(scalars.add(at, scalars.like(at, -before % extent)), scalars.like(at, extent))
+
+
+def _reflect(at: ir.Value, before: int, extent: int) -> ir.Value:
+    if extent == 1:
+        return scalars.like(at, 0)
+    period = 2 * (extent - 1)  # there and back, the ends once
+    at = _wrap(at, before, period)
+    return scalars.minimum(at, scalars.sub(scalars.like(at, period), at))
+
+
+_SOURCES: dict[str, Callable[[ir.Value, int, int], ir.Value]] = {"edge": _edge, "wrap": _wrap, "reflect": _reflect}
+
+
+def _padded_by_copies(
+    ctx: Context,
+    x: Tensor,
+    low: Sequence[int],
+    high: Sequence[int],
+    source: Callable[[ir.Value, int, int], ir.Value],
+) -> Tensor:
+    """``source`` says which index of the input an index of the result (with what lies before, and the extent) shows."""
+
+    def body(*at: ir.Value) -> ir.Value:
+        padded = zip(at, low, x.shape, high, strict=True)
+        return builders.extract(x.value, [source(i, a, n) if a or b else i for i, a, n, b in padded])
+
+    shape = [a + n + b for a, n, b in zip(low, x.shape, high, strict=True)]
+    return x if tuple(shape) == x.shape else ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
+
+
+@op("Tile", since=6)
+def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
+    """A broadcast: each repeated axis gets another before it."""
+    counts = ctx.ints(repeats, "repeats")
+    if len(counts) != x.rank or min(counts, default=1) < 0:
+        ctx.invalid(f"repeats {counts} do not fit the input's shape {list(x.shape)}")
+    target = [n * count for n, count in zip(x.shape, counts, strict=True)]
+    if (item := splat(x)) is not None:
+        return ctx.const(np.broadcast_to(item, target), x.dtype)
+    if x.known is not None and np.prod(target) <= builders.MAX_CONSTANT:
+        return ctx.const(np.tile(x.known, counts), x.dtype)
+    apart = [(1, n) for n in x.shape]
+    whole = ctx.reshape(x, [n for pair in apart for n in pair])
+    repeated = ctx.broadcast(whole, [n for pair in zip(counts, x.shape, strict=True) for n in pair])
+    return ctx.reshape(repeated, target)
+
+
+@op("DepthToSpace")
+def depth_to_space(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """Channels (block row, block column, c), or with CRD (c, block row, block column), become blocks of pixels."""
+    n, c, h, w = _image(ctx, x, mode)
+    if c % (blocksize * blocksize):
+        ctx.invalid(f"{c} channels do not divide into blocks of {blocksize} by {blocksize}")
+    depth = c // (blocksize * blocksize)
+    if mode == "DCR":
+        apart, order = [n, blocksize, blocksize, depth, h, w], [0, 3, 4, 1, 5, 2]
+    else:
+        apart, order = [n, depth, blocksize, blocksize, h, w], [0, 1, 4, 2, 5, 3]
+    return ctx.reshape(ctx.transpose(ctx.reshape(x, apart), order), [n, depth, h * blocksize, w * blocksize])
+
+
+@op("SpaceToDepth")
+def space_to_depth(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    """The inverse of DepthToSpace."""
+    n, c, h, w = _image(ctx, x, mode)
+    if h % blocksize or w % blocksize:
+        ctx.invalid(f"an image of {h} by {w} does not divide into blocks of {blocksize} by {blocksize}")
+    h, w = h // blocksize, w // blocksize
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    blocks = ctx.transpose(ctx.reshape(x, [n, c, h, blocksize, w, blocksize]), order)
+    return ctx.reshape(blocks, [n, c * blocksize * blocksize, h, w])
+
+
+def _image(ctx: Context, x: Tensor, mode: str) -> tuple[int, ...]:
+    if x.rank != 4:
+        ctx.invalid(f"the input has rank {x.rank}, it must be 4")
+    if mode not in ("DCR", "CRD"):
+        ctx.invalid(f"mode '{mode}' is neither DCR nor CRD")
+    return x.shape
+
+
+@op("ReverseSequence")
+def reverse_sequence(
+    ctx: Context, x: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0
+) -> Tensor:
+    """The first ``sequence_lens[batch]`` elements along time in reverse, the others as they are."""
+    batch, time = ctx.axes([batch_axis, time_axis], x.rank)
+    steps = x.shape[time]
+
+    def body(*at: ir.Value) -> ir.Value:
+        length = scalars.to_index(builders.extract(sequence_lens.value, [at[batch]]))
+        length = scalars.minimum(length, scalars.like(length, steps))
+        mirrored = scalars.sub(scalars.sub(length, scalars.like(length, 1)), at[time])
+        source = list(at)
+        source[time] = scalars.select(scalars.compare("lt", at[time], length), mirrored, at[time])
+        return builders.extract(x.value, source)
+
+    return ctx.wrap(builders.index_map(x.shape, element_type(x.dtype), body), x.dtype)
+
+
+@op("CenterCropPad")
+def center_crop_pad(ctx: Context, x: Tensor, shape: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
+    """Crop or pad with zeros around the middle; an odd rest goes to the end."""
+    along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
+    wanted = dict(zip(along, ctx.ints(shape, "shape"), strict=True))
+    extents = [(n, wanted.get(axis, n)) for axis, n in enumerate(x.shape)]
+    starts = [max(n - m, 0) // 2 for n, m in extents]
+    low = [max(m - n, 0) // 2 for n, m in extents]
+    high = [max(m - n, 0) - a for (n, m), a in zip(extents, low, strict=True)]
+    kept = {i: range(a, a + min(n, m)) for i, ((n, m), a) in enumerate(zip(extents, starts, strict=True))}
+    return _padded_by_constant(ctx, x, low, high, ctx.const(0, x.dtype), kept)
