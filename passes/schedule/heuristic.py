@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...dialects import func, ir
 from ...target import Target
@@ -24,13 +24,14 @@ from ..classify import (
     loop_extents,
 )
 from .schedule import Schedule, Split
-from .structured import defining_op, shape_of
+from .structured import defining_op, shape_of, vector_axis
 from .tiler import packed_dims
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
 _MAX_EXTENT_OF_CHUNKS = 64
 _ROW_VECTORS = 4
+_WINDOW_ROWS = 7
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | None:
@@ -50,7 +51,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     if not anchors:
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
-        return _rows(anchors, returned[0], shape, lanes)
+        return _rows([op for op, _ in anchors], shape, lanes)
     if len(anchors) != 1:
         return None
     op, kind = anchors[0]
@@ -131,54 +132,53 @@ def row_tile(extent: int, best: int) -> int:
 
 def _window(op: ir.Operation, shape: list[int], lanes: int) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time."""
-    last = len(shape) - 1
-    width = min(2 * lanes, _power_floor(shape[last]))
-    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
-    if len(shape) > 2 and not _channels_vary(op, last):
+    vector = vector_axis(shape)
+    if not _walks_last(op, vector):
         return None
-    if len(shape) >= 2:
-        splits[-1] = Split(last - 1, shape[last - 1], row_tile(shape[last - 1], 7))
-    return _with_parallel([*splits, Split(last, shape[last], width)])
+    tiles = {vector: min(2 * lanes, _power_floor(shape[vector]))}
+    if vector:
+        tiles[vector - 1] = row_tile(shape[vector - 1], _WINDOW_ROWS)
+    return _with_parallel(_splits(shape, tiles, vector))
 
 
-def _channels_vary(op: ir.Operation, axis: int) -> bool:
-    """Whether the last axis of the result is a loop that its data's last dim walks alone (channels last)."""
+def _walks_last(op: ir.Operation, axis: int) -> bool:
+    """Whether an axis of the result walks the last dim of the op's data alone (channels last)."""
     data, result = indexing_maps(op)[0], indexing_maps(op)[-1]
     return result.results[axis] == data.results[len(data.results) - 1]
 
 
 def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
-    """Vectors along the last axis, everything else a loop."""
+    """Vectors along the innermost axis, everything else a loop."""
     if not shape:
         return None
-    last = len(shape) - 1
-    tile = min(_ROW_VECTORS * lanes, _power_floor(shape[last]))
-    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
-    return _with_parallel([*splits, Split(last, shape[last], tile)])
+    vector = vector_axis(shape)
+    tiles = {vector: min(_ROW_VECTORS * lanes, _power_floor(shape[vector]))}
+    return _with_parallel(_splits(shape, tiles, vector))
 
 
-def _rows(
-    anchors: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, shape: list[int], lanes: int
-) -> Schedule | None:
+def _rows(anchors: Sequence[ir.Operation], shape: list[int], lanes: int) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
 
     Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result.
     """
-    contiguous = [_reduces_last(op) for op, _ in anchors]
-    chunk = _ROW_VECTORS * lanes
-    if all(contiguous):
-        reduced = result.owner.operation if not isinstance(result.owner, ir.Block) else None
-        row = reduced is not None and "reduction" not in iterator_types(reduced)
-        whole = 1 if row and shape else 0
-        splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[: len(shape) - whole])]
-        if whole:
-            splits.append(Split(len(shape) - 1, shape[-1], shape[-1]))
-        return _with_parallel(splits, chunk) if splits else Schedule((), 0, chunk)
-    if any(contiguous) or not shape:
+    contiguous = [_reduces_last(op) for op in anchors]
+    if not any(contiguous):
+        return _elementwise(shape, lanes)
+    if not all(contiguous):
         return None
-    tile = min(chunk, _power_floor(shape[-1]))
-    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
-    return _with_parallel([*splits, Split(len(shape) - 1, shape[-1], tile)])
+    chunk = _ROW_VECTORS * lanes
+    if not shape:
+        return Schedule((), 0, chunk)
+    rows = math.prod(shape_of(anchors[-1].results[0]))
+    vector = vector_axis(shape)
+    tiles = {vector: shape[vector]} if math.prod(shape) > rows else {}
+    return _with_parallel(_splits(shape, tiles, vector), chunk)
+
+
+def _splits(shape: list[int], tiles: Mapping[int, int], last: int) -> list[Split]:
+    """Each axis in tiles (of 1 where none is given), the axis ``last`` innermost."""
+    order = [*(axis for axis in range(len(shape)) if axis != last), last]
+    return [Split(axis, shape[axis], tiles.get(axis, 1)) for axis in order]
 
 
 def _reduces_last(op: ir.Operation) -> bool:

@@ -41,6 +41,7 @@ from .structured import (
     insert,
     kept_dims,
     shape_of,
+    vector_axis,
 )
 from .tiler import Tiler, empty_tile, fill_tile, loop_intervals, tile_op, unpack_tile
 
@@ -65,11 +66,11 @@ def build_nest(
     offsets: dict[int, Interval] = {}
     leading, inner = schedule.splits[: schedule.parallel], schedule.splits[schedule.parallel :]
 
-    rank = len(shape_of(result))
+    rank, vector = len(shape_of(result)), vector_axis(shape_of(result))
 
     def tile(target: ir.Value) -> ir.Value:
         scope = tiler.scope()
-        for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), schedule.row_chunk):
+        for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), vector, schedule.row_chunk):
             computed = scope.compute(result, region, extract(target, region).value)
             target = insert(computed.value, target, region)
         return target
@@ -83,7 +84,7 @@ def build_nest(
             offsets[split.axis] = Interval(offset, size)
             return loops(deeper, value)
 
-        if split.axis == rank - 1:
+        if split.axis == vector:
             return chunked(split.extent, split.tile, target, step)
         whole = chunked(split.whole * split.tile, split.tile, target, step)
         return step(Linear(split.whole * split.tile), split.rest, whole) if split.rest else whole
@@ -132,17 +133,17 @@ def _parallel(
     return branch.results[0]
 
 
-def _vector_pieces(region: Region, row_chunk: int) -> list[Region]:
-    """A tile whose last axis is no power of two long, in pieces that are; a whole row stays whole.
+def _vector_pieces(region: Region, vector: int, row_chunk: int) -> list[Region]:
+    """A tile whose vector axis is no power of two long, in pieces that are; a whole row stays whole.
 
     A piece one element wide is taken apart into its elements: as a column it would be a transposed vector.
     """
     if not region or row_chunk:
         return [region]
-    pieces, start = [], region[-1].offset
-    for size in powers_of_two(region[-1].size):
-        rows = [region[:-1]] if size > 1 else _single_elements(region[:-1])
-        pieces += [(*row, Interval(start, size)) for row in rows]
+    pieces, start = [], region[vector].offset
+    for size in powers_of_two(region[vector].size):
+        part = (*region[:vector], Interval(start, size), *region[vector + 1 :])
+        pieces += [part] if size > 1 else _single_elements(part)
         start = start + Linear(size)
     return pieces
 

@@ -94,6 +94,11 @@ def shape_of(value: ir.Value) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
+def vector_axis(shape: Sequence[int]) -> int:
+    """The axis of a result that vectors lie along: the innermost one with more than one element."""
+    return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+
+
 def element_of(value: ir.Value) -> ir.Type:
     return ir.RankedTensorType(value.type).element_type
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from ...dialects import ir, linalg
@@ -22,6 +23,9 @@ from .structured import (
     operand_region,
     outside,
 )
+
+# The largest register tile has some 450 elements; a vector of tens of thousands takes LLVM minutes.
+MAX_TILE = 4096
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 
@@ -140,6 +144,8 @@ def tile_op(
 ) -> Tile:
     """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
+    if math.prod(loops[i].size for i in kept if iterator_types(op)[i] == "parallel") > MAX_TILE:
+        raise NotSchedulable("a tile of more elements than registers and a compiler can take")
     maps, inputs, input_maps = indexing_maps(op), [], []
     count = len(op.operands) - 1
     for operand, indexing_map in zip(list(op.operands)[:count], maps[:count], strict=True):
