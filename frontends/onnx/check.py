@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 import onnx
 from onnx import TensorProto, checker, defs
@@ -27,15 +27,21 @@ def check_model(detached: Detached) -> dict[str, int]:
             f"{what}: has opset {opset} and IR version {proto.ir_version}; the installed onnx package knows them up to"
             f" {newest} and {onnx.IR_VERSION}: upgrade it, or export the model with an older opset"
         )
+    if any(not 0 < version < 1 << 31 for version in opsets.values()):
+        raise ModelError(f"{what}: is not a valid ONNX model: its opset versions are {list(opsets.values())}")
     if 0 < opset < OLDEST_OPSET or not opsets:
         raise ModelError(
             f"{what}: has opset {opset}, the oldest supported one is {OLDEST_OPSET}; export it again with a newer one"
         )
+    if not _is_text(proto):
+        raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8")
     try:
         checker.check_model(_stand_in(proto))
     except checker.ValidationError as error:
         if not any(words in str(error) for words in _UNKNOWN_OP):
             raise ModelError(f"{what}: is not a valid ONNX model: {_first_line(error)}") from error
+    except UnicodeDecodeError as error:  # raised for the checker's own message where that quotes a broken name
+        raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8") from error
     return opsets
 
 
@@ -47,8 +53,7 @@ def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*copy.graph.input, *copy.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
-    nodes = [node for function in copy.functions for node in function.node]
-    for tensor in [*_graph_tensors(copy.graph), *_node_tensors(nodes)]:
+    for tensor in _tensors(copy):
         if tensor.data_location == TensorProto.EXTERNAL:
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
@@ -56,19 +61,31 @@ def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    yield from _node_tensors(graph.node)
-
-
-def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[TensorProto]:
-    for node in nodes:
-        for attribute in node.attribute:
+def _tensors(proto: onnx.ModelProto) -> Iterator[TensorProto]:
+    for nodes, weights in _scopes(proto):
+        yield from weights
+        for attribute in (a for node in nodes for a in node.attribute):
+            yield from attribute.tensors
             if attribute.HasField("t"):
                 yield attribute.t
-            yield from attribute.tensors
-            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                yield from _graph_tensors(graph)
+
+
+def _scopes(proto: onnx.ModelProto) -> Iterator[tuple[Sequence[onnx.NodeProto], Sequence[TensorProto]]]:
+    """The nodes and initialisers of the graph, of all graphs nested in it, and of the functions."""
+    scopes = [(proto.graph.node, proto.graph.initializer), *((f.node, ()) for f in proto.functions)]
+    while scopes:
+        nodes, weights = scopes.pop()
+        yield nodes, weights
+        graphs = [g for node in nodes for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+        scopes += [(graph.node, graph.initializer) for graph in graphs]
+
+
+def _is_text(proto: onnx.ModelProto) -> bool:
+    """Whether all names are UTF-8; protobuf gives bytes in place of a string that is not."""
+    nodes = [node for nodes, _ in _scopes(proto) for node in nodes]
+    values = [*proto.graph.input, *proto.graph.output, *proto.graph.initializer]
+    names = [name for n in nodes for name in (n.name, n.op_type, n.domain, *n.input, *n.output)]
+    return all(isinstance(name, str) for name in [*names, *(v.name for v in values)])
 
 
 def _first_line(error: Exception) -> str:

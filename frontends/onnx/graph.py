@@ -18,7 +18,7 @@ from ...model import Param, TensorInfo
 from . import functions, registry
 from .context import Context, Unsupported
 from .fold import fold
-from .nodes import captures, chosen_branch, has_body, node_captures, op_title, title
+from .nodes import captures, chosen_branch, has_body, node_captures, op_title, title, wrong_dtype
 from .tensor import Tensor
 from .weights import Detached, dtype_name
 
@@ -205,6 +205,8 @@ class Graph:
             raise Unsupported(f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown")
         if not complete:
             return [FAILED] * len(node.output)
+        if reason := wrong_dtype(node, domain, tensors):
+            raise Unsupported(reason)
         return self._apply(converter, Context(self, node, name, opset), tensors)
 
     def _apply(

@@ -81,7 +81,7 @@ def _all_reasons(refusals: Sequence[Refusal]) -> str:
     for (op, reason), names in nodes.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         parts.append(f"{op} ({', '.join(dict.fromkeys(names[:3]))}{more}): {reason}")
-    return "cannot be imported: " + "; ".join(parts)
+    return " ".join(f"cannot be imported: {'; '.join(parts)}".split())  # names may hold line breaks
 
 
 def _ints(info: TensorInfo) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import onnx
@@ -48,3 +50,27 @@ def has_body(op: str, opset: int, domain: str) -> bool:
 def op_title(node: NodeProto) -> str:
     """The op as messages name it, with its domain unless that is ONNX's own."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def wrong_dtype(node: NodeProto, domain: str, inputs: Sequence[Tensor | None]) -> str:
+    """Which input has a dtype that the op's schema does not allow, in words; "" if none has.
+
+    The newest schema is asked, as exporters are lenient: what a later version allows means the same in earlier ones.
+    """
+    for tensor, (name, allowed) in zip(inputs, _input_dtypes(node.op_type, domain), strict=False):
+        if tensor is not None and allowed and tensor.dtype not in allowed:
+            return f"dtype {tensor.dtype} of input '{name}'"
+    return ""
+
+
+@lru_cache
+def _input_dtypes(op: str, domain: str) -> list[tuple[str, frozenset[str]]]:
+    if not onnx.defs.has(op, domain=domain):
+        return []
+    return [(i.name, frozenset(map(_dtype_of, i.types))) for i in onnx.defs.get_schema(op, domain=domain).inputs]
+
+
+def _dtype_of(type_: str) -> str:
+    """``tensor(float)`` -> ``float32``"""
+    name = type_.removeprefix("tensor(").removesuffix(")")
+    return {"float": "float32", "double": "float64"}.get(name, name.replace("float8e", "float8_e"))

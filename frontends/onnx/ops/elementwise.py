@@ -12,13 +12,11 @@ from ..tensor import Tensor
 Body = Callable[..., ir.Value]
 
 
-def _unary(name: str, body: Body, floating: bool = True) -> None:
-    """An op on one float (or, where ``floating`` is False, on any number)."""
+def _unary(name: str, body: Body) -> None:
+    """An op on one number."""
 
     @op(name)
     def convert(ctx: Context, x: Tensor) -> Tensor:
-        if floating and not x.floating:
-            ctx.unsupported(f"dtype {x.dtype}")
         return ctx.elementwise(body, x)
 
 
@@ -95,7 +93,7 @@ _FLOAT_MATH = {
 }
 for _name, _body in _FLOAT_MATH.items():
     _unary(_name, _body)
-_unary("Neg", scalars.neg, floating=False)
+_unary("Neg", scalars.neg)
 
 _COMPARISONS: dict[str, scalars.Comparison] = {
     "Equal": "eq",

@@ -155,5 +155,5 @@ def test_a_float_function_of_integers_is_refused():
     model, _ = node_model("Exp", [X])
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.elem_type = 7
-    with pytest.raises(UnsupportedError, match=r"Exp \(the_Exp\): dtype int64"):
+    with pytest.raises(UnsupportedError, match=r"Exp \(the_Exp\): dtype int64 of input 'input'"):
         import_model(model)
