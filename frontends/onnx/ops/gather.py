@@ -1,0 +1,226 @@
+"""Gather*, Scatter* and Compress: reads and writes at positions that are data.
+
+Negative indices count from the end. Known ones are checked here; others are clamped, so that no program reads or
+writes outside a tensor whatever it is given. Scatters are sequential loops: a position may be written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ....dialects import builders, ir, scalars, tensor
+from ....dialects.types import element_type
+from ..context import KNOWN_LIMIT, Context
+from ..loops import index, sequential
+from ..registry import op
+from ..tensor import Tensor
+from .movement import cut
+
+
+@op("Gather")
+def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    axis = ctx.axis(axis, x.rank)
+    shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    indices, inside = _checked(ctx, indices, x.shape[axis])
+    if (run := _as_range(indices)) is not None:
+        return ctx.reshape(cut(ctx, x, {axis: run}), shape)
+    along = range(axis, axis + indices.rank)
+
+    def body(value: ir.Value, _out: ir.Value) -> ir.Value:
+        at = [builders.linalg_index(i) for i in range(len(shape))]
+        return builders.extract(x.value, [*at[:axis], _position(value, x.shape[axis], inside), *at[along.stop :]])
+
+    out = builders.empty(shape, element_type(x.dtype))
+    maps = [along, range(len(shape))]
+    return ctx.wrap(builders.generic([indices.value], [out], maps, "p" * len(shape), body)[0], x.dtype)
+
+
+@op("GatherElements")
+def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    axis = ctx.axis(axis, x.rank)
+    _demand_inside(ctx, indices, x, axis)
+    indices, inside = _checked(ctx, indices, x.shape[axis])
+
+    def body(value: ir.Value) -> ir.Value:
+        at = [builders.linalg_index(i) for i in range(x.rank)]
+        at[axis] = _position(value, x.shape[axis], inside)
+        return builders.extract(x.value, at)
+
+    return ctx.wrap(builders.elementwise(body, indices.value, elem=element_type(x.dtype)), x.dtype)
+
+
+@op("GatherND")
+def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
+    depth, rows = _depth(ctx, indices, x.rank - batch_dims), indices.rank - 1
+    if x.shape[:batch_dims] != indices.shape[:batch_dims]:
+        ctx.invalid(f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes")
+    extents = x.shape[batch_dims : batch_dims + depth]
+    indices, inside = _checked(ctx, indices, *extents)
+
+    def body(*at: ir.Value) -> ir.Value:
+        found = _row(indices, at[:rows], extents, inside)
+        return builders.extract(x.value, [*at[:batch_dims], *found, *at[rows:]])
+
+    shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
+    return ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
+
+
+@op("Compress")
+def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
+    """The elements, or slices along an axis, where a known condition holds."""
+    if axis is None:
+        x, axis = ctx.reshape(x, [x.size]), 0
+    chosen = np.flatnonzero(ctx.known(condition, "condition"))
+    return gather(ctx, x, ctx.const(chosen, "int64"), axis=axis)
+
+
+Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
+_REDUCTIONS: dict[str, Fold] = {
+    "none": lambda _old, new, _signed: new,
+    "add": lambda old, new, _: scalars.add(old, new),
+    "mul": lambda old, new, _: scalars.mul(old, new),
+    "min": scalars.minimum,
+    "max": scalars.maximum,
+}
+_BOOL_REDUCTIONS = {"add": "max", "mul": "min"}  # a bool stays 0 or 1
+
+
+@op("Scatter")
+@op("ScatterElements")
+def scatter_elements(
+    ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
+) -> Tensor:
+    axis = ctx.axis(axis, x.rank)
+    _demand_inside(ctx, indices, x, axis)
+    if updates.shape != indices.shape:
+        ctx.invalid(f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}")
+    indices, inside = _checked(ctx, indices, x.shape[axis])
+    fold = _fold(ctx, x, reduction)
+
+    def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+        target = list(at)
+        target[axis] = _position(builders.extract(indices.value, at), x.shape[axis], inside)
+        return [fold(states[0], target, builders.extract(updates.value, at))]
+
+    return ctx.wrap(sequential(updates.shape, [x.value], step)[0], x.dtype) if updates.size else x
+
+
+@op("ScatterND")
+def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+    """Slices of ``updates`` to the positions that the last axis of the indices holds."""
+    depth, rows = _depth(ctx, indices, x.rank), indices.rank - 1
+    extents, slice_shape = x.shape[:depth], x.shape[depth:]
+    if updates.shape != (*indices.shape[:-1], *slice_shape):
+        ctx.invalid(f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}")
+    indices, inside = _checked(ctx, indices, *extents)
+    if reduction == "none" and (box := _as_box(indices)) is not None:
+        return _inserted(ctx, x, updates, box)
+    fold = _fold(ctx, x, reduction)
+
+    def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+        found = _row(indices, at, extents, inside)
+
+        def element(within: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+            return [fold(states[0], [*found, *within], builders.extract(updates.value, [*at, *within]))]
+
+        return sequential(slice_shape, states, element)
+
+    return ctx.wrap(sequential(updates.shape[:rows], [x.value], row)[0], x.dtype) if updates.size else x
+
+
+def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequence[ir.Value], ir.Value], ir.Value]:
+    """What writes one element into a tensor by the rule of this name."""
+    if reduction not in _REDUCTIONS:
+        ctx.invalid(f"reduction '{reduction}' is none of {', '.join(_REDUCTIONS)}")
+    rule = _REDUCTIONS[_BOOL_REDUCTIONS.get(reduction, reduction) if x.dtype == "bool" else reduction]
+    elem, signed, reads = element_type(x.dtype), x.signed, reduction != "none"
+
+    def write(into: ir.Value, at: Sequence[ir.Value], value: ir.Value) -> ir.Value:
+        made = rule(builders.extract(into, at), value, signed) if reads else value
+        return tensor.InsertOp(scalars.narrow(made, elem), into, list(at)).result
+
+    return write
+
+
+def _checked(ctx: Context, indices: Tensor, *extents: int) -> tuple[Tensor, bool]:
+    """Known indices made non-negative, and whether all are known to be inside.
+
+    Of several extents each is for one position along the last axis.
+    """
+    known = indices.known
+    if known is None and indices.load is not None and indices.size <= KNOWN_LIMIT:
+        known = indices.load()
+    if known is None:
+        if 0 in extents and indices.size:
+            ctx.invalid("there is nothing to choose from: an extent is 0")
+        return indices, False
+    limit = np.array(extents, np.int64)
+    if ((known < -limit) | (known >= limit)).any():
+        ctx.invalid(f"an index is out of range for the extent{'s' * (len(extents) > 1)} {', '.join(map(str, extents))}")
+    return ctx.const(np.where(known < 0, known + limit, known), "int64"), True
+
+
+def _position(value: ir.Value, extent: int, inside: bool) -> ir.Value:
+    at = scalars.to_index(value)
+    if inside:
+        return at
+    zero = scalars.like(at, 0)
+    wrapped = scalars.select(scalars.compare("lt", at, zero), scalars.add(at, scalars.like(at, extent)), at)
+    return scalars.minimum(scalars.maximum(wrapped, zero), scalars.like(at, extent - 1))
+
+
+def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[int], inside: bool) -> list[ir.Value]:
+    """The positions that the last axis of the indices holds."""
+    found = [builders.extract(indices.value, [*at, index(j)]) for j in range(len(extents))]
+    return [_position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
+
+
+def _as_range(indices: Tensor) -> range | None:
+    """Known indices that have the same distance from one to the next, in the order of their elements."""
+    if indices.known is None or indices.size == 0:
+        return None
+    return _progression(indices.known.reshape(-1))
+
+
+def _progression(numbers: np.ndarray) -> range | None:
+    first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if numbers.size > 1 else 1
+    run = range(first, first + step * numbers.size, step) if step else None
+    return run if run is not None and np.array_equal(numbers, run) else None
+
+
+def _as_box(indices: Tensor) -> list[range] | None:
+    """Known positions that are all of a box with ascending ranges as sides, in row-major order."""
+    if indices.known is None or indices.size == 0:
+        return None
+    rows = indices.known.reshape(-1, indices.shape[-1])
+    sides = [_progression(np.unique(column)) for column in rows.T]
+    ranges = [side for side in sides if side is not None]
+    if len(ranges) < len(sides) or np.prod([len(side) for side in ranges]) != len(rows):
+        return None
+    box = np.stack(np.meshgrid(*ranges, indexing="ij"), -1).reshape(rows.shape)
+    return ranges if np.array_equal(box, rows) else None
+
+
+def _inserted(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
+    whole = [range(n) for n in x.shape[len(box) :]]
+    sides = [*box, *whole]
+    part = ctx.reshape(updates, [len(side) for side in sides])
+    starts, steps = [side.start for side in sides], [side.step for side in sides]
+    return ctx.wrap(builders.insert(part.value, x.value, starts, steps), x.dtype)
+
+
+def _depth(ctx: Context, indices: Tensor, rank: int) -> int:
+    """How many positions each row of the indices holds."""
+    if indices.rank == 0 or not 0 < indices.shape[-1] <= rank:
+        ctx.invalid(f"indices of shape {list(indices.shape)} do not index {rank} axes by their last one")
+    return indices.shape[-1]
+
+
+def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
+    """Indices have the rank of the data and are nowhere larger but along the axis."""
+    pairs = enumerate(zip(indices.shape, x.shape, strict=False))
+    if indices.rank != x.rank or any(n > m for i, (n, m) in pairs if i != axis):
+        ctx.invalid(f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}")
