@@ -18,10 +18,11 @@ str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them
         return ctx.wrap(builders.conv(x.value, w.value, strides, dilations, group), x.dtype)
 
 What a converter may rely on (see ``context.Context``): it runs at an insertion point with the node's location;
-``x.shape`` is static, its dtype one that the schema allows; ``x.known`` is a numpy array when the value is known at import, and nodes whose inputs are all
-known were folded before any converter was asked; ``ctx.known(axes, "axes")`` demands such a value; a large array that
-the converter computes (a table of weights, say) becomes a param by ``ctx.const(array)``. What it cannot do it refuses
-with ``ctx.unsupported(reason)``, which does not return: the importer collects the reasons of all nodes.
+``x.shape`` is static, its dtype one that the schema allows; ``x.known`` is a numpy array when the value is known at
+import, and nodes whose inputs are all known were folded before any converter was asked; ``ctx.known(axes, "axes")``
+demands such a value; a large array that the converter computes (a table of weights, say) becomes a param by
+``ctx.const(array)``. What it cannot do it refuses with ``ctx.unsupported(reason)``, which does not return: the importer
+collects the reasons of all nodes.
 """
 
 from __future__ import annotations
