@@ -61,4 +61,4 @@ def _run(file: str, passes: str, print_after: list[str], dump_dir: Path | None, 
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(None))

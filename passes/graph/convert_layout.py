@@ -1,26 +1,22 @@
 """One physical layout for convolutions and what lies between them, decided on values, then applied.
 
 A layout is the order in which the dims of a value lie in memory: ``(0, 2, 3, 1)`` is channels last for a value whose
-dims are ``(n, c, h, w)``. Deciding and applying are apart: ``_Layouts`` joins values into groups, ``apply`` rewrites.
+dims are ``(n, c, h, w)``. Deciding (graph/layouts.py) and applying are apart.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 from ...dialects import builders, func, ir
 from ...errors import CompileError
 from ..classify import (
     Contraction,
-    Conv,
-    DepthwiseConv,
     classify,
     dims_in,
     indexing_maps,
-    is_zero,
     iterator_types,
     num_inputs,
 )
@@ -29,30 +25,17 @@ from .edit import (
     captures,
     compose,
     index_dim,
-    is_static,
     is_tensor,
     iterators_attr,
     nested,
     operations,
-    param_values,
     permuted,
     programs,
     reassociation_of,
     set_maps,
     shape_of,
 )
-
-Order = tuple[int, ...]
-
-# Ops of one rank throughout, and their lists that have an entry for each dim.
-_DIM_LISTS = {
-    "tensor.pad": ("static_low", "static_high"),
-    "tensor.extract_slice": ("static_offsets", "static_sizes", "static_strides"),
-    "tensor.insert_slice": ("static_offsets", "static_sizes", "static_strides"),
-    "tensor.concat": (),
-    "tensor.empty": (),
-    "linalg.fill": (),
-}
+from .layouts import DIM_LISTS, Layouts, Order
 
 
 @dataclass(frozen=True)
@@ -87,7 +70,7 @@ class ConvertLayout(Pass):
             return
         for function in programs(module):
             _own_initial_values(function)
-            layouts = _Layouts(function).decide()
+            layouts = Layouts(function).decide()
             rewriter = _Rewriter(layouts)
             for op in operations(function) if layouts else []:
                 rewriter.rewrite(op)
@@ -102,75 +85,6 @@ def _own_initial_values(function: func.FuncOp) -> None:
             with ir.InsertionPoint(op):
                 copy = op.clone()
             use.owner.operation.operands[use.operand_number] = copy.results[0]
-
-
-class _Layouts:
-    """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
-
-    def __init__(self, function: func.FuncOp) -> None:
-        self.parent: dict[ir.Value, ir.Value] = {}
-        self.seeds: dict[ir.Value, Order] = {}
-        self.weights = param_values(function)
-        for op in operations(function):
-            self._visit(op)
-
-    def decide(self) -> dict[ir.Value, Order]:
-        """The layout of each value that does not keep the identity. A group whose seeds disagree keeps it."""
-        wanted: dict[ir.Value, set[Order]] = {}
-        for value, order in self.seeds.items():
-            wanted.setdefault(self._find(value), set()).add(order)
-        orders = {root: next(iter(o)) for root, o in wanted.items() if len(o) == 1}
-        found = {v: orders.get(self._find(v)) for v in list(self.parent)}
-        return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
-
-    def _visit(self, op: ir.Operation) -> None:
-        for value in (*op.operands, *op.results, *captures(op)):
-            if is_static(value) and len(shape_of(value)) >= 3 and value not in self.weights:
-                self.parent.setdefault(value, value)
-        if op.name == "linalg.generic":
-            self._visit_generic(op)
-        elif op.name in _DIM_LISTS:
-            tensors = [v for v in (*op.operands, *op.results) if v in self.parent]
-            if len({len(shape_of(v)) for v in tensors}) == 1:
-                self._join(tensors)
-
-    def _visit_generic(self, op: ir.Operation) -> None:
-        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify(op)
-        for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
-            self._join([result, initial])
-        if isinstance(kind, Conv | DepthwiseConv):
-            self._seed(inputs[kind.data], maps[kind.data], kind)
-            self._seed(op.results[0], maps[-1], kind)
-        elif not isinstance(kind, Contraction):
-            tied = [v for v, m in zip(inputs, maps, strict=False) if _same_places(m, maps[len(inputs)])]
-            gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
-            self._join([*op.results, *tied, *gathered])
-
-    def _seed(self, value: ir.Value, m: ir.AffineMap, kind: Conv | DepthwiseConv) -> None:
-        """Channels last: what is neither batch nor spatial comes after them."""
-        if value not in self.parent:
-            return
-        spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
-        batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
-        rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
-        self.seeds[value] = (*batch, *spatial, *rest)
-
-    def _find(self, value: ir.Value) -> ir.Value:
-        while self.parent[value] != value:
-            self.parent[value] = value = self.parent[self.parent[value]]
-        return value
-
-    def _join(self, values: Sequence[ir.Value]) -> None:
-        known = [v for v in values if v in self.parent]
-        for a, b in pairwise(known):
-            self.parent[self._find(a)] = self._find(b)
-
-
-def _same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
-    """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
-    if len(m.results) != len(out.results):
-        return False
-    return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))
 
 
 class _Rewriter:
@@ -188,7 +102,7 @@ class _Rewriter:
         with ir.InsertionPoint(op), op.location:
             if op.name == "linalg.generic" and not isinstance(classify(op), Contraction):
                 self._generic(op)
-            elif op.name in _DIM_LISTS and self._agrees(op):
+            elif op.name in DIM_LISTS and self._agrees(op):
                 self._dim_lists(op)
             elif not self._view(op):
                 self._leave(op)
@@ -256,7 +170,7 @@ class _Rewriter:
         order = self.layouts[op.results[0]]
         for i, operand in enumerate(op.operands):
             op.operands[i] = self._form(operand, in_layout=True)
-        for name in _DIM_LISTS[op.name]:
+        for name in DIM_LISTS[op.name]:
             old = list(ir.DenseI64ArrayAttr(op.attributes[name]))  # pyright: ignore[reportArgumentType]
             op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
         if op.name == "tensor.concat":

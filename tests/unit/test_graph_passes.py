@@ -91,9 +91,12 @@ def test_every_pass_keeps_the_meaning(name):
         values = _inputs(model) | {n: p.array() for n, p in model.params.items()}
         expected = _run_main(model.module, values)
         with PassContext(instruments=[Verify()]) as context:
+            before = str(model.module)
             for stage in graph_passes(TARGET)[:-1]:
                 context.run(stage, model.module)
-                _close(_run_main(model.module, values), expected)
+                if str(model.module) != before:
+                    _close(_run_main(model.module, values), expected)
+                before = str(model.module)
 
 
 def _run_plan(made: Plan, model: Model, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

@@ -1,0 +1,126 @@
+"""Which layout each value gets, as data; ``convert-layout`` applies it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from itertools import pairwise
+
+from ...dialects import func, ir
+from ..classify import Contraction, Conv, DepthwiseConv, classify, dims_in, indexing_maps, is_zero, num_inputs
+from .edit import VIEWS, captures, is_static, is_tensor, operations, param_values, reassociation_of, shape_of
+
+Order = tuple[int, ...]
+
+# Ops of one rank throughout, and their lists that have an entry for each dim.
+DIM_LISTS = {
+    "tensor.pad": ("static_low", "static_high"),
+    "tensor.extract_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.insert_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.concat": (),
+    "tensor.empty": (),
+    "linalg.fill": (),
+}
+
+
+class Layouts:
+    """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.parent: dict[ir.Value, ir.Value] = {}
+        self.seeds: dict[ir.Value, Order] = {}
+        self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
+        self.weights = param_values(function)
+        for op in operations(function):
+            self._visit(op)
+
+    def decide(self) -> dict[ir.Value, Order]:
+        """The layout of each value that does not keep the identity. A group whose seeds disagree keeps it."""
+        wanted: dict[ir.Value, set[Order]] = {}
+        for value, order in self.seeds.items():
+            wanted.setdefault(self._find(value), set()).add(order)
+        orders = {root: next(iter(o)) for root, o in wanted.items() if len(o) == 1}
+        while self._see_through_views(orders, refused=wanted.keys() - orders.keys()):
+            pass
+        found = {v: orders.get(self._find(v)) for v in list(self.parent)}
+        return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
+
+    def _visit(self, op: ir.Operation) -> None:
+        for value in (*op.operands, *op.results, *captures(op)):
+            if is_static(value) and len(shape_of(value)) >= 3 and value not in self.weights:
+                self.parent.setdefault(value, value)
+        if op.name == "linalg.generic":
+            self._visit_generic(op)
+        elif op.name in VIEWS:
+            narrow, wide = op.operands[0], op.results[0]
+            if op.name == "tensor.collapse_shape":
+                narrow, wide = wide, narrow
+            if narrow in self.parent and wide in self.parent:
+                self.views.append((narrow, wide, reassociation_of(op)))
+        elif op.name in DIM_LISTS:
+            tensors = [v for v in (*op.operands, *op.results) if v in self.parent]
+            if len({len(shape_of(v)) for v in tensors}) == 1:
+                self._join(tensors)
+
+    def _see_through_views(self, orders: dict[ir.Value, Order], refused: Set[ir.Value]) -> bool:
+        """Let a layout go on to the other side of a reshape that keeps it, if nothing else is wanted there."""
+        for narrow, wide, groups in self.views:
+            a, b = self._find(narrow), self._find(wide)
+            if a in orders and b not in orders and b not in refused:
+                orders[b] = tuple(d for i in orders[a] for d in groups[i])
+                return True
+            if b in orders and a not in orders and a not in refused:
+                moved = _whole_groups(orders[b], groups)
+                if moved is not None:
+                    orders[a] = moved
+                    return True
+        return False
+
+    def _visit_generic(self, op: ir.Operation) -> None:
+        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify(op)
+        for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
+            self._join([result, initial])
+        if isinstance(kind, Conv | DepthwiseConv):
+            self._seed(inputs[kind.data], maps[kind.data], kind)
+            self._seed(op.results[0], maps[-1], kind)
+        elif not isinstance(kind, Contraction):
+            tied = [v for v, m in zip(inputs, maps, strict=False) if _same_places(m, maps[len(inputs)])]
+            gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
+            self._join([*op.results, *tied, *gathered])
+
+    def _seed(self, value: ir.Value, m: ir.AffineMap, kind: Conv | DepthwiseConv) -> None:
+        """Channels last: what is neither batch nor spatial comes after them."""
+        if value not in self.parent:
+            return
+        spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
+        batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+        rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
+        self.seeds[value] = (*batch, *spatial, *rest)
+
+    def _find(self, value: ir.Value) -> ir.Value:
+        while self.parent[value] != value:
+            self.parent[value] = value = self.parent[self.parent[value]]
+        return value
+
+    def _join(self, values: Sequence[ir.Value]) -> None:
+        known = [v for v in values if v in self.parent]
+        for a, b in pairwise(known):
+            self.parent[self._find(a)] = self._find(b)
+
+
+def _same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
+    """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
+    if len(m.results) != len(out.results):
+        return False
+    return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))
+
+
+def _whole_groups(order: Order, groups: list[list[int]]) -> Order | None:
+    """The order of the groups, if ``order`` runs through one whole group after another."""
+    result, at = [], 0
+    for _ in groups:
+        number = next((i for i, g in enumerate(groups) if list(order[at : at + len(g)]) == g and i not in result), None)
+        if number is None:
+            return None
+        result.append(number)
+        at += len(groups[number])
+    return tuple(result)

@@ -1,0 +1,85 @@
+"""Reading structured ops: maps from loops to operand dims, iterator types, extents, the body."""
+
+from __future__ import annotations
+
+from ..dialects import ir, linalg
+
+AnyOp = ir.Operation | ir.OpView
+
+
+def is_structured(op: AnyOp) -> bool:
+    """Whether the op is a linalg op on tensors with indexing maps and a body."""
+    op = op.operation
+    if not op.name.startswith("linalg.") or len(op.regions) != 1 or not len(op.results):
+        return False
+    return (
+        "operandSegmentSizes" in op.attributes
+        and bool(list(op.regions[0].blocks))
+        and "linalg.yield" in (o.operation.name for o in op.regions[0].blocks[0].operations)
+    )
+
+
+def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:
+    """The maps from loops to operand dims, inputs first, then outputs."""
+    op = op.operation
+    if op.name == "linalg.generic":
+        return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
+    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]  # type: ignore[attr-defined]
+
+
+def iterator_types(op: AnyOp) -> list[str]:
+    """``parallel``, ``reduction`` or ``window`` for each loop."""
+    op = op.operation
+    if "iterator_types" in op.attributes:
+        return [str(a).split("<")[1].rstrip(">") for a in ir.ArrayAttr(op.attributes["iterator_types"])]
+    maps = indexing_maps(op)  # a named op keeps its iterator types in C++: a loop that no output has is a reduction
+    outputs = {d for m in maps[num_inputs(op) :] for e in m.results for d in dims_in(e)}
+    return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]
+
+
+def num_inputs(op: AnyOp) -> int:
+    """How many of a structured op's operands are inputs; the rest are the outputs' initial values."""
+    return int(ir.DenseI32ArrayAttr(op.operation.attributes["operandSegmentSizes"])[0])
+
+
+def loop_extents(op: AnyOp) -> list[int]:
+    """The extent of each loop; ``ShapedType.get_dynamic_size()`` where it is only known at run time."""
+    maps = indexing_maps(op)
+    extents: list[int | None] = [None] * (maps[0].n_dims if maps else 0)
+    for operand, m in zip(op.operation.operands, maps, strict=True):
+        shape = ir.RankedTensorType(operand.type).shape if m.results else []
+        for extent, expr in zip(shape, m.results, strict=True):
+            dim = dim_of(expr)
+            if dim is not None and extents[dim] is None:
+                extents[dim] = extent
+    return [ir.ShapedType.get_dynamic_size() if e is None else e for e in extents]
+
+
+def body_ops(op: AnyOp) -> list[ir.Operation]:
+    """The ops of the body without the final yield."""
+    return [o.operation for o in op.operation.regions[0].blocks[0].operations][:-1]
+
+
+def dim_of(expr: ir.AffineExpr) -> int | None:
+    """The loop of a map result that is one loop alone, else None."""
+    return expr.position if isinstance(expr, ir.AffineDimExpr) else None
+
+
+def dims_in(expr: ir.AffineExpr) -> set[int]:
+    """All loops in a map result."""
+    if isinstance(expr, ir.AffineDimExpr):
+        return {expr.position}
+    if isinstance(expr, ir.AffineBinaryExpr):
+        return dims_in(expr.lhs) | dims_in(expr.rhs)
+    return set()
+
+
+def is_projection(m: ir.AffineMap) -> bool:
+    """Whether each result is a loop of its own or the constant 0."""
+    dims = [d for d in (dim_of(e) for e in m.results) if d is not None]
+    return len(set(dims)) == len(dims) and all(dim_of(e) is not None or is_zero(e) for e in m.results)
+
+
+def is_zero(expr: ir.AffineExpr) -> bool:
+    """Whether a map result is the constant 0."""
+    return isinstance(expr, ir.AffineConstantExpr) and expr.value == 0
