@@ -28,6 +28,11 @@ def operations(function: func.FuncOp) -> list[ir.Operation]:
     return [op.operation for op in function.regions[0].blocks[0].operations]
 
 
+def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
+    """The place of each op that has results, by its first one: an op's own hash changes with its operands."""
+    return {op.results[0]: i for i, op in enumerate(operations(function)) if len(op.results)}
+
+
 def producer(value: ir.Value) -> ir.Operation | None:
     """The op that a value is the result of; None for an argument."""
     return value.owner.operation if isinstance(value, ir.OpResult) else None

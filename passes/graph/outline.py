@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from .edit import (
     node_names,
     operations,
     producer,
+    program_order,
     programs,
     shape_of,
     top_level,
@@ -67,8 +68,9 @@ class Outline(Pass):
         kernels: dict[str, str] = {}
         for function in programs(module):
             _materialize(function)
+            order = program_order(function)
             for group in _groups(function):
-                _outline(module, group, kernels)
+                _outline(module, group, _with_cheap(group, order), kernels)
             erase_dead(function)
 
 
@@ -113,11 +115,10 @@ def _groups(function: func.FuncOp) -> list[list[ir.Operation]]:
     return list(groups.values())
 
 
-def _outline(module: ir.Module, group: list[ir.Operation], kernels: dict[str, str]) -> None:
-    """Replace a group by a call of its kernel, which is made if no equal one exists."""
+def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operation], kernels: dict[str, str]) -> None:
+    """Replace a group by a call of its kernel, of ``ops``, which is made if no equal one exists."""
     members = set(group)
     block = group[-1].block
-    ops = _with_cheap(group)
     local = {r for op in ops for r in op.results}
     inputs = [v for v in dict.fromkeys(v for op in ops for v in uses(op)) if v not in local]
     results = [r for op in group for r in op.results if _escapes(r, members, block)]
@@ -140,7 +141,7 @@ def _outline(module: ir.Module, group: list[ir.Operation], kernels: dict[str, st
         op.erase()
 
 
-def _with_cheap(group: list[ir.Operation]) -> list[ir.Operation]:
+def _with_cheap(group: list[ir.Operation], order: Mapping[ir.Value, int]) -> list[ir.Operation]:
     """The group's ops and the cheap ones that they need, in program order."""
     needed, pending = set(group), list(group)
     while pending:
@@ -149,7 +150,7 @@ def _with_cheap(group: list[ir.Operation]) -> list[ir.Operation]:
             if op is not None and op not in needed and is_cheap(op):
                 needed.add(op)
                 pending.append(op)
-    return [o.operation for o in group[-1].block.operations if o.operation in needed]
+    return sorted(needed, key=lambda op: order[op.results[0]])
 
 
 def _escapes(value: ir.Value, members: set[ir.Operation], block: ir.Block) -> bool:

@@ -21,6 +21,7 @@ from .edit import (
     operations,
     param_values,
     producer,
+    program_order,
     programs,
     shape_of,
     string_attr,
@@ -77,7 +78,8 @@ class _Splitter:
         self.names = set(self.params.values())
         self.known = param_values(main)
         self.made: dict[str, ir.Value] = {}
-        self.kept: set[ir.Operation] = set()
+        self.order = program_order(main)
+        self.kept: set[ir.Value] = set()
 
     def visit(self, op: ir.Operation) -> None:
         """Let an op of ``@main`` read prepared weights, unless the op itself is prepared with them."""
@@ -96,21 +98,21 @@ class _Splitter:
                         clone(view, mapping)
                 for user in (op, *nested(op)):
                     user.replace_uses_of_with(value, mapping[value])
-            elif source in self.known and (before := producer(source)) is not None and before not in self.kept:
-                self.kept.add(before)  # it stays in @main, but what it is made from may be worth preparing
+            elif source in self.known and source not in self.kept and (before := producer(source)) is not None:
+                self.kept.add(source)  # it stays in @main, but what it is made from may be worth preparing
                 self._replace_operands(before)
 
     def _worth(self, value: ir.Value) -> bool:
         op = producer(value)
         if op is None or value not in self.known or not is_static(value) or is_cheap(op):
             return False
-        slice_ = _slice(value)
+        slice_ = _slice(value, self.order)
         sources = {v for o in slice_ for v in uses(o) if v in self.params}
         return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
         """The new argument of ``@main`` that holds ``value``."""
-        slice_ = _slice(value)
+        slice_ = _slice(value, self.order)
         params = list(dict.fromkeys(v for op in slice_ for v in uses(op) if v in self.params))
         name = self._fresh_name(params)
         function = _function(self.module, f"prepare_{len(self.made)}", name, value, slice_, params, self.params)
@@ -132,7 +134,7 @@ class _Splitter:
     def _argument(self, value: ir.Value, name: str) -> ir.Value:
         block = self.main.regions[0].blocks[0]
         attributes = [*_argument_attrs(self.main), ir.DictAttr.get({"tw.param": ir.StringAttr.get(name)})]
-        argument = block.add_argument(value.type, fused_location(_slice(value)))
+        argument = block.add_argument(value.type, fused_location(_slice(value, self.order)))
         _set_signature(self.main, attributes)
         return argument
 
@@ -147,8 +149,8 @@ def _views_below(value: ir.Value) -> list[ir.Operation]:
     return chain
 
 
-def _slice(value: ir.Value) -> list[ir.Operation]:
-    """The ops that compute ``value``, in order."""
+def _slice(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]:
+    """The ops that compute ``value``, in program order."""
     found: dict[ir.Operation, None] = {}
     pending = [producer(value)]
     while pending:
@@ -156,8 +158,7 @@ def _slice(value: ir.Value) -> list[ir.Operation]:
         if op is not None and op not in found:
             found[op] = None
             pending.extend(producer(v) for v in uses(op))
-    order = {op: i for i, op in enumerate(o.operation for o in next(iter(found)).block.operations)}
-    return sorted(found, key=order.__getitem__)
+    return sorted(found, key=lambda op: order[op.results[0]])
 
 
 def _function(
