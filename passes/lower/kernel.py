@@ -23,7 +23,7 @@ from ..schedule import emit, heuristic
 from ..schedule.collapse import collapse
 from ..schedule.nest import build_nest
 from ..schedule.schedule import Schedule
-from ..schedule.structured import NotSchedulable
+from ..schedule.structured import NotSchedulable, squeezed
 from . import scalar_math
 from .scratch import take_scratch
 
@@ -118,7 +118,7 @@ def scheduled(source: ir.Module, schedule: Schedule) -> ir.Module:
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments)]
 
-    module = destination_passing(function, body)
+    module = destination_passing(function, body, squeezed)
     run(module, ("canonicalize", "cse"), "scheduling")
     emit.vectorize(module)
     return module
@@ -145,10 +145,15 @@ def unscheduled(source: ir.Module) -> ir.Module:
 Body = Callable[[dict[ir.Value, ir.Value], list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
 
 
-def destination_passing(function: func.FuncOp, body: Body) -> ir.Module:
-    """A module with ``@name__body(inputs…, results…: memref, lo, hi: index)`` around ``body``'s tensors."""
+def destination_passing(
+    function: func.FuncOp, body: Body, view: Callable[[ir.Type], ir.Type] = lambda t: t
+) -> ir.Module:
+    """A module with ``@name__body(inputs…, results…: memref, lo, hi: index)`` around ``body``'s tensors.
+
+    ``view`` gives the tensor type that the body sees a value's buffer as.
+    """
     module = ir.Module.create()
-    inputs, results = function.type.inputs, function.type.results
+    inputs, results = [view(t) for t in function.type.inputs], [view(t) for t in function.type.results]
     buffers = [_buffer_type(t) for t in (*inputs, *results)]
     index = ir.IndexType.get()
     with ir.InsertionPoint(module.body):

@@ -42,6 +42,7 @@ from .structured import (
     kept_dims,
     shape_of,
     vector_axis,
+    without_unit_dims,
 )
 from .tiler import Tiler, empty_tile, fill_tile, loop_intervals, tile_op, unpack_tile
 
@@ -58,9 +59,9 @@ def build_nest(
 
     Args:
         result: the value that the whole-tensor function returns; its producers are cloned tile by tile.
-        dest: a tensor of the result's type to write into.
+        dest: a tensor of the result's type, squeezed, to write into.
         lo, hi: the part of the parallel axis to compute.
-        arguments: the tensors to use for the function's arguments.
+        arguments: the tensors, squeezed, to use for the function's arguments.
     """
     tiler = Tiler(arguments, HANDLERS, schedule.row_chunk)
     offsets: dict[int, Interval] = {}
@@ -71,8 +72,9 @@ def build_nest(
     def tile(target: ir.Value) -> ir.Value:
         scope = tiler.scope()
         for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), vector, schedule.row_chunk):
-            computed = scope.compute(result, region, extract(target, region).value)
-            target = insert(computed.value, target, region)
+            place, _ = without_unit_dims(region, shape_of(result))
+            computed = scope.compute(result, region, extract(target, place).value)
+            target = insert(computed.value, target, place)
         return target
 
     def loops(splits: Sequence[Split], target: ir.Value) -> ir.Value:

@@ -94,6 +94,21 @@ def shape_of(value: ir.Value) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
+def squeezed(tensor: ir.Type) -> ir.RankedTensorType:
+    """The type without its dims of extent 1; a kernel's buffers have these types, since unit dims make transposes.
+
+    A single element is a tensor of one, so that writing it is a write into its buffer.
+    """
+    ranked = ir.RankedTensorType(tensor)
+    return ir.RankedTensorType.get([n for n in ranked.shape if n != 1] or [1], ranked.element_type)
+
+
+def without_unit_dims(region: Region, shape: Sequence[int]) -> tuple[Region, tuple[int, ...]]:
+    """A region of a value as one of its squeezed tensor, and the value's dims that are left."""
+    dims = tuple(d for d, n in enumerate(shape) if n != 1)
+    return tuple(region[d] for d in dims) or (Interval(Linear(), 1),), dims
+
+
 def vector_axis(shape: Sequence[int]) -> int:
     """The axis of a result that vectors lie along: the innermost one with more than one element."""
     return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)

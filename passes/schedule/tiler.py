@@ -22,6 +22,8 @@ from .structured import (
     kept_dims,
     operand_region,
     outside,
+    shape_of,
+    without_unit_dims,
 )
 
 # The largest register tile has some 450 elements; a vector of tens of thousands takes LLVM minutes.
@@ -49,7 +51,9 @@ class Tiler:
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.arguments:
-            return extract(self.arguments[value], region)
+            part, dims = without_unit_dims(region, shape_of(value))
+            tile = extract(self.arguments[value], part)
+            return Tile(tile.value, tuple(dims[i] for i in tile.dims))
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():

@@ -307,3 +307,18 @@ def test_a_kernel_module_without_a_function_is_refused() -> None:
 
     with pytest.raises(CompileError, match="has one function"):
         compile_kernel("k", bytecode("module {}"), host())
+
+
+def test_unit_dims_behind_the_vectors_are_no_transposes() -> None:
+    x, row, out = tensor(1, 3, 40), tensor(1, 40), tensor(1, 40, 1, 1)
+    halve = "^bb0(%v: f32, %o: f32): %h = arith.divf %v, %two : f32 linalg.yield %h : f32"
+    text = f"""func.func @k(%x: {x}) -> {out} {{
+      %two = arith.constant 2.0 : f32
+      %e = tensor.empty() : {out}
+      {filled("f", row)}
+      {generic("s", {"%x": x}, ["(n,c,h)->(n,h,c)", "(n,c,h)->(n,c)"], "ppr", ("%f", row), SUM)}
+      {generic("r", {"%s": row}, ["(n,c,p,q)->(0,c)", "(n,c,p,q)->(n,c,p,q)"], "pppp", ("%e", out), halve)}
+      return %r : {out} }}"""
+    a = random(1, 3, 40)
+    want = a.sum(1).reshape(1, 40, 1, 1) / 2
+    close(CompiledKernel(text)([a], want), want)
