@@ -1,0 +1,77 @@
+"""Calls in child processes with a time limit: one that crashes or hangs is one lost answer, and the rest goes on."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+MEMORY_BYTES = 8 << 30
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Stands for the answer of a call that gave none."""
+
+    reason: str
+
+
+def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> list[Any]:
+    """``function`` of each argument, in order; a call that takes longer than ``seconds`` or dies gives a ``Lost``.
+
+    Function, arguments and answers are pickled. The function should not raise: that is a death too.
+    """
+    children = [_Child(function, seconds) for _ in range(processes)]
+    mine = threading.local()
+
+    def start() -> None:
+        mine.child = children.pop()
+
+    with ThreadPoolExecutor(processes, initializer=start) as pool:
+        return list(pool.map(lambda argument: mine.child.call(argument), arguments))
+
+
+class _Child:
+    """A process that does one call after the other; a new one takes its place where it dies."""
+
+    def __init__(self, function: Callable[[Any], Any], seconds: float) -> None:
+        self._function, self._seconds = function, seconds
+        self._running: tuple[BaseProcess, Connection] | None = None
+
+    def call(self, argument: Any) -> Any:
+        self._running = process, pipe = self._running or self._start()
+        try:
+            pipe.send(argument)
+            if pipe.poll(self._seconds):
+                return pipe.recv()
+            reason = f"no answer in {self._seconds:g} s"
+        except (EOFError, OSError):
+            process.join()
+            reason = f"died with exit code {process.exitcode}"
+        process.kill()
+        self._running = None
+        return Lost(reason)
+
+    def _start(self) -> tuple[BaseProcess, Connection]:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, self._function), daemon=True)
+        process.start()
+        theirs.close()  # else the pipe would not end with the child
+        return process, ours
+
+
+def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
+    # A crash is the caller's to report, without a dump of the stack or a core file.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    while True:
+        pipe.send(function(pipe.recv()))
