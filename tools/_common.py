@@ -9,13 +9,18 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from tilewright.errors import TilewrightError
 
-Main = Callable[[Sequence[str] | None], int]
 USER_ERROR = 2
 INTERRUPTED = 130
+
+
+class Main(Protocol):
+    """A command: takes the words after its name (``sys.argv`` by default) and returns the exit code."""
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int: ...
 
 
 class Parser(argparse.ArgumentParser):

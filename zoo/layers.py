@@ -35,7 +35,8 @@ class ImageNet(Writer):
     ) -> Value:
         """A convolution without bias, to be followed by ``norm``."""
         weight = self._filters(x, channels, kernel, groups)
-        return self._conv(x, at, weight, None, stride, pad, groups)
+        y = convolve(x.sample, weight, stride, pad, groups)
+        return Value(self._conv_node(x, at, (weight,), stride, pad, groups), y)
 
     def conv_bias(self, x: Value, at: str, channels: int, kernel: int, stride: int = 1, pad: int = 0) -> Value:
         """A convolution with bias whose channels have unit deviation and a mean near zero."""
@@ -43,7 +44,10 @@ class ImageNet(Writer):
         y = convolve(x.sample, weight, stride, pad)
         mean, deviation = y.mean((0, 2, 3)).round(4), y.std((0, 2, 3)).round(4)
         weight /= deviation[:, None, None, None]
-        return self._conv(x, at, weight, self.offsets(channels) - mean / deviation, stride, pad, 1)
+        bias = self.offsets(channels) - mean / deviation
+        y /= _wide(deviation)
+        y += _wide(bias)
+        return Value(self._conv_node(x, at, (weight, bias), stride, pad, 1), y)
 
     def norm(self, x: Value, at: str) -> Value:
         """Batch normalisation with the statistics of its input."""
@@ -104,17 +108,10 @@ class ImageNet(Writer):
         fan_in = x.sample.shape[1] // groups * kernel * kernel
         return self.normal(channels, x.sample.shape[1] // groups, kernel, kernel, std=(2 / fan_in) ** 0.5)
 
-    def _conv(
-        self, x: Value, at: str, weight: np.ndarray, bias: np.ndarray | None, stride: int, pad: int, groups: int
-    ) -> Value:
-        names = [self.param(f"{at}.weight", weight)]
-        sample = convolve(x.sample, weight, stride, pad, groups)
-        if bias is not None:
-            names.append(self.param(f"{at}.bias", bias))
-            sample += _wide(bias)
-        window = {"kernel_shape": weight.shape[2:], "strides": (stride, stride), "pads": (pad,) * 4}
-        y = self.node("Conv", (x.name, *names), at, group=groups, dilations=(1, 1), **window)
-        return Value(y, sample)
+    def _conv_node(self, x: Value, at: str, params: tuple[np.ndarray, ...], stride: int, pad: int, groups: int) -> str:
+        names = (self.param(f"{at}.{k}", v) for k, v in zip(("weight", "bias"), params, strict=False))
+        window = {"kernel_shape": params[0].shape[2:], "strides": (stride, stride), "pads": (pad,) * 4}
+        return self.node("Conv", (x.name, *names), at, group=groups, dilations=(1, 1), **window)
 
 
 def convolve(x: np.ndarray, weight: np.ndarray, stride: int = 1, pad: int = 0, groups: int = 1) -> np.ndarray:

@@ -1,0 +1,54 @@
+"""``tilewright zoo``: write one of the benchmark networks as an ONNX file."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tilewright import zoo
+from tilewright.runtime.files import replacing
+from tilewright.tools._common import command, parser, progress, report
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write a network, or list them all."""
+    p = parser("zoo", "Write one of the benchmark networks as an ONNX file, with random weights.")
+    p.add_argument("name", nargs="?", help="the network's name, see --list")
+    p.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: NAME.onnx)")
+    p.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
+    args = p.parse_args(argv)
+    if args.list:
+        _list(args)
+    elif args.name is None:
+        p.error("which network? --list shows them")
+    else:
+        _write(args)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> None:
+    if args.quiet and not args.json:
+        print("\n".join(zoo.NAMES))
+        return
+    record = {name: network.text for name, network in zoo.NETWORKS.items()}
+    report(record, [f"{name:<15}{text}" for name, text in record.items()], args)
+
+
+def _write(args: argparse.Namespace) -> None:
+    path = args.output or Path(f"{args.name}.onnx")
+    start = time.perf_counter()
+    with replacing(path) as temporary, progress(f"writing {path}", args):
+        model = zoo.build(args.name)
+        data = model.SerializeToString()
+        temporary.write_bytes(data)
+    parameters, seconds = zoo.parameter_count(model), time.perf_counter() - start
+    text = f"wrote {path}: {args.name}, {parameters:,} parameters, {len(data) / 1e6:.1f} MB, {seconds:.1f} s"
+    record = {"network": args.name, "path": str(path), "parameters": parameters, "bytes": len(data)}
+    report({**record, "seconds": round(seconds, 3)}, [text], args)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
