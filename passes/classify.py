@@ -187,15 +187,16 @@ def _classify_parallel(
     domain = list(output.results)
     if all(list(m.results) == domain for m in tensors):
         return Elementwise(parallel)
-    return Broadcast(parallel) if all(_is_broadcast(m, domain) for m in tensors) else Injective(parallel)
+    extents = loop_extents(op)
+    walked = [d for d in map(dim_of, domain) if d is not None and extents[d] != 1]
+    return Broadcast(parallel) if all(_is_broadcast(m, walked) for m in tensors) else Injective(parallel)
 
 
-def _is_broadcast(m: ir.AffineMap, domain: list[ir.AffineExpr]) -> bool:
-    """Whether the map's loops come in the domain's order; constants stand for extents of 1."""
+def _is_broadcast(m: ir.AffineMap, walked: list[int]) -> bool:
+    """Whether the map's loops come in the order of ``walked``; constants and other loops stand for extents of 1."""
     if not is_projection(m):
         return False
-    order = [dim_of(e) for e in domain]
-    places = [order.index(dim_of(e)) for e in m.results if dim_of(e) is not None]
+    places = [walked.index(d) for d in map(dim_of, m.results) if d in walked]
     return places == sorted(places)
 
 

@@ -195,10 +195,7 @@ def _words(op: ir.Operation) -> list[str]:
     if type(kind) in _WORDS:
         return [_WORDS[type(kind)]]
     if type(kind) in _MOVES:
-        arithmetic = [o.name.split(".")[1] for o in body_ops(op) if o.name.startswith(("arith.", "math."))]
-        return [w.removesuffix("imumf").removesuffix("f") for w in arithmetic if w != "constant"] or [
-            _MOVES[type(kind)]
-        ]
+        return [word for o in body_ops(op) if (word := _word(o))] or [_MOVES[type(kind)]]
     return [op.name.split(".")[-1]]
 
 

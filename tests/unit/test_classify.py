@@ -99,6 +99,10 @@ CASES = {
     "addition": (("i,j", ["i,j", "i,j", "i,j"], ["4x8", "4x8", "4x8"], "pp", ADD), Elementwise((0, 1))),
     "bias": (("i,j", ["i,j", "j", "i,j"], ["4x8", "8", "4x8"], "pp", ADD), Broadcast((0, 1))),
     "bias of extent 1": (("i,j", ["i,j", "0,j", "i,j"], ["4x8", "1x8", "4x8"], "pp", ADD), Broadcast((0, 1))),
+    "bias that moves unit dims": (
+        ("i,j,k", ["i,j,k", "k,i,j", "i,j,k"], ["1x1x8", "8x1x1", "1x1x8"], "ppp", ADD),
+        Broadcast((0, 1, 2)),
+    ),
     "transpose": (("i,j", ["j,i", "i,j"], ["8x4", "4x8"], "pp", "linalg.yield %a : f32"), Injective((0, 1))),
     "addition in another layout": (
         ("i,j", ["j,i", "j,i", "j,i"], ["8x4", "8x4", "8x4"], "pp", ADD),
