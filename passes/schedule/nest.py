@@ -44,7 +44,7 @@ from .structured import (
     vector_axis,
     without_unit_dims,
 )
-from .tiler import Tiler, empty_tile, fill_tile, loop_intervals, tile_op, unpack_tile
+from .tiler import Tiler, constant_tile, empty_tile, fill_tile, loop_intervals, tile_op, unpack_tile
 
 
 def build_nest(
@@ -166,6 +166,7 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
 
 
 HANDLERS = {
+    "arith.constant": constant_tile,
     "linalg.fill": fill_tile,
     "tensor.empty": empty_tile,
     "linalg.unpack": unpack_tile,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from ...dialects import ir, linalg
+from ...dialects import builders, ir, linalg
 from ..classify import indexing_maps, iterator_types, loop_extents
 from .structured import (
     Interval,
@@ -23,6 +23,7 @@ from .structured import (
     operand_region,
     outside,
     shape_of,
+    squeezed,
     without_unit_dims,
 )
 
@@ -51,9 +52,7 @@ class Tiler:
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.arguments:
-            part, dims = without_unit_dims(region, shape_of(value))
-            tile = extract(self.arguments[value], part)
-            return Tile(tile.value, tuple(dims[i] for i in tile.dims))
+            return _read(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
@@ -86,6 +85,19 @@ def part_of(tile: Tile, whole: Region, part: Region) -> Tile:
     in_tile = tuple(part[d] for d in tile.dims)
     piece = extract(tile.value, in_tile)
     return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
+
+
+def _read(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
+    """A region of a value of ``shape`` from the squeezed tensor that holds it."""
+    part, dims = without_unit_dims(region, shape)
+    tile = extract(source, part)
+    return Tile(tile.value, tuple(dims[i] for i in tile.dims))
+
+
+def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a constant tensor, which is read like an argument."""
+    value = op.clone().results[0]
+    return _read(builders.reshape(value, squeezed(value.type).shape), shape_of(value), region)
 
 
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

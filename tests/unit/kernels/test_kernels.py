@@ -322,3 +322,16 @@ def test_unit_dims_behind_the_vectors_are_no_transposes() -> None:
     a = random(1, 3, 40)
     want = a.sum(1).reshape(1, 40, 1, 1) / 2
     close(CompiledKernel(text)([a], want), want)
+
+
+def test_a_constant_tensor_is_read_like_an_argument() -> None:
+    x, bias = tensor(5, 4), tensor(1, 4)
+    body = "^bb0(%v: f32, %u: f32, %o: f32): %s = arith.addf %v, %u : f32 linalg.yield %s : f32"
+    text = f"""func.func @k(%x: {x}) -> {x} {{
+      %b = arith.constant dense<[[1.0, 2.0, 3.0, 4.0]]> : {bias}
+      %e = tensor.empty() : {x}
+      {generic("r", {"%x": x, "%b": bias}, ["(i,j)->(i,j)", "(i,j)->(0,j)", "(i,j)->(i,j)"], "pp", ("%e", x), body)}
+      return %r : {x} }}"""
+    a = random(5, 4)
+    assert schedule_text(text) != "None"
+    close(CompiledKernel(text)([a], a, 2), a + np.arange(1, 5, dtype=np.float32))
