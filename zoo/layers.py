@@ -22,13 +22,13 @@ class ImageNet(Writer):
     """
 
     def images(self) -> Value:
-        """Declare the input. The samples are noise of two distributions and a smooth image."""
+        """Declare the input. The samples are noise, and a bright coarse pattern with a little noise."""
         _, channels, height, width = IMAGE
+        noise = self.normal(*IMAGE[1:], std=1)
         coarse = self.normal(channels, height // 16, width // 16, std=1)
-        smooth = coarse.repeat(16, axis=1).repeat(16, axis=2)
-        uniform = self.random.uniform(0, 1, IMAGE[1:]).astype(np.float32)
-        samples = np.stack([self.normal(*IMAGE[1:], std=1), uniform, smooth])
-        return Value(self.input("pixel_values", IMAGE), samples)
+        pattern = coarse.repeat(16, axis=1).repeat(16, axis=2)
+        pattern += self.random.uniform(0, 1, IMAGE[1:]).astype(np.float32)
+        return Value(self.input("pixel_values", IMAGE), np.stack([noise, pattern]))
 
     def conv(
         self, x: Value, at: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, groups: int = 1
