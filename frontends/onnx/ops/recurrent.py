@@ -1,0 +1,153 @@
+"""Recurrent networks: LSTM, GRU, RNN. Here are their cells; ``recurrence`` has what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....dialects import builders, ir, scalars
+from ..context import Context
+from ..recurrence import Body, Direction, Settings, Values, layer, parts, project, run
+from ..registry import op
+from ..tensor import Tensor
+
+
+@op("LSTM", since=7)
+def lstm(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    input_forget: int = 0,
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
+    functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
+    node = layer(ctx, settings, functions, (w, r, b, p), x, sequence_lens, states)
+    return run(ctx, node, lambda d, g, s: _lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
+
+
+def _lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, Body]:
+    """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i."""
+    f, g, h = d.functions
+    peepholes = parts(d.p, 3) if d.p is not None else []
+
+    def body(operands: Values, old: Values) -> Values:
+        i, o, forget, c = (scalars.add(a, b) for a, b in zip(operands[:4], operands[4:8], strict=True))
+        holes = operands[8:]
+
+        def gate(value: ir.Value, which: int, cell: ir.Value) -> ir.Value:
+            return f(scalars.fma(holes[which], cell, value) if holes else value)
+
+        i = gate(i, 0, old[1])
+        keep = scalars.sub(scalars.like(i, 1), i) if coupled else gate(forget, 2, old[1])
+        cell = scalars.fma(keep, old[1], scalars.mul(i, g(c)))
+        return [scalars.mul(gate(o, 1, cell), h(cell)), cell]
+
+    return [*gates, *parts(project(states[0], d.r), 4), *peepholes], body
+
+
+@op("GRU", since=7)
+def gru(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+    linear_before_reset: int = 0,
+) -> tuple[Tensor, ...]:
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
+    node = layer(ctx, settings, ("Sigmoid", "Tanh"), (w, r, b, None), x, sequence_lens, (initial_h,))
+    if linear_before_reset:  # the bias of the last gate waits for the reset
+        return run(ctx, node, _gru_cell_linear, summed=2 * r.shape[2], dtype=x.dtype)
+    return run(ctx, node, _gru_cell, dtype=x.dtype)
+
+
+def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+    """Gates z, r, h: the reset works on the state before its projection."""
+    f, g = d.functions
+    h, hidden = states[0], builders.shape_of(states[0])[1]
+    both = builders.slice_(d.r, [0, 0], [2 * hidden, hidden])
+    last = builders.slice_(d.r, [2 * hidden, 0], [hidden, hidden])
+    update, reset = parts(project(h, both), 2)
+
+    def after_reset(a: ir.Value, b: ir.Value, state: ir.Value) -> ir.Value:
+        return scalars.mul(f(scalars.add(a, b)), state)
+
+    left = builders.elementwise(after_reset, gates[1], reset, h, elem=builders.element_of(h))
+
+    def body(operands: Values, old: Values) -> Values:
+        xz, hz, xh, hh = operands
+        return [_mixed(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old[0])]
+
+    return [gates[0], update, gates[2], project(left, last)], body
+
+
+def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+    """Gates z, r, h: the reset works on the state after its projection and bias."""
+    f, g = d.functions
+    bias = parts(d.b, 6)[5:] if d.b is not None else []
+
+    def body(operands: Values, old: Values) -> Values:
+        xz, xr, xh, hz, hr, hh = operands[:6]
+        for term in operands[6:]:
+            hh = scalars.add(hh, term)
+        new = g(scalars.fma(f(scalars.add(xr, hr)), hh, xh))
+        return [_mixed(f(scalars.add(xz, hz)), new, old[0])]
+
+    return [*gates, *parts(project(states[0], d.r), 3), *bias], body
+
+
+def _mixed(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
+    """(1 - z) * new + z * old"""
+    return scalars.fma(z, old, scalars.mul(scalars.sub(scalars.like(z, 1), z), new))
+
+
+@op("RNN", since=7)
+def rnn(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    activation_alpha: Sequence[float] = (),
+    activation_beta: Sequence[float] = (),
+    activations: Sequence[str] = (),
+    clip: float | None = None,
+    direction: str = "forward",
+    hidden_size: int | None = None,
+    layout: int = 0,
+) -> tuple[Tensor, ...]:
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
+    node = layer(ctx, settings, ("Tanh",), (w, r, b, None), x, sequence_lens, (initial_h,))
+    return run(ctx, node, _rnn_cell, dtype=x.dtype)
+
+
+def _rnn_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body]:
+    """One gate."""
+    [f] = d.functions
+    return [*gates, project(states[0], d.r)], lambda operands, _old: [f(scalars.add(*operands))]
