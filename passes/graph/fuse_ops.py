@@ -87,12 +87,13 @@ class _Grouping:
     def run(self, fuse: bool) -> list[Group]:
         """All groups in program order of their roots."""
         work = [op for op in self.ops if len(op.results) and not is_cheap(op) and op.name not in VIEWS]
-        for op in work if fuse else []:
-            if self._free(op) and isinstance(self.facts.kind(op), Contraction | Conv | DepthwiseConv | Pool):
-                self._take(self._with_epilogue(op))
+        anchored = self._epilogues(work) if fuse else []
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):
                 self._take(self._rows(op))
+        for group in anchored:
+            grow_backward(group, self.facts, self._free, epilogue_joins(group.members[0], self.facts))
+            self._take(group)
         for op in reversed(work):
             if self._free(op):
                 group = Group([op])
@@ -110,13 +111,15 @@ class _Grouping:
     def _take(self, group: Group) -> None:
         self.taken.update(dict.fromkeys(group.members, group))
 
-    def _with_epilogue(self, anchor: ir.Operation) -> Group:
-        if len(anchor.results) != 1:
-            return Group([anchor])
-        joins = epilogue_joins(anchor, self.facts)
-        group = grow_forward(Group([anchor]), self.facts, self._free, joins)
-        grow_backward(group, self.facts, self._free, joins)
-        return group
+    def _epilogues(self, work: list[ir.Operation]) -> list[Group]:
+        """A group for each heavy op and what follows it; what else an epilogue reads may join when all have theirs."""
+        groups = []
+        for op in work:
+            if self._free(op) and isinstance(self.facts.kind(op), Contraction | Conv | DepthwiseConv | Pool):
+                group = grow_forward(Group([op]), self.facts, self._free, epilogue_joins(op, self.facts))
+                self._take(group)
+                groups.append(group)
+        return groups
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)

@@ -97,11 +97,14 @@ def is_reduction(op: ir.Operation, facts: Facts) -> bool:
 
 
 def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
-    """Elementwise ops on the anchor's result: same extents, and members are read at the place that is written."""
+    """Elementwise ops on the anchor's result: same extents, and members are read at the place that is written.
+
+    What the anchor itself reads is not fused into it: it would be computed again for each use.
+    """
     domain = _extents(anchor, domain_of(anchor))
 
     def joins(op: ir.Operation, group: Group) -> bool:
-        if not is_map(op, facts) or isinstance(facts.kind(op), Injective) or anchor_reads(op, anchor):
+        if not is_map(op, facts) or isinstance(facts.kind(op), Injective) or reads_from(anchor, op):
             return False
         out = domain_of(op)
         reads = [dims for _, dims in reads_inside(op, group)]
@@ -109,11 +112,6 @@ def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
         return _extents(op, out) == domain and all(dims == out for dims in reads) and all(written)
 
     return joins
-
-
-def anchor_reads(op: ir.Operation, anchor: ir.Operation) -> bool:
-    """Whether the anchor itself reads the op's result: what it reads is not fused into it."""
-    return bool(reads_from(anchor, op))
 
 
 def tree_joins(facts: Facts) -> Joins:
