@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import resource
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -23,8 +23,8 @@ class Lost:
     reason: str
 
 
-def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> list[Any]:
-    """``function`` of each argument, in order; a call that takes longer than ``seconds`` or dies gives a ``Lost``.
+def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> Iterator[Any]:
+    """``function`` of each argument, in order and as soon as it is there; a call that takes longer than ``seconds`` or dies gives a ``Lost``.
 
     Function, arguments and answers are pickled. The function should not raise: that is a death too.
     """
@@ -35,7 +35,7 @@ def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes
         mine.child = children.pop()
 
     with ThreadPoolExecutor(processes, initializer=start) as pool:
-        return list(pool.map(lambda argument: mine.child.call(argument), arguments))
+        yield from pool.map(lambda argument: mine.child.call(argument), arguments)
 
 
 class _Child:

@@ -29,13 +29,14 @@ def main() -> int:
     if not chosen:
         print(f"no case is named '{args.pattern}', and no operator", file=sys.stderr)
         return 2
-    answers = [check(case) for case in chosen] if args.here else call_all(check, chosen, args.processes, args.seconds)
-    outcomes = {
-        case.name: Outcome("lost", answer.reason) if isinstance(answer, Lost) else answer
-        for case, answer in zip(chosen, answers, strict=True)
-    }
     whole = args.pattern == "*"
-    _print_outcomes(chosen, outcomes, verbose=not whole)
+    answers = map(check, chosen) if args.here else call_all(check, chosen, args.processes, args.seconds)
+    outcomes: dict[str, Outcome] = {}
+    for case, answer in zip(chosen, answers, strict=True):
+        outcomes[case.name] = outcome = Outcome("lost", answer.reason) if isinstance(answer, Lost) else answer
+        if not whole and outcome.status != "pass":
+            print(f"{case.name}: {outcome.status}: {outcome.reason}", flush=True)
+    _print_counts(chosen, outcomes)
     before = json.loads(RESULT.read_text())["cases"] if RESULT.exists() else {}
     lost = regressions(before, outcomes)
     for name in lost:
@@ -60,15 +61,11 @@ def regressions(before: Mapping[str, str], now: Mapping[str, Outcome]) -> list[s
     return [name for name, outcome in now.items() if before.get(name) == "pass" and outcome.status != "pass"]
 
 
-def _print_outcomes(chosen: Sequence[Case], outcomes: Mapping[str, Outcome], verbose: bool) -> None:
+def _print_counts(chosen: Sequence[Case], outcomes: Mapping[str, Outcome]) -> None:
     totals = Counter(case.group for case in chosen)
     passed = Counter(case.group for case in chosen if outcomes[case.name].status == "pass")
     for group in sorted(totals):
         print(f"{group:<40} {passed[group]:>4} of {totals[group]:>4}")
-    if verbose:
-        for name, outcome in outcomes.items():
-            if outcome.status != "pass":
-                print(f"{name}: {outcome.status}: {outcome.reason}")
     statuses = Counter(outcome.status for outcome in outcomes.values())
     print(", ".join(f"{count} {status}" for status, count in statuses.most_common()), f"of {len(chosen)}")
 
