@@ -19,6 +19,7 @@ from ..classify import (
     Pool,
     Reduction,
     classify,
+    dim_of,
     indexing_maps,
     iterator_types,
     loop_extents,
@@ -56,9 +57,9 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
         return None
     op, kind = anchors[0]
     if isinstance(kind, Contraction | Conv):
-        return _contraction(op, kind, shape, lanes, target)
+        return _contraction(op, kind, returned[0], lanes, target)
     if isinstance(kind, DepthwiseConv | Pool):
-        return _window(op, shape, lanes)
+        return _window(op, returned[0], lanes)
     return None
 
 
@@ -88,16 +89,31 @@ def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
     return isinstance(kind, Contraction) and all(loop_extents(op)[n] == 1 for n in kind.n)
 
 
-def _result_axis(op: ir.Operation, loop: int) -> int | None:
-    """The axis of the op's result that a loop walks."""
-    for axis, expression in enumerate(indexing_maps(op)[-1].results):
-        if isinstance(expression, ir.AffineDimExpr) and expression.position == loop:
-            return axis
+def _result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
+    """The axis of the kernel's result that a loop of one of its ops walks."""
+    walkers = [dim_of(expression) for expression in indexing_maps(op)[-1].results]
+    axes = _axes_in(result, op.results[0])
+    return axes[walkers.index(loop)] if axes is not None and loop in walkers else None
+
+
+def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
+    """For each axis of ``source`` the axis of ``value`` that carries it through elementwise ops; None if none does."""
+    if value == source:
+        return list(range(len(shape_of(source))))
+    op = defining_op(value)
+    if op is None or op.name != "linalg.generic":
+        return None
+    maps = [[dim_of(expression) for expression in m.results] for m in indexing_maps(op)]
+    for operand, walked in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+        inner = _axes_in(operand, source)
+        if inner is not None:
+            loops = [None if axis is None else walked[axis] for axis in inner]
+            return [maps[-1].index(loop) if loop in maps[-1] and loop is not None else None for loop in loops]
     return None
 
 
 def _contraction(
-    op: ir.Operation, kind: Contraction | Conv, shape: list[int], lanes: int, target: Target
+    op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
 ) -> Schedule | None:
     """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
 
@@ -105,11 +121,12 @@ def _contraction(
     """
     channels = kind.n if isinstance(kind, Contraction) else kind.f
     rows = (kind.m or kind.batch) if isinstance(kind, Contraction) else kind.o or kind.n
-    channel_axis = len(shape) - 1
-    if not channels or _result_axis(op, channels[-1]) != channel_axis:
+    shape = shape_of(result)
+    channel_axis = vector_axis(shape)
+    if not channels or _result_axis(op, channels[-1], result) != channel_axis:
         return None
     columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
-    row_axis = _result_axis(op, rows[-1]) if rows else None
+    row_axis = _result_axis(op, rows[-1], result) if rows else None
     best = max((target.registers - columns - 1) // columns, 1)
     splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
     for axis, extent in enumerate(shape):
@@ -130,21 +147,16 @@ def row_tile(extent: int, best: int) -> int:
     return -(-extent // tiles)
 
 
-def _window(op: ir.Operation, shape: list[int], lanes: int) -> Schedule | None:
+def _window(op: ir.Operation, result: ir.Value, lanes: int) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time."""
-    vector = vector_axis(shape)
-    if not _walks_last(op, vector):
+    shape, data = shape_of(result), indexing_maps(op)[0].results
+    vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
+    if innermost is None or _result_axis(op, innermost, result) != vector:
         return None
     tiles = {vector: min(2 * lanes, _power_floor(shape[vector]))}
     if vector:
         tiles[vector - 1] = row_tile(shape[vector - 1], _WINDOW_ROWS)
     return _with_parallel(_splits(shape, tiles, vector))
-
-
-def _walks_last(op: ir.Operation, axis: int) -> bool:
-    """Whether an axis of the result walks the last dim of the op's data alone (channels last)."""
-    data, result = indexing_maps(op)[0], indexing_maps(op)[-1]
-    return result.results[axis] == data.results[len(data.results) - 1]
 
 
 def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
