@@ -47,13 +47,13 @@ def _through_float(body: Unary, value: ir.Value) -> ir.Value:
     return arith.fptosi(value.type, body(arith.sitofp(ir.F64Type.get(), value)))
 
 
-def _widened(ctx: Context, x: Tensor) -> Tensor:
+def widened(ctx: Context, x: Tensor) -> Tensor:
     """Floats narrower than f32 as f32, so that what comes between reductions does not round or overflow."""
     return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
 
 
 def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[int], keepdims: bool) -> Tensor:
-    signed, wide = x.signed, _widened(ctx, x)
+    signed, wide = x.signed, widened(ctx, x)
 
     def body(acc: ir.Value, value: ir.Value) -> ir.Value:
         return rule.fold(acc, rule.before(value) if rule.before else value, signed)
@@ -105,7 +105,7 @@ for _name in (*_RULES, "ReduceLogSumExp"):
 
 def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
-    wide = _widened(ctx, x)
+    wide = widened(ctx, x)
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
@@ -175,7 +175,7 @@ def _scan(
 ) -> Tensor:
     """A prefix scan in log2(n) parallel steps: each adds what lies 1, 2, 4 … before (Hillis and Steele)."""
     along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
-    total, distance = _widened(ctx, x), 1
+    total, distance = widened(ctx, x), 1
     if exclusive:
         total = _shifted(ctx, total, along, 1, neutral, reverse)
     while distance < x.shape[along]:
@@ -222,7 +222,7 @@ def log_softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
 
 def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
     """exp(x - max) / sum(exp(x - max)) over axes."""
-    wide = _widened(ctx, x)
+    wide = widened(ctx, x)
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
     total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
@@ -231,7 +231,7 @@ def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 def log_softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
     """x - max - log(sum(exp(x - max))) over axes."""
-    wide = _widened(ctx, x)
+    wide = widened(ctx, x)
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     shifted = ctx.elementwise(scalars.sub, wide, peak)
     powers = ctx.elementwise(math.exp, shifted)

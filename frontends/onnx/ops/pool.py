@@ -1,0 +1,245 @@
+"""Pooling over windows and over whole channels: by maximum, mean and p-norm."""
+
+from __future__ import annotations
+
+import math as number
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ....dialects import builders, ir, math, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+from .conv import pad_spatial, padding
+from .reduction import widened
+
+Ints = Sequence[int]
+Fold = Callable[[ir.Value, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Windows along one spatial axis: ``out`` of them, with ``low`` and ``high`` elements of padding as asked for."""
+
+    extent: int
+    size: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+    out: int
+
+    @property
+    def reach(self) -> int:
+        """What has to be padded above so that the last window fits, which ``ceil_mode`` lets stick out."""
+        return max((self.out - 1) * self.stride + (self.size - 1) * self.dilation + 1 - self.extent - self.low, 0)
+
+    def place(self, window: ir.Value, element: ir.Value) -> ir.Value:
+        """The index in the unpadded input of a window's element."""
+        start = scalars.mul(window, scalars.like(window, self.stride))
+        offset = scalars.mul(element, scalars.like(element, self.dilation))
+        return scalars.sub(scalars.add(start, offset), scalars.like(start, self.low))
+
+    def counts(self, include_pad: bool) -> np.ndarray:
+        """How many elements of each window count: those of the input, or of the input with the padding asked for."""
+        windows, elements = np.arange(self.out)[:, None], np.arange(self.size)[None]
+        at = windows * self.stride + elements * self.dilation - self.low
+        first, end = (-self.low, self.extent + self.high) if include_pad else (0, self.extent)
+        return np.maximum(((at >= first) & (at < end)).sum(axis=1), 1)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    axes: tuple[_Axis, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [a.size for a in self.axes]
+
+    @property
+    def strides(self) -> list[int]:
+        return [a.stride for a in self.axes]
+
+    @property
+    def dilations(self) -> list[int]:
+        return [a.dilation for a in self.axes]
+
+    def image(self) -> list[ir.AffineExpr]:
+        """The padded input's map over the loops n, c, windows…, elements…"""
+        loop = [ir.AffineExpr.get_dim(i) for i in range(2 + 2 * len(self.axes))]
+        pairs = zip(loop[2:], loop[2 + len(self.axes) :], self.axes, strict=False)
+        return [*loop[:2], *(window * a.stride + element * a.dilation for window, element, a in pairs)]
+
+    def pad(self, ctx: Context, x: Tensor, value: float | int) -> Tensor:
+        """The input with all that windows touch."""
+        return pad_spatial(ctx, x, [a.low for a in self.axes], [a.reach for a in self.axes], value)
+
+
+def _windows(
+    ctx: Context,
+    x: Tensor,
+    kernel_shape: Ints,
+    strides: Ints | None,
+    dilations: Ints | None,
+    pads: Ints | None,
+    auto_pad: str,
+    ceil_mode: int,
+) -> _Windows:
+    spatial, count = x.shape[2:], x.rank - 2
+    strides, dilations = list(strides or [1] * count), list(dilations or [1] * count)
+    if count < 1 or not len(kernel_shape) == len(strides) == len(dilations) == count:
+        ctx.invalid(f"a window of {list(kernel_shape)} does not fit an input of shape {list(x.shape)}")
+    low, high = padding(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    axes = []
+    for n, k, s, d, a, b in zip(spatial, kernel_shape, strides, dilations, low, high, strict=True):
+        room = n + a + b - (k - 1) * d - 1
+        if room < 0:
+            ctx.invalid(f"a window of {list(kernel_shape)} is larger than the padded input {list(spatial)}")
+        out = (-(-room // s) if ceil_mode else room // s) + 1
+        if ceil_mode and (out - 1) * s >= n + a:  # it would start in the padding above
+            out -= 1
+        axes.append(_Axis(n, k, s, d, a, b, out))
+    return _Windows(tuple(axes))
+
+
+def _pooled(ctx: Context, x: Tensor, windows: _Windows, body: Fold, init: float | int) -> Tensor:
+    padded = windows.pad(ctx, x, init)
+    result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init)
+    return ctx.wrap(result, x.dtype)
+
+
+@op("MaxPool")
+def max_pool(
+    ctx: Context,
+    x: Tensor,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    storage_order: int = 0,
+    strides: Ints | None = None,
+) -> tuple[Tensor, ...]:
+    """The greatest element of each window; where the model uses it, also its index in the flat input."""
+    windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    signed = x.signed
+    lowest = scalars.lowest(element_type(x.dtype), signed)
+    result = _pooled(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
+    return (result, _max_indices(ctx, x, windows, bool(storage_order))) if ctx.wants(1) else (result,)
+
+
+def _max_indices(ctx: Context, x: Tensor, windows: _Windows, column_major: bool) -> Tensor:
+    """Where the first greatest element of each window lies; ``column_major`` is about the spatial axes alone."""
+    spatial, rank = x.shape[2:], x.rank - 2
+    steps = [number.prod(spatial[:i] if column_major else spatial[i + 1 :]) for i in range(rank)]
+    steps = [x.shape[1] * number.prod(spatial), number.prod(spatial), *steps]
+    elem, index, signed = scalars.compute_type(element_type(x.dtype)), element_type("int64"), x.signed
+    lowest = scalars.lowest(elem, signed)
+    shape = [*x.shape[:2], *(a.out for a in windows.axes)]
+    outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((lowest, elem), (-1, index))]
+
+    def body(value: ir.Value, _window: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
+        loops = [scalars.from_index(builders.linalg_index(d), index) for d in range(2 + 2 * rank)]
+        pairs = zip(loops[2:], loops[2 + rank :], windows.axes, strict=False)
+        places = [axis.place(window, element) for window, element, axis in pairs]
+        value = scalars.widen(value)
+        first = scalars.compare("lt", at, scalars.like(at, 0))
+        wins = scalars.either(first, scalars.compare("gt", value, best, signed))
+        for place, n in zip(places, spatial, strict=True):  # as unsigned numbers those below 0 are large
+            wins = scalars.both(wins, scalars.compare("lt", place, scalars.like(place, n), signed=False))
+        terms = [scalars.mul(i, scalars.like(i, step)) for i, step in zip((*loops[:2], *places), steps, strict=True)]
+        return [scalars.select(wins, value, best), scalars.select(wins, reduce(scalars.add, terms), at)]
+
+    padded = windows.pad(ctx, x, scalars.lowest(element_type(x.dtype), signed)).value
+    inputs = [padded, builders.empty(windows.sizes, elem)]
+    maps = [windows.image(), range(2 + rank, 2 + 2 * rank), range(2 + rank), range(2 + rank)]
+    return ctx.wrap(builders.generic(inputs, outs, maps, "p" * (2 + rank) + "r" * rank, body)[1], "int64")
+
+
+@op("AveragePool")
+def average_pool(
+    ctx: Context,
+    x: Tensor,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """The mean of each window; how many elements count is known for each axis by itself."""
+    windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    wide = widened(ctx, x)
+    total = _pooled(ctx, wide, windows, scalars.add, 0)
+    counts = []
+    for position, axis in enumerate(windows.axes, 1):
+        shape = (axis.out, *[1] * (len(windows.axes) - position))
+        counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))
+
+    def mean(value: ir.Value, *along: ir.Value) -> ir.Value:
+        return scalars.div(value, reduce(scalars.mul, along))
+
+    return ctx.elementwise(mean, total, *counts, dtype=x.dtype)
+
+
+@op("LpPool", since=2)
+def lp_pool(
+    ctx: Context,
+    x: Tensor,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    p: int = 2,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """The p-norm of each window; padding is zeros, so it adds nothing."""
+    windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
+    total = _pooled(ctx, widened(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
+    return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
+
+
+@op("GlobalAveragePool")
+def global_average_pool(ctx: Context, x: Tensor) -> Tensor:
+    count = number.prod(x.shape[2:])
+    total = ctx.reduce(scalars.add, 0, widened(ctx, x), range(2, x.rank), keepdims=True)
+    return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total, dtype=x.dtype)
+
+
+@op("GlobalMaxPool")
+def global_max_pool(ctx: Context, x: Tensor) -> Tensor:
+    return ctx.reduce(scalars.maximum, float("-inf"), x, range(2, x.rank), keepdims=True)
+
+
+@op("GlobalLpPool", since=2)
+def global_lp_pool(ctx: Context, x: Tensor, *, p: int = 2) -> Tensor:
+    return lp_norm(ctx, x, range(2, x.rank), p)
+
+
+def lp_norm(ctx: Context, x: Tensor, axes: Ints, p: int) -> Tensor:
+    """The p-norm over axes, which stay with extent 1."""
+    total = ctx.reduce(lambda acc, a: scalars.add(acc, power(a, p)), 0, widened(ctx, x), axes, keepdims=True)
+    return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
+
+
+def power(a: ir.Value, p: int) -> ir.Value:
+    """``|a| ** p``"""
+    if p == 2:
+        return scalars.mul(a, a)
+    return math.absf(a) if p == 1 else math.powf(math.absf(a), scalars.like(a, p))
+
+
+def root(a: ir.Value, p: int) -> ir.Value:
+    """The p-th root of a sum of powers."""
+    if p == 2:
+        return math.sqrt(a)
+    return a if p == 1 else math.powf(a, scalars.like(a, 1 / p))

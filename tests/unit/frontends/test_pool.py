@@ -1,0 +1,95 @@
+"""Pooling against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((2, 3, 9, 8)).astype(np.float32)
+POOLS = ["MaxPool", "AveragePool", "LpPool"]
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_strides_and_uneven_pads(op):
+    check_node(op, X, kernel_shape=[3, 2], strides=[2, 1])
+    check_node(op, X, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 0, 2, 1])
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_one_and_three_spatial_dims(op):
+    check_node(op, X[0], kernel_shape=[3], strides=[2], pads=[1, 1])
+    check_node(op, X[:, :, None], kernel_shape=[1, 3, 2], strides=[1, 2, 2], pads=[0, 1, 0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("op", POOLS)
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+def test_padding_by_rule(op, auto_pad):
+    check_node(op, X, kernel_shape=[3, 2], strides=[2, 3], auto_pad=auto_pad)
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_dilations(op):
+    check_node(op, X, opset=19, kernel_shape=[2, 3], dilations=[3, 2], pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("include", [0, 1])
+def test_ceil_mode_and_what_counts(include):
+    for pads in ([0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]):
+        attributes = {"kernel_shape": [3, 3], "strides": [2, 3], "pads": pads, "count_include_pad": include}
+        check_node("AveragePool", X, **attributes)
+        check_node("AveragePool", X, opset=19, ceil_mode=1, **attributes)
+
+
+def test_a_window_does_not_start_in_the_padding_above():
+    check_node("MaxPool", X[:, :, :2, :2], kernel_shape=[1, 1], strides=[2, 2], ceil_mode=1)
+    check_node("MaxPool", X, kernel_shape=[2, 3], strides=[3, 3], pads=[0, 1, 1, 1], ceil_mode=1)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_indices(order):
+    check_node("MaxPool", X, outputs=2, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], storage_order=order)
+    solid = RANDOM.standard_normal((2, 2, 4, 5, 6)).astype(np.float32)
+    check_node("MaxPool", solid, outputs=2, kernel_shape=[2, 2, 3], dilations=[1, 2, 1], storage_order=order)
+
+
+def test_indices_of_equal_elements_are_the_first_and_never_padding():
+    zeros = np.zeros((1, 2, 4, 4), np.uint8)
+    check_node("MaxPool", zeros, outputs=2, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float64])
+def test_maximum_of_other_dtypes(dtype):
+    check_node("MaxPool", RANDOM.integers(0, 100, (1, 2, 5, 5)).astype(dtype), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_norms(p):
+    check_node("LpPool", X, kernel_shape=[2, 2], p=p)
+    check_node("GlobalLpPool", X, p=p)
+
+
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_whole_channels(op):
+    check_node(op, X)
+    check_node(op, X[0])
+
+
+@pytest.mark.parametrize("op", ["AveragePool", "GlobalAveragePool"])
+def test_half_precision_accumulates_in_single(op):
+    large = np.full((1, 1, 16, 16), 1000, np.float16)
+    attributes = {"kernel_shape": [16, 16]} if op == "AveragePool" else {}
+    model, inputs = node_model(op, [large], **attributes)
+    assert run_model(import_model(model), inputs)[0].item() == 1000  # the sum is infinite in half precision
+
+
+def test_a_window_larger_than_the_input_is_refused():
+    model, _ = node_model("MaxPool", [X], kernel_shape=[3, 3])
+    model.graph.node[0].attribute[0].ints[:] = [3, 20]
+    with pytest.raises(ModelError, match=r"a window of \[3, 20\] is larger than the padded input \[9, 8\]"):
+        import_model(model)
