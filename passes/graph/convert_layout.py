@@ -6,7 +6,7 @@ dims are ``(n, c, h, w)``. Deciding (graph/layouts.py) and applying are apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from .edit import (
     captures,
     compose,
     index_dim,
+    is_static,
     is_tensor,
     iterators_attr,
     nested,
@@ -35,7 +36,7 @@ from .edit import (
     set_maps,
     shape_of,
 )
-from .layouts import DIM_LISTS, Layouts, Order
+from .layouts import DIM_LISTS, Layouts, Order, same_places
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ class ConvertLayout(Pass):
             return
         for function in programs(module):
             _own_initial_values(function)
-            layouts = Layouts(function).decide()
-            rewriter = _Rewriter(layouts)
+            decided = Layouts(function)
+            layouts = decided.decide()
+            rewriter = _Rewriter(layouts, decided.weights)
             for op in operations(function) if layouts else []:
                 rewriter.rewrite(op)
 
@@ -90,8 +92,8 @@ def _own_initial_values(function: func.FuncOp) -> None:
 class _Rewriter:
     """Rewrites ops in program order; converts a value where an op needs the other form of it, once for each form."""
 
-    def __init__(self, layouts: dict[ir.Value, Order]) -> None:
-        self.layouts = layouts
+    def __init__(self, layouts: dict[ir.Value, Order], weights: Set[ir.Value]) -> None:
+        self.layouts, self.weights = layouts, weights
         self.converted: set[ir.Value] = set()  # those whose own type now has the layout
         self.copies: dict[tuple[ir.Value, bool], ir.Value] = {}
 
@@ -131,12 +133,13 @@ class _Rewriter:
                     user.operands[i] = self._form(operand, in_layout=False)
 
     def _generic(self, op: ir.Operation) -> None:
-        maps, inputs = indexing_maps(op), num_inputs(op)
+        maps = indexing_maps(op)
+        weight_orders = self._weight_orders(op, maps)
         for i, operand in enumerate(op.operands):
             if order := self.layouts.get(operand):
                 maps[i] = permuted(maps[i], order)
                 op.operands[i] = self._form(operand, in_layout=True)
-            elif i >= inputs and (order := self.layouts.get(op.results[i - inputs])):  # a weight as initial value
+            elif order := weight_orders.get(i):
                 maps[i] = permuted(maps[i], order)
                 op.operands[i] = builders.transpose(operand, order)
         for inner in nested(op):
@@ -144,6 +147,20 @@ class _Rewriter:
         self._convert_results(op)
         set_maps(op, maps)
         _interchange(op, maps)
+
+    def _weight_orders(self, op: ir.Operation, maps: Sequence[ir.AffineMap]) -> dict[int, Order]:
+        """Operands that have no layout but go with the result's: weights of an elementwise op, initial values."""
+        order, inputs = self.layouts.get(op.results[0]), num_inputs(op)
+        if order is None:
+            return {}
+        result = maps[inputs]
+        elementwise = "reduction" not in iterator_types(op)
+        joined = {
+            i: order
+            for i, (value, m) in enumerate(list(zip(op.operands, maps, strict=True))[:inputs])
+            if elementwise and value in self.weights and is_static(value) and same_places(m, result)
+        }
+        return joined | {inputs + i: o for i, r in enumerate(op.results) if (o := self.layouts.get(r))}
 
     def _body_op(self, op: ir.Operation) -> None:
         order = self.layouts.get(op.operands[0]) if op.name == "tensor.extract" else None

@@ -83,7 +83,7 @@ class Layouts:
             self._seed(inputs[kind.data], maps[kind.data], kind)
             self._seed(op.results[0], maps[-1], kind)
         elif not isinstance(kind, Contraction):
-            tied = [v for v, m in zip(inputs, maps, strict=False) if _same_places(m, maps[len(inputs)])]
+            tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join([*op.results, *tied, *gathered])
 
@@ -107,7 +107,7 @@ class Layouts:
             self.parent[self._find(a)] = self._find(b)
 
 
-def _same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
+def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
     """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
     if len(m.results) != len(out.results):
         return False

@@ -115,10 +115,11 @@ def residual_block() -> Model:
 
 
 def grouped_conv() -> Model:
-    """Two grouped convolutions with a split, a concat and a slice between them, and 1-D ones at the end."""
+    """Two grouped convolutions, with a weight added, a split and a concat between them, and a 1-D one at the end."""
 
-    def body(x, w1, w2, w3):
+    def body(x, w1, w2, w3, place):
         y = _relu(builders.conv(x, w1, (1, 1), (1, 1), groups=2))
+        y = _add(y, place)
         left = builders.slice_(y, (0, 0, 0, 0), (1, 4, 6, 6))
         right = builders.slice_(y, (0, 4, 0, 0), (1, 4, 6, 6))
         y = builders.concat([right, left], 1)
@@ -126,7 +127,9 @@ def grouped_conv() -> Model:
         line = builders.reshape(y, (1, 8, 4))
         return builders.conv(line, w3, (1,), (1,)), builders.transpose(y, (0, 2, 3, 1))
 
-    return build(body, {"x": (1, 4, 8, 8)}, {"w1": (8, 2, 3, 3), "w2": (8, 2, 3, 3), "w3": (5, 8, 3)})
+    return build(
+        body, {"x": (1, 4, 8, 8)}, {"w1": (8, 2, 3, 3), "w2": (8, 2, 3, 3), "w3": (5, 8, 3), "place": (1, 8, 6, 1)}
+    )
 
 
 def _softmax(x: ir.Value) -> ir.Value:
