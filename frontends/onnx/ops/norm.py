@@ -1,0 +1,201 @@
+"""Normalisations: by given statistics, and by those of the input over its axes. Narrow floats are computed in f32."""
+
+from __future__ import annotations
+
+import math as number
+from collections.abc import Sequence
+
+from ....dialects import builders, ir, math, scalars
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+from ..weights import dtype_name
+from .conv import pad_spatial
+from .pool import lp_norm
+from .reduction import widened
+
+
+@op("BatchNormalization")
+def batch_normalization(
+    ctx: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,  # of training alone
+    spatial: int = 1,
+    training_mode: int = 0,
+) -> Tensor:
+    """``x * factor + shift``, both made from the weights alone: ops of one axis, which are computed once."""
+    if training_mode or any(ctx.wants(i) for i in range(1, 5)):
+        ctx.unsupported("training mode")
+    if x.rank < 2:
+        ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch and channels")
+    wide = widened(ctx, x).dtype
+    scale, bias, mean, variance = (ctx.cast(t, wide) for t in (scale, bias, mean, variance))
+    factor = ctx.elementwise(lambda s, v: scalars.mul(s, _inverse_root(v, epsilon)), scale, variance)
+    shift = ctx.elementwise(lambda b, m, f: scalars.sub(b, scalars.mul(m, f)), bias, mean, factor)
+    shape = (x.shape[1], *[1] * (x.rank - 2)) if spatial else x.shape[1:]
+    factor, shift = (ctx.reshape(t, shape) for t in (factor, shift))
+    return ctx.elementwise(lambda a, f, s: scalars.add(scalars.mul(a, f), s), x, factor, shift)
+
+
+@op("InstanceNormalization")
+def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
+    """Each channel of each image by its own statistics."""
+    centred, inverse, _ = _standardised(ctx, x, range(2, x.rank), epsilon)
+    shape = (x.shape[1], *[1] * (x.rank - 2))
+    return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
+
+
+@op("GroupNormalization", since=18)
+def group_normalization_by_group(
+    ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
+) -> Tensor:
+    """Scale and bias have an element for each group."""
+    if scale.shape != (num_groups,) or bias.shape != (num_groups,):
+        ctx.invalid(f"scale {list(scale.shape)} and bias {list(bias.shape)} need {num_groups} elements")
+    return _by_groups(ctx, x, scale, bias, num_groups, 1, epsilon)
+
+
+@op("GroupNormalization", since=21)
+def group_normalization(
+    ctx: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,  # what to compute in: f32, unless the input is wider
+) -> Tensor:
+    """Scale and bias have an element for each channel."""
+    return _by_groups(ctx, x, scale, bias, num_groups, scale.size // max(num_groups, 1), epsilon)
+
+
+def _by_groups(
+    ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, groups: int, affine: int, epsilon: float
+) -> Tensor:
+    """``affine`` elements of scale and bias belong to each group."""
+    batch, channels, *spatial = x.shape
+    if groups < 1 or channels % groups:
+        ctx.invalid(f"{channels} channels do not make {groups} groups")
+    grouped = ctx.reshape(x, (batch, groups, channels // groups, number.prod(spatial)))
+    centred, inverse, _ = _standardised(ctx, grouped, (2, 3), epsilon)
+    scale, bias = (ctx.reshape(t, (groups, affine, 1)) for t in (scale, bias))
+    result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
+    return ctx.reshape(result, x.shape)
+
+
+@op("LayerNormalization", since=17)
+def layer_normalization(
+    ctx: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> tuple[Tensor, ...]:
+    """By statistics over the axes from ``axis`` on; these (mean and 1 / deviation) are outputs as well."""
+    centred, inverse, mean = _standardised(ctx, x, range(ctx.axis(axis, x.rank), x.rank), epsilon)
+    result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
+    stash = dtype_name(stash_type, "the statistics")
+    statistics = [ctx.cast(t, stash) for i, t in enumerate((mean, inverse), 1) if ctx.wants(2) or ctx.wants(i)]
+    return (result, *statistics)
+
+
+@op("RMSNormalization", since=23)
+def rms_normalization(
+    ctx: Context, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Tensor:
+    """By the root of the mean square over the axes from ``axis`` on."""
+    wide = widened(ctx, x)
+    inverse = _inverse_deviation(ctx, wide, range(ctx.axis(axis, x.rank), x.rank), epsilon)
+    return _affine(ctx, wide, inverse, scale, None, x.dtype)
+
+
+@op("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(ctx: Context, x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
+    """``(x - mean) / (deviation + 1e-9)``"""
+    axes = ctx.axes(axes, x.rank)
+    centred = ctx.elementwise(scalars.sub, wide := widened(ctx, x), _mean(ctx, wide, axes))
+    square = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+
+    def body(a: ir.Value, s: ir.Value) -> ir.Value:
+        return scalars.div(a, scalars.add(math.sqrt(s), scalars.like(s, 1e-9)))
+
+    return ctx.elementwise(body, centred, square, dtype=x.dtype)
+
+
+@op("LpNormalization")
+def lp_normalization(ctx: Context, x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
+    """``x / norm`` along the axis; 0 where the norm is 0."""
+    wide = widened(ctx, x)
+
+    def body(a: ir.Value, norm: ir.Value) -> ir.Value:
+        zero = scalars.like(norm, 0)
+        return scalars.select(scalars.compare("eq", norm, zero), zero, scalars.div(a, norm))
+
+    return ctx.elementwise(body, wide, lp_norm(ctx, wide, [axis], p), dtype=x.dtype)
+
+
+@op("LRN")
+def local_response_normalization(
+    ctx: Context, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Tensor:
+    """``x / (bias + alpha / size * sum of squares) ** beta``, the sum over ``size`` channels around each."""
+    batch, channels, *spatial = x.shape
+    rows = ctx.reshape(widened(ctx, x), (batch, 1, channels, number.prod(spatial)))
+    before = (size - 1) // 2
+    padded = pad_spatial(ctx, rows, [before, 0], [size - 1 - before, 0], 0)
+
+    def add_square(acc: ir.Value, a: ir.Value) -> ir.Value:
+        return scalars.add(acc, scalars.mul(a, a))
+
+    squares = ctx.wrap(builders.pool(padded.value, [size, 1], [1, 1], [1, 1], add_square, 0), rows.dtype)
+
+    def body(a: ir.Value, s: ir.Value) -> ir.Value:
+        base = scalars.add(scalars.like(s, bias), scalars.mul(s, scalars.like(s, alpha / size)))
+        return scalars.div(a, math.powf(base, scalars.like(s, beta)))
+
+    return ctx.reshape(ctx.elementwise(body, rows, squares, dtype=x.dtype), x.shape)
+
+
+def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """``x - mean``, 1 / deviation and the mean over axes, which stay with extent 1."""
+    wide = widened(ctx, x)
+    mean = _mean(ctx, wide, axes)
+    centred = ctx.elementwise(scalars.sub, wide, mean)
+    return centred, _inverse_deviation(ctx, centred, axes, epsilon), mean
+
+
+def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
+    count = number.prod(x.shape[axis] for axis in axes)
+    total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
+    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / max(count, 1))), total)
+
+
+def _inverse_deviation(ctx: Context, centred: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    """``1 / sqrt(mean of squares + epsilon)`` over axes."""
+    mean = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+    return ctx.elementwise(lambda a: _inverse_root(a, epsilon), mean)
+
+
+def _inverse_root(value: ir.Value, epsilon: float) -> ir.Value:
+    return scalars.div(scalars.like(value, 1), math.sqrt(scalars.add(value, scalars.like(value, epsilon))))
+
+
+def _affine(ctx: Context, x: Tensor, inverse: Tensor, scale: Tensor, bias: Tensor | None, dtype: str) -> Tensor:
+    """``x * inverse * scale + bias`` in one pass."""
+    affine = [ctx.cast(t, x.dtype) for t in (scale, bias) if t is not None]
+
+    def body(a: ir.Value, i: ir.Value, s: ir.Value, *b: ir.Value) -> ir.Value:
+        scaled = scalars.mul(scalars.mul(a, i), s)
+        return scalars.add(scaled, b[0]) if b else scaled
+
+    return ctx.elementwise(body, x, inverse, *affine, dtype=dtype, shape=x.shape)
