@@ -1,0 +1,98 @@
+"""Gather and scatter against onnxruntime, with positions that are known and ones that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+both = pytest.mark.parametrize("known", [[], [1]])
+
+
+def at(*positions: object) -> np.ndarray:
+    return np.array(positions, np.int64)
+
+
+@both
+def test_gather(known):
+    check_node("Gather", X, at([0, 2], [-1, 1]), axis=2, known=known)
+    check_node("Gather", X, np.array(1), axis=1, known=known)
+    check_node("Gather", X, at(3, 2, 1), axis=-1, known=known)
+    check_node("Gather", X.astype(np.float16), np.array([1, 1], np.int32), known=known)
+    check_node("Gather", X[0, 0, 0], np.array(-2), known=known)
+
+
+def test_a_known_range_is_a_slice():
+    for indices in (at(1, 2), np.array(-1)):
+        model, _ = node_model("Gather", [X, indices], known=[1], axis=2)
+        assert "linalg" not in str(import_model(model).module)
+
+
+def test_indices_from_outside_do_not_leave_the_tensor():
+    model, _ = node_model("Gather", [X[0, 0, 0], at(7, -100, 3)])
+    got = run_model(import_model(model), {"in0": X[0, 0, 0], "in1": at(7, -100, 3)})[0]
+    np.testing.assert_array_equal(got, [4, 0, 3])
+
+
+def test_known_indices_from_outside_are_refused():
+    model, _ = node_model("Gather", [X, at(2)], known=[1])
+    with pytest.raises(ModelError, match="an index is out of range for the extent 2"):
+        import_model(model)
+
+
+@both
+def test_gather_elements(known):
+    check_node("GatherElements", X, RANDOM.integers(-4, 4, (2, 3, 6, 5)), axis=2, known=known)
+    check_node("GatherElements", X, RANDOM.integers(-4, 4, (2, 1, 2, 5)), axis=2, known=known)
+
+
+@both
+def test_gather_nd(known):
+    check_node("GatherND", X, at([0, 1], [-1, 2]), known=known)
+    check_node("GatherND", X, RANDOM.integers(0, 4, (2, 3, 1)), batch_dims=2, known=known)
+    check_node("GatherND", X, RANDOM.integers(-2, 2, (3, 2, 4)), known=known)
+
+
+@both
+def test_scatter_elements(known):
+    distinct = RANDOM.permuted(np.broadcast_to(np.arange(-2, 2)[:, None], (2, 2, 4, 3)).copy(), axis=2)
+    check_node("ScatterElements", X, distinct, -RANDOM.random((2, 2, 4, 3), np.float32), axis=2, known=known)
+    check_node("Scatter", X, at([[[2]]]), -X[:1, :1, :1, :1], axis=3, opset=9, known=known)
+
+
+@both
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+def test_scatter_with_a_reduction(reduction, known):
+    updates = RANDOM.random((2, 2, 6, 3), np.float32) + np.float32(0.5)
+    indices = RANDOM.integers(-4, 4, updates.shape)
+    check_node("ScatterElements", X, indices, updates, axis=2, known=known, reduction=reduction)
+    rows = RANDOM.random((3, 4, 5), np.float32)
+    check_node("ScatterND", X, at([0, 1], [-1, 2], [0, 1]), rows, known=known, reduction=reduction)
+
+
+def test_bools_stay_bools():
+    indices = RANDOM.integers(-4, 4, (2, 2, 6, 3))
+    check_node("ScatterElements", X > 40, indices, RANDOM.random(indices.shape) > 0.5, axis=2, reduction="add")
+
+
+@both
+def test_scatter_nd(known):
+    check_node("ScatterND", X, at([0, 1], [-1, 2]), -X[0, :2], known=known)
+    check_node("ScatterND", X, at([[0, 1], [0, 2]], [[1, 1], [1, 2]]), -X[:, 1:], known=known)
+    check_node("ScatterND", X.astype(np.int64), at([0, 1, 1, 2], [1, 1, 1, 1]), at(-1, -2), known=known)
+
+
+def test_a_known_box_is_an_insertion():
+    model, _ = node_model("ScatterND", [X, at([[0, 1], [0, 2]], [[1, 1], [1, 2]]), -X[:, 1:]], known=[1])
+    assert "scf" not in str(import_model(model).module)
+
+
+def test_compress():
+    check_node("Compress", X, np.array([False, True, True]), known=[1], axis=1)
+    check_node("Compress", X, np.array([False, True, True, False, True]), known=[1])

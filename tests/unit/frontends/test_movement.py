@@ -1,0 +1,84 @@
+"""Data movement against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+def known(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int64)
+
+
+def test_transpose_and_concat():
+    check_node("Transpose", X)
+    check_node("Transpose", X, perm=[0, 2, 1, 3])
+    check_node("Concat", X, X[:, :1], axis=1)
+    check_node("Concat", X, X, axis=-1)
+
+
+def test_concat_of_shapes_that_do_not_fit_is_refused():
+    model, _ = node_model("Concat", [X, X], axis=1)
+    model.graph.input[1].type.tensor_type.shape.dim[2].dim_value = 7
+    with pytest.raises(ModelError, match=r"shapes .* differ in more than axis 1"):
+        import_model(model)
+
+
+def test_split_by_sizes_by_count_and_evenly():
+    check_node("Split", X, known(1, 2), known=[1], axis=1, outputs=2)
+    check_node("Split", X, axis=-1, num_outputs=3, outputs=3)  # 2, 2 and 1
+    check_node("Split", X, axis=2, outputs=2, opset=13)
+    check_node("Split", X, axis=1, split=[2, 1], outputs=2, opset=11)
+
+
+def test_slice():
+    check_node("Slice", X, known(1, -1), known(2, -100), known(1, 3), known(1, -2), known=[1, 2, 3, 4])
+    check_node("Slice", X, known(0, 1), known(2**62, 3), known=[1, 2])
+    check_node("Slice", X.astype(np.float16), known(-1), known(-(2**63)), known(0), known(-1), known=[1, 2, 3, 4])
+    check_node("Slice", X, opset=9, axes=[2], starts=[-3], ends=[100])
+
+
+def test_a_slice_that_keeps_order_is_no_copy():
+    model, _ = node_model("Slice", [X, known(1), known(3), known(1)], known=[1, 2, 3])
+    assert "linalg" not in str(import_model(model).module)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_pad(mode):
+    check_node("Pad", X, known(0, 1, 3, 2, 1, 0, 2, 4), known=[1], mode=mode, opset=19)
+    check_node("Pad", X, known(0, -1, 1, 2, 1, 0, -2, 4), known=[1], mode=mode, opset=19)
+
+
+def test_pad_with_a_value_and_axes():
+    check_node("Pad", X, known(0, 1, 2, 2), np.array(3.5, np.float32), known(1, -1), known=[1, 3])
+    check_node("Pad", X.astype(np.int64), known(0, 1, 2, 2, 1, 0, 0, 0), np.array(-3), known=[1, 2])
+    check_node("Pad", X, opset=10, pads=[0, 0, 1, 1, 0, 0, 2, 2], value=2.5)
+
+
+def test_tile():
+    check_node("Tile", X, known(1, 2, 3, 1), known=[1])
+    check_node("Tile", X[:1, :1], known(3, 2, 3, 1), known=[1])
+    check_node("Tile", known(4, 5), known(3), known=[0, 1])
+
+
+def test_depth_and_space():
+    deep = np.arange(2 * 8 * 2 * 3, dtype=np.float32).reshape(2, 8, 2, 3)
+    check_node("DepthToSpace", deep, blocksize=2)
+    check_node("DepthToSpace", deep, blocksize=2, mode="CRD")
+    check_node("SpaceToDepth", deep.reshape(2, 2, 4, 6), blocksize=2)
+
+
+def test_reverse_sequence():
+    check_node("ReverseSequence", X, known(1, 2, 2))
+    check_node("ReverseSequence", X, known(1, 3), batch_axis=0, time_axis=1)
+
+
+def test_center_crop_pad():
+    check_node("CenterCropPad", X, known(5, 2, 2, 8), known=[1])
+    check_node("CenterCropPad", X, known(9, 2), known=[1], axes=[1, -1])

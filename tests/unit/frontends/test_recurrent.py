@@ -1,0 +1,131 @@
+"""LSTM, GRU and RNN against onnxruntime; what it lacks (layout) against the same op with the other layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+BATCH, INPUTS, HIDDEN = 3, 4, 6
+every = pytest.mark.parametrize("op", GATES)
+
+
+def values(*shape: int) -> np.ndarray:
+    return ((RANDOM.random(shape) - 0.5) * 1.6).astype(np.float32)
+
+
+def arguments(
+    op: str, steps: int = 5, directions: int = 1, bias: bool = True, lengths: Sequence[int] | None = None
+) -> list[np.ndarray | None]:
+    gates = GATES[op] * HIDDEN
+    return [
+        values(steps, BATCH, INPUTS),
+        values(directions, gates, INPUTS),
+        values(directions, gates, HIDDEN),
+        values(directions, 2 * gates) if bias else None,
+        None if lengths is None else np.array(lengths, np.int32),
+    ]
+
+
+def check(op: str, arrays: list[np.ndarray | None], known: Sequence[int] = (1, 2, 3), **attributes: Any) -> None:
+    while arrays[-1] is None:
+        arrays.pop()
+    outputs = attributes.pop("outputs", 3 if op == "LSTM" else 2)
+    check_node(op, *arrays, known=known, outputs=outputs, hidden_size=HIDDEN, rtol=1e-4, atol=1e-5, **attributes)
+
+
+@every
+def test_directions_and_initial_states(op):
+    states = [values(2, BATCH, HIDDEN) for _ in range(2 if op == "LSTM" else 1)]
+    check(op, arguments(op))
+    check(op, arguments(op, bias=False), known=[1, 2], direction="reverse")
+    check(op, [*arguments(op, directions=2), *states], direction="bidirectional")
+    check(op, arguments(op), known=[], outputs=1, opset=8)
+
+
+@every
+def test_sequence_lengths(op):
+    check(op, arguments(op, directions=2, lengths=[2, 5, 1]), direction="bidirectional")
+    check(op, arguments(op, lengths=[5, 5, 5]), known=[1, 2, 3, 4], direction="reverse")
+    check(op, arguments(op, steps=1, lengths=[0, 1, 1]))
+
+
+@every
+def test_one_step_needs_no_loop(op):
+    arrays = arguments(op, steps=1)
+    check(op, arrays)
+    model, _ = node_model(op, arrays[:4], known=[1, 2, 3], hidden_size=HIDDEN)
+    assert "scf" not in str(import_model(model).module)
+
+
+@every
+def test_clip(op):
+    check(op, arguments(op), clip=0.3)
+
+
+@every
+def test_half_precision(op):
+    arrays = [None if a is None else a.astype(np.float16) for a in arguments(op)[:4]]
+    model, inputs = node_model(op, arrays, known=[1, 2, 3], hidden_size=HIDDEN)
+    wide, _ = node_model(
+        op, [a.astype(np.float32) for a in arrays if a is not None], known=[1, 2, 3], hidden_size=HIDDEN
+    )
+    got = run_model(import_model(model), inputs)[0]
+    want = run_model(import_model(wide), {n: a.astype(np.float32) for n, a in inputs.items()})[0]
+    np.testing.assert_array_equal(got, want.astype(np.float16))
+
+
+@every
+def test_batch_first(op):
+    x, *weights = arguments(op, directions=2)[:4]
+    assert x is not None
+    outputs: int = 3 if op == "LSTM" else 2
+    attributes: dict[str, Any] = {"hidden_size": HIDDEN, "direction": "bidirectional"}
+    plain, inputs = node_model(op, [x, *weights], [1, 2, 3], outputs, **attributes)
+    y, *states = run_model(import_model(plain), inputs)
+    turned = [x.swapaxes(0, 1).copy(), *weights]
+    other, inputs = node_model(op, turned, [1, 2, 3], outputs, layout=1, **attributes)
+    y_first, *states_first = run_model(import_model(other), inputs)
+    np.testing.assert_array_equal(y_first, y.transpose(2, 0, 1, 3))
+    for got, want in zip(states_first, states, strict=True):
+        np.testing.assert_array_equal(got, want.swapaxes(0, 1))
+
+
+def test_peepholes_and_coupled_gates():
+    peepholes = values(1, 3 * HIDDEN)
+    check("LSTM", [*arguments("LSTM"), None, None, peepholes], known=[1, 2, 3, 7])
+    check("LSTM", arguments("LSTM"), input_forget=1)
+
+
+def test_linear_before_reset():
+    check("GRU", arguments("GRU", directions=2, lengths=[1, 2, 5]), direction="bidirectional", linear_before_reset=1)
+    check("GRU", arguments("GRU", bias=False), known=[1, 2], linear_before_reset=1)
+
+
+def test_activations_take_their_parameters_in_order():
+    names = ["HardSigmoid", "LeakyRelu", "ScaledTanh", "Sigmoid", "Affine", "Elu"]
+    numbers: dict[str, Any] = {"activation_alpha": [0.3, 0.1, 0.9, 1.1, 0.7], "activation_beta": [0.4, 0.8, 0.05]}
+    check("LSTM", arguments("LSTM", directions=2), direction="bidirectional", activations=names, **numbers)
+    check("RNN", arguments("RNN"), activations=["ThresholdedRelu"], activation_alpha=[0.2])
+    check("RNN", arguments("RNN"), activations=["Softplus"])
+    check("GRU", arguments("GRU"), activations=["Softsign", "Relu"])
+
+
+def test_wrong_activations_and_directions_are_refused():
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"activations": ["Tanh", "Tanh"]}, "must be 1 of"),
+        ({"direction": "bidirectional"}, "does not fit weights for 1 directions"),
+    ]
+    for attributes, reason in cases:
+        model, _ = node_model("RNN", arguments("RNN")[:4], [1, 2, 3], hidden_size=HIDDEN, **attributes)
+        with pytest.raises(ModelError, match=reason):
+            import_model(model)

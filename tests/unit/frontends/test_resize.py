@@ -1,0 +1,106 @@
+"""Resize and Upsample against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+X = np.random.default_rng(0).random((1, 2, 5, 7), np.float32)
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "half_pixel_symmetric"]
+SCALES = [(2, 3), (0.7, 0.4), (1.7, 0.37)]
+
+
+def scales(*spatial: float) -> np.ndarray:
+    return np.array([1, 1, *spatial], np.float32)
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_nearest(coordinates, rounding):
+    attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    for scale in SCALES:
+        check_node("Resize", X, None, scales(*scale), known=[2], opset=19, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_interpolation(coordinates, mode):
+    attributes = {"coordinate_transformation_mode": coordinates, "mode": mode}
+    for scale in SCALES:
+        check_node("Resize", X, None, scales(*scale), known=[2], opset=19, atol=1e-5, **attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_crop_with_extrapolation(mode):
+    roi = np.array([0, 0, -0.1, 0.2, 1, 1, 0.9, 1.7], np.float32)
+    attributes = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.5, "mode": mode}
+    check_node("Resize", X, roi, scales(2, 3), known=[1, 2], atol=1e-5, **attributes)
+
+
+@pytest.mark.parametrize("outside", [0, 1])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias(mode, outside):
+    for scale in ((2, 3), (0.6, 0.5), (0.3, 0.2)):
+        check_node(
+            "Resize", X, None, scales(*scale), known=[2], atol=1e-5, mode=mode, antialias=1, exclude_outside=outside
+        )
+
+
+def test_cubic_without_what_lies_outside():
+    check_node(
+        "Resize", X, None, scales(2, 3), known=[2], atol=1e-5, mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5
+    )
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+def test_sizes(policy):
+    sizes = np.array([9, 4])
+    attributes = {"axes": [2, 3], "keep_aspect_ratio_policy": policy}
+    check_node("Resize", X, None, None, sizes, known=[3], mode="linear", **attributes)
+    check_node("Resize", X, None, None, sizes, known=[3], **attributes)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_the_first_versions(mode):
+    check_node("Resize", X, scales(1.5, 2.3), known=[1], mode=mode, opset=10)
+    check_node("Resize", X, scales(0.6, 0.6), known=[1], mode=mode, opset=10)
+    check_node("Upsample", X, scales(2, 3), known=[1], mode=mode, opset=9)
+    check_node("Upsample", X, opset=8, scales=[1.0, 1.0, 2.0, 2.0], mode=mode)
+
+
+def test_integers():
+    pixels = (X * 200).astype(np.uint8)
+    check_node("Resize", pixels, None, scales(2, 1.5), known=[2], mode="nearest")
+    check_node("Resize", pixels, None, scales(2, 1.5), known=[2], mode="linear", atol=1)
+
+
+def test_linear_on_every_axis_of_any_rank():
+    line = np.arange(4, dtype=np.float32)
+    model, inputs = node_model("Resize", [line, None, np.array([2], np.float32)], known=[2], mode="linear")
+    got = run_model(import_model(model), inputs)[0]
+    np.testing.assert_allclose(got, [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3], rtol=1e-6)
+
+
+def test_repeating_and_skipping_need_no_gather():
+    for scale, coordinates, rounding in (
+        ((2, 2), "asymmetric", "floor"),
+        ((3, 2), "half_pixel", "round_prefer_floor"),
+        ((0.2, 1), "half_pixel", "floor"),
+    ):
+        attributes: dict[str, Any] = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+        model, _ = node_model("Resize", [X, None, scales(*scale)], [2], **attributes)
+        assert "tensor.extract " not in str(import_model(model).module)
+
+
+def test_neither_scales_nor_sizes():
+    model, _ = node_model("Resize", [X, None, None, np.array([1, 2, 3, 4])], known=[3])
+    del model.graph.node[0].input[1:]
+    with pytest.raises(ModelError, match="neither scales nor sizes are given"):
+        import_model(model)

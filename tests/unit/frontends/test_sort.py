@@ -1,0 +1,52 @@
+"""TopK, NonZero and Unique against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+
+from tilewright.errors import ModelError, UnsupportedError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize(("extent", "k"), [(1, 1), (2, 2), (3, 2), (5, 5), (8, 8), (9, 1), (33, 20), (100, 64)])
+def test_top_k_with_equal_values(extent, k, largest):
+    x = RANDOM.integers(-9, 9, (2, extent, 3)).astype(np.float32)
+    check_node("TopK", x, np.array([k]), known=[1], outputs=2, axis=1, largest=largest)
+
+
+def test_top_k_of_other_types_and_versions():
+    x = RANDOM.random((2, 31), np.float32)
+    check_node("TopK", x, outputs=2, opset=9, k=11)
+    check_node("TopK", x, np.array([31]), known=[1], outputs=2, opset=10)
+    check_node("TopK", x.astype(np.float16), np.array([4]), known=[1], outputs=2)
+    check_node("TopK", RANDOM.integers(-9, 9, (2, 31)), np.array([30]), known=[1], outputs=2)
+
+
+def test_top_k_wants_to_know_k():
+    model, _ = node_model("TopK", [RANDOM.random((2, 5), np.float32), np.array([2])], outputs=2)
+    with pytest.raises(UnsupportedError, match="input 'K' must be a constant"):
+        import_model(model)
+    model, _ = node_model("TopK", [RANDOM.random((2, 5), np.float32), np.array([6])], [1], outputs=2)
+    with pytest.raises(ModelError):
+        import_model(model)
+
+
+def test_what_has_no_known_shape_is_refused():
+    for op in ("NonZero", "Unique"):
+        model, _ = node_model(op, [np.arange(3)])
+        with pytest.raises(UnsupportedError, match="the shape of its output depends on values"):
+            import_model(model)
+
+
+@pytest.mark.parametrize("shape", [(6,), (3, 50)])
+def test_known_values(shape):
+    x = RANDOM.integers(0, 4, shape)
+    check_node("NonZero", x, known=[0])
+    for in_order in (0, 1):
+        check_node("Unique", x, known=[0], outputs=4, sorted=in_order)
+        check_node("Unique", x[:, :3] if x.ndim == 2 else x, known=[0], outputs=4, sorted=in_order, axis=0)
