@@ -21,12 +21,14 @@ def program(path: Path, shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()) ->
     return tw.compile(path, input_shapes=dict(shapes))
 
 
-def check(infos: Iterable[tw.TensorInfo], got: Iterable[np.ndarray], want: Iterable[Any]) -> None:
-    """Floats agree within the tolerance (Euclidean, output by output), all else is equal. Says all that differ."""
+def check(
+    infos: Iterable[tw.TensorInfo], got: Iterable[np.ndarray], want: Iterable[Any], limit: float = TOLERANCE
+) -> None:
+    """Floats agree within ``limit`` (Euclidean, output by output), all else is equal. Says all that differ."""
     wrong = []
     for info, a, b in zip(infos, got, want, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype), f"output '{info.name}'"
-        tolerance = TOLERANCE if b.dtype.kind == "f" else 0.0
+        tolerance = limit if b.dtype.kind == "f" else 0.0
         error = relative_error(a, b)
         if not error <= tolerance:
             wrong.append(f"output '{info.name}': relative error {error:.2e}, more than {tolerance:g}")

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from agreement import check, program
+from agreement import TOLERANCE, check, program
 
 # The recorded cases of each model, as the folder's index.json lists them.
 CASES = {
@@ -16,6 +16,9 @@ CASES = {
     "basic_pitch": ("tones",),
     "silero_vad_openvino_16k": ("first", "speech"),
 }
+# Random pixels drive this network's last sigmoid to 1e-7: the recorded answer itself has that much rounding in it.
+# onnxruntime without its optimiser is 1.7e-4 away from what it recorded with it.
+ILL_CONDITIONED = {("pp_ocr_det", "rand320"): 2e-4}
 
 
 @pytest.mark.parametrize("name, case", [(name, case) for name, cases in CASES.items() for case in cases])
@@ -26,7 +29,7 @@ def test_answers_are_the_recorded_ones(name, case, shared_models):
     with np.load(folder / f"{case}_outputs.npz") as file:
         want = [file[key] for key in sorted(file.files, key=position)]
     module = program(folder / "model.onnx", tuple((key, array.shape) for key, array in inputs.items()))
-    check(module.outputs, module.run(inputs), want)
+    check(module.outputs, module.run(inputs), want, ILL_CONDITIONED.get((name, case), TOLERANCE))
 
 
 def position(key: str) -> int:
