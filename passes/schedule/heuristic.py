@@ -85,8 +85,14 @@ def _bits(value: ir.Value) -> int:
 
 
 def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
-    """A contraction without columns: each result is a reduction of two rows."""
-    return isinstance(kind, Contraction) and all(loop_extents(op)[n] == 1 for n in kind.n)
+    """A contraction whose results are best computed as products of two rows: it has no columns, or they are rows too.
+
+    Where both operands lie along k, a tile of columns would be a transposed vector.
+    """
+    if not isinstance(kind, Contraction):
+        return False
+    last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
+    return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
 
 
 def _result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
@@ -123,7 +129,11 @@ def _contraction(
     rows = (kind.m or kind.batch) if isinstance(kind, Contraction) else kind.o or kind.n
     shape = shape_of(result)
     channel_axis = vector_axis(shape)
-    if not channels or _result_axis(op, channels[-1], result) != channel_axis:
+    if (
+        not channels
+        or _result_axis(op, channels[-1], result) != channel_axis
+        or not _lies_along(op, kind, channels[-1])
+    ):
         return None
     columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
     row_axis = _result_axis(op, rows[-1], result) if rows else None
@@ -133,6 +143,12 @@ def _contraction(
         if axis != channel_axis:
             splits.append(Split(axis, extent, row_tile(extent, best) if axis == row_axis else 1))
     return _with_parallel(splits)
+
+
+def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:
+    """Whether the right operand can be read as vectors along the output channels: packed, or contiguous there."""
+    weight = indexing_maps(op)[kind.rhs if isinstance(kind, Contraction) else kind.weight].results
+    return _block(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
 
 
 def _block(op: ir.Operation, kind: Contraction | Conv) -> int:

@@ -160,12 +160,12 @@ def test_convolution(size: int, channels: int, filters: int, window: int, stride
     x, w, b = random(1, size, size, channels), random(filters, channels, window, window), random(filters)
     out = (size - window) // stride + 1
     last = (out - 1) * stride + 1
-    want = sum(
+    taps = [
         x[:, i : i + last : stride, j : j + last : stride] @ w[:, :, i, j].T
         for i in range(window)
         for j in range(window)
-    )
-    want = np.maximum(want + b, 0)
+    ]
+    want = np.maximum(np.sum(taps, axis=0) + b, 0)
     blocks = -(-filters // block)
     packed = np.zeros((blocks * block, channels, window, window), np.float32)
     packed[:filters] = w
@@ -186,7 +186,8 @@ def test_depthwise_convolution(size: int, channels: int, stride: int) -> None:
       return %c : {y} }}"""
     a, b = random(1, size, size, channels), random(3, 3, channels)
     last = (out - 1) * stride + 1
-    want = sum(a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in range(3) for j in range(3))
+    taps = [a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in range(3) for j in range(3)]
+    want = np.sum(taps, axis=0)
     assert schedule_text(text) != "None"
     close(CompiledKernel(text)([a, b], want, 3), want)
 
@@ -335,3 +336,18 @@ def test_a_constant_tensor_is_read_like_an_argument() -> None:
     a = random(5, 4)
     assert schedule_text(text) != "None"
     close(CompiledKernel(text)([a], a, 2), a + np.arange(1, 5, dtype=np.float32))
+
+
+def test_matmul_whose_operands_both_lie_along_k() -> None:
+    m, n, k = 6, 5, 40
+    maps = ["(m,n,k)->(m,k)", "(m,n,k)->(n,k)", "(m,n,k)->(m,n)"]
+    contraction = generic(
+        "c", {"%a": tensor(m, k), "%b": tensor(n, k)}, maps, "ppr", ("%f", tensor(m, n)), MULTIPLY_ADD
+    )
+    text = f"""func.func @k(%a: {tensor(m, k)}, %b: {tensor(n, k)}) -> {tensor(m, n)} {{
+      {filled("f", tensor(m, n))}
+      {contraction}
+      return %c : {tensor(m, n)} }}"""
+    a, b = random(m, k), random(n, k)
+    assert schedule_text(text) != "None"
+    close(CompiledKernel(text)([a, b], a @ b.T, 3), a @ b.T)
