@@ -33,7 +33,9 @@ class TensorInfo:
     @property
     def nbytes(self) -> int:
         """Size in bytes; refuses for an open shape."""
-        return math.prod(static(e, f"an extent of '{self.name}'") for e in self.shape) * numpy_dtype(self.dtype).itemsize
+        return (
+            math.prod(static(e, f"an extent of '{self.name}'") for e in self.shape) * numpy_dtype(self.dtype).itemsize
+        )
 
 
 @dataclass(frozen=True)

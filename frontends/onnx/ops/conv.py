@@ -62,8 +62,8 @@ def pad_spatial(ctx: Context, x: Tensor, low: Ints, high: Ints, value: float | i
     ends = [0, 0, *(max(-n, 0) for n in high)]
     sizes = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
     cropped = x.value if sizes == list(x.shape) else builders.slice_(x.value, starts, sizes)
-    grow = [[0, 0, *(max(n, 0) for n in amounts)] for amounts in (low, high)]
-    return ctx.wrap(builders.pad(cropped, *grow, scalars.const(value, element_type(x.dtype))), x.dtype)
+    before, after = ([0, 0, *(max(n, 0) for n in amounts)] for amounts in (low, high))
+    return ctx.wrap(builders.pad(cropped, before, after, scalars.const(value, element_type(x.dtype))), x.dtype)
 
 
 def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) -> None:
@@ -125,7 +125,7 @@ def _transposed_pads(
         return given[:count], given[count:]
     total = [a - b for a, b in zip(full, list(output_shape)[-count:], strict=True)]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
-    return (large, small) if auto_pad == "SAME_LOWER" else (small, large)
+    return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 
 
 def _spread(ctx: Context, x: Tensor, strides: Ints) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx_case import check_node, node_model
@@ -83,7 +85,7 @@ def test_whole_channels(op):
 @pytest.mark.parametrize("op", ["AveragePool", "GlobalAveragePool"])
 def test_half_precision_accumulates_in_single(op):
     large = np.full((1, 1, 16, 16), 1000, np.float16)
-    attributes = {"kernel_shape": [16, 16]} if op == "AveragePool" else {}
+    attributes: dict[str, Any] = {"kernel_shape": [16, 16]} if op == "AveragePool" else {}
     model, inputs = node_model(op, [large], **attributes)
     assert run_model(import_model(model), inputs)[0].item() == 1000  # the sum is infinite in half precision
 

@@ -1,0 +1,62 @@
+"""Convolutions against onnxruntime: ranks, strides, dilations, groups, paddings."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_case import check_node, node_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+RNG = np.random.default_rng(0)
+
+
+def random(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape, dtype=np.float32)
+
+
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((1, 3, 7, 8), (4, 3, 3, 3), {}),
+    "strides_and_uneven_pads": ((2, 3, 7, 8), (4, 3, 3, 2), {"strides": [2, 3], "pads": [1, 0, 2, 1]}),
+    "dilations": ((1, 2, 9, 9), (3, 2, 3, 3), {"dilations": [2, 3], "pads": [2, 3, 2, 3]}),
+    "depthwise": ((1, 4, 6, 6), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    "depthwise_with_multiplier": ((1, 3, 6, 6), (6, 1, 3, 3), {"group": 3}),
+    "groups": ((1, 4, 5, 5), (6, 2, 2, 2), {"group": 2}),
+    "one_dim": ((2, 3, 11), (5, 3, 4), {"strides": [2], "pads": [1, 2]}),
+    "three_dims": ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), {"pads": [0, 1, 1, 1, 0, 1]}),
+    "same_upper": ((1, 2, 6, 7), (3, 2, 3, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "same_lower": ((1, 2, 6, 7), (3, 2, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "valid": ((1, 2, 6, 7), (3, 2, 3, 3), {"auto_pad": "VALID"}),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_conv(name: str) -> None:
+    x, w, attributes = CONVOLUTIONS[name]
+    check_node("Conv", random(*x), random(*w), random(w[0]), **attributes)
+
+
+TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((1, 3, 4, 5), (3, 2, 3, 3), {}),
+    "strides": ((1, 3, 4, 5), (3, 2, 3, 2), {"strides": [2, 3], "pads": [1, 0, 1, 1]}),
+    "output_padding": ((1, 2, 4, 4), (2, 3, 3, 3), {"strides": [2, 2], "output_padding": [1, 1], "pads": [1, 1, 1, 1]}),
+    "output_shape": ((1, 2, 4, 4), (2, 3, 3, 3), {"strides": [2, 2], "output_shape": [8, 8]}),
+    "dilations": ((1, 2, 4, 4), (2, 3, 2, 2), {"dilations": [2, 2]}),
+    "groups": ((1, 4, 3, 3), (4, 3, 2, 2), {"group": 2, "strides": [2, 2]}),
+    "one_dim": ((1, 2, 5), (2, 3, 4), {"strides": [3]}),
+    "more_padding_than_reach": ((1, 1, 5, 5), (1, 1, 2, 2), {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_conv_transpose(name: str) -> None:
+    x, w, attributes = TRANSPOSED[name]
+    check_node("ConvTranspose", random(*x), random(*w), random(w[1] * attributes.get("group", 1)), **attributes)
+
+
+def test_channels_that_do_not_fit_are_refused() -> None:
+    model, _ = node_model("Conv", [random(1, 3, 5, 5), random(2, 3, 3, 3)])
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 4
+    with pytest.raises(ModelError, match="the_Conv"):
+        import_model(model)
