@@ -51,16 +51,6 @@ def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor,
     return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
 
 
-@op("GroupNormalization", since=18)
-def group_normalization_by_group(
-    ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
-) -> Tensor:
-    """Scale and bias have an element for each group."""
-    if scale.shape != (num_groups,) or bias.shape != (num_groups,):
-        ctx.invalid(f"scale {list(scale.shape)} and bias {list(bias.shape)} need {num_groups} elements")
-    return _by_groups(ctx, x, scale, bias, num_groups, 1, epsilon)
-
-
 @op("GroupNormalization", since=21)
 def group_normalization(
     ctx: Context,
@@ -72,20 +62,13 @@ def group_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,  # what to compute in: f32, unless the input is wider
 ) -> Tensor:
-    """Scale and bias have an element for each channel."""
-    return _by_groups(ctx, x, scale, bias, num_groups, scale.size // max(num_groups, 1), epsilon)
-
-
-def _by_groups(
-    ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, groups: int, affine: int, epsilon: float
-) -> Tensor:
-    """``affine`` elements of scale and bias belong to each group."""
+    """Groups of channels by their own statistics; scale and bias are those of channels."""
     batch, channels, *spatial = x.shape
-    if groups < 1 or channels % groups:
-        ctx.invalid(f"{channels} channels do not make {groups} groups")
-    grouped = ctx.reshape(x, (batch, groups, channels // groups, number.prod(spatial)))
+    if num_groups < 1 or channels % num_groups:
+        ctx.invalid(f"{channels} channels do not make {num_groups} groups")
+    grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
     centred, inverse, _ = _standardised(ctx, grouped, (2, 3), epsilon)
-    scale, bias = (ctx.reshape(t, (groups, affine, 1)) for t in (scale, bias))
+    scale, bias = (ctx.reshape(t, (num_groups, channels // num_groups, 1)) for t in (scale, bias))
     result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
     return ctx.reshape(result, x.shape)
 
