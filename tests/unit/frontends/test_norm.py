@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ VARIANCE = RANDOM.uniform(0.5, 2, 6).astype(np.float32)
 STATISTICS = [SCALE, BIAS, MEAN, VARIANCE]
 
 
-def typed_model(op: str, arrays: Sequence[np.ndarray], opset: int, **attributes: object):
+def typed_model(op: str, arrays: Sequence[np.ndarray], opset: int, **attributes: Any):
     """A node whose result is like its first input, for ops that onnx infers no shape of."""
     model, inputs = node_model(op, arrays, opset=opset, **attributes)
     kind = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
@@ -29,11 +30,11 @@ def typed_model(op: str, arrays: Sequence[np.ndarray], opset: int, **attributes:
     return model, inputs
 
 
-def check_by_reference(op: str, *arrays: np.ndarray, opset: int, **attributes: object) -> None:
+def check_by_reference(op: str, *arrays: np.ndarray, opset: int, **attributes: Any) -> None:
     model, inputs = typed_model(op, arrays, opset, **attributes)
     [want] = ReferenceEvaluator(model).run(None, inputs)
     [got] = run_model(import_model(model), inputs)
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(got, np.asarray(want), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("opset", [8, 9, 18])
