@@ -180,8 +180,12 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def _numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
-    low, high = (f"{spread[key] * scale:.3g}" for key in ("low", "high"))
-    return f"{spread['median'] * scale:.4g}", f"{low}-{high}"
+    median, low, high = (spread[key] * scale for key in ("median", "low", "high"))
+    return _digits(median, 4), f"{_digits(low, 3)}-{_digits(high, 3)}"
+
+
+def _digits(value: float, count: int) -> str:
+    return np.format_float_positional(value, count, unique=False, fractional=False, trim="-")
 
 
 def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
