@@ -74,6 +74,8 @@ def layer(
     """Inputs as the ops have them; ``functions`` are the default ones, ``weights`` are w, r, b, p."""
     w, r, b, p = (_widened(ctx, t) for t in weights)
     assert w is not None and r is not None
+    if not x.rank == w.rank == r.rank == 3 or x.shape[2] != w.shape[2]:
+        ctx.invalid(f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}")
     reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
     if reverse is None or len(reverse) != w.shape[0]:
         ctx.invalid(f"direction '{settings.direction}' does not fit weights for {w.shape[0]} directions")

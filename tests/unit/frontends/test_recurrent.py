@@ -129,3 +129,12 @@ def test_wrong_activations_and_directions_are_refused():
         model, _ = node_model("RNN", arguments("RNN")[:4], [1, 2, 3], hidden_size=HIDDEN, **attributes)
         with pytest.raises(ModelError, match=reason):
             import_model(model)
+
+
+def test_an_input_that_does_not_fit_the_weights_is_refused():
+    x, *weights = arguments("LSTM")[:4]
+    assert x is not None
+    model, _ = node_model("LSTM", [x, *weights], [1, 2, 3], hidden_size=HIDDEN)
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = INPUTS + 1
+    with pytest.raises(ModelError, match=r"input of shape \[5, 3, 5\] for weights of shapes"):
+        import_model(model)
