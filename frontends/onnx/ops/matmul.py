@@ -55,6 +55,8 @@ def gemm(
     """``alpha A' B' + beta C``; a transposed operand is read as it lies."""
     if a.rank != 2 or b.rank != 2 or a.shape[0 if transA else 1] != b.shape[1 if transB else 0]:
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
+    if not a.floating and (alpha % 1 or beta % 1):
+        ctx.unsupported(f"alpha {alpha} and beta {beta} for dtype {a.dtype}")
     y = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b)
     if alpha != 1.0:
         y = ctx.elementwise(lambda v: scalars.mul(v, scalars.like(v, alpha)), y)
@@ -74,12 +76,24 @@ def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
         needed = set(output).union(*(letters for _, letters in operands[index:]))
         kept = "".join(letter for letter in dict.fromkeys(term + right) if letter in needed)
         kept = output if index == len(operands) else kept
-        value, term = contract(ctx, f"{term},{right}->{kept}", value, other), kept
+        value, term = _product(ctx, f"{term},{right}->{kept}", value, other), kept
     extra = [axis for axis, letter in enumerate(term) if letter not in output]
     if extra:
         value = ctx.reduce(scalars.add, 0, value, extra)
         term = "".join(letter for letter in term if letter in output)
     return value if term == output else ctx.transpose(value, [term.index(letter) for letter in output])
+
+
+def _product(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
+    """A contraction where a letter is summed, else an elementwise product."""
+    terms, output = spec.split("->")
+    if set(terms) - {","} != set(output):
+        return contract(ctx, spec, a, b)
+    aligned = []
+    for x, term in zip((a, b), terms.split(","), strict=True):
+        ordered = ctx.transpose(x, [term.index(letter) for letter in output if letter in term])
+        aligned.append(ctx.reshape(ordered, [x.shape[term.index(c)] if c in term else 1 for c in output]))
+    return ctx.elementwise(scalars.mul, *aligned)
 
 
 def _parse(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[list[str], str]:
@@ -98,7 +112,24 @@ def _parse(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[lis
     if not arrow:
         letters = sorted(set("".join(terms)) - set(spelt))
         output = spelt + "".join(letter for letter in letters if "".join(terms).count(letter) == 1)
-    return terms, output.replace("...", spelt)
+    output = output.replace("...", spelt)
+    if not set(output) <= set("".join(terms)) or len(set(output)) < len(output):
+        ctx.invalid(f"the output of equation '{equation}' does not fit its inputs")
+    _check_extents(ctx, equation, terms, inputs)
+    return terms, output
+
+
+def _check_extents(ctx: Context, equation: str, terms: list[str], inputs: tuple[Tensor, ...]) -> None:
+    """Refuse a letter that stands for different extents, other than 1."""
+    extents: dict[str, set[int]] = {}
+    for term, x in zip(terms, inputs, strict=True):
+        if any(len({x.shape[i] for i, t in enumerate(term) if t == letter}) > 1 for letter in term):
+            ctx.invalid(f"equation '{equation}' takes a diagonal of shape {list(x.shape)}, which has none there")
+        for letter, extent in zip(term, x.shape, strict=True):
+            extents.setdefault(letter, set()).add(extent)
+    for letter, found in extents.items():
+        if len(found - {1}) > 1:
+            ctx.invalid(f"letter '{letter}' of equation '{equation}' stands for extents {sorted(found)}")
 
 
 def _diagonal(ctx: Context, x: Tensor, term: str) -> tuple[Tensor, str]:
