@@ -156,6 +156,8 @@ def _single_elements(region: Region) -> list[Region]:
 
 
 def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    if len(op.results) != 1:
+        raise NotSchedulable("an op with more than one result")
     if "reduction" in iterator_types(op):
         return compute_reduction(tiler, op, region, dest)
     loops = loop_intervals(op, region)

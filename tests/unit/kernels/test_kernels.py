@@ -351,3 +351,29 @@ def test_matmul_whose_operands_both_lie_along_k() -> None:
     a, b = random(m, k), random(n, k)
     assert schedule_text(text) != "None"
     close(CompiledKernel(text)([a, b], a @ b.T, 3), a @ b.T)
+
+
+def test_an_op_with_two_results_runs_as_plain_loops() -> None:
+    text = """func.func @k(%x: tensor<3x8xf32>) -> tensor<3xi64> {
+      %low = arith.constant 0xFF800000 : f32
+      %none = arith.constant 0 : i64
+      %e = tensor.empty() : tensor<3xf32>
+      %ei = tensor.empty() : tensor<3xi64>
+      %f = linalg.fill ins(%low : f32) outs(%e : tensor<3xf32>) -> tensor<3xf32>
+      %fi = linalg.fill ins(%none : i64) outs(%ei : tensor<3xi64>) -> tensor<3xi64>
+      %r:2 = linalg.generic {
+        indexing_maps = [affine_map<(i,j)->(i,j)>, affine_map<(i,j)->(i)>, affine_map<(i,j)->(i)>],
+        iterator_types = ["parallel", "reduction"]
+      } ins(%x : tensor<3x8xf32>) outs(%f, %fi : tensor<3xf32>, tensor<3xi64>) {
+      ^bb0(%v: f32, %best: f32, %at: i64):
+        %j = linalg.index 1 : index
+        %n = arith.index_cast %j : index to i64
+        %more = arith.cmpf ogt, %v, %best : f32
+        %b = arith.select %more, %v, %best : f32
+        %a = arith.select %more, %n, %at : i64
+        linalg.yield %b, %a : f32, i64
+      } -> (tensor<3xf32>, tensor<3xi64>)
+      return %r#1 : tensor<3xi64> }"""
+    x = random(3, 8)
+    want = x.argmax(1)
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
