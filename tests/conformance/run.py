@@ -18,6 +18,8 @@ from pathlib import Path
 import onnx
 from conformance.isolation import Lost, call_all
 from conformance.suite import Case, Outcome, cases, check
+from rich.console import Console
+from rich.progress import track
 
 RESULT = Path(__file__).with_name("result.json")
 
@@ -32,7 +34,9 @@ def main() -> int:
     whole = args.pattern == "*"
     answers = map(check, chosen) if args.here else call_all(check, chosen, args.processes, args.seconds)
     outcomes: dict[str, Outcome] = {}
-    for case, answer in zip(chosen, answers, strict=True):
+    console = Console(stderr=True)
+    shown = track(answers, "cases", len(chosen), console=console, disable=not console.is_terminal)
+    for case, answer in zip(chosen, shown, strict=True):
         outcomes[case.name] = outcome = Outcome("lost", answer.reason) if isinstance(answer, Lost) else answer
         if not whole and outcome.status != "pass":
             print(f"{case.name}: {outcome.status}: {outcome.reason}", flush=True)
