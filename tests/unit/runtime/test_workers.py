@@ -6,6 +6,7 @@ import time
 
 import pytest
 from handmade import affine_plan
+from worker_jobs import assert_and_abort, spin
 
 import tilewright as tw
 from tilewright import driver, product, workers
@@ -44,12 +45,7 @@ def test_a_crash_names_the_job_and_the_host_lives(pool):
 
 def test_a_crash_says_what_llvm_said(pool):
     with pytest.raises(tw.CompileError, match="in kernel 'k': Assertion `false' failed"):
-        pool.run([Job("kernel 'k'", _assert_and_abort)])
-
-
-def _assert_and_abort() -> None:
-    os.write(2, b"Assertion `false' failed.\n")
-    os.abort()
+        pool.run([Job("kernel 'k'", assert_and_abort)])
 
 
 def test_a_killed_worker_costs_no_result_of_the_others(pool):
@@ -62,12 +58,7 @@ def test_a_killed_worker_costs_no_result_of_the_others(pool):
 
 def test_a_job_that_takes_too_long_is_ended(monkeypatch):
     with pytest.raises(tw.CompileError, match="kernel 'slow' took more than 1 s"):
-        Pool(1, cpu_seconds=1).run([Job("kernel 'slow'", _spin)])
-
-
-def _spin() -> None:
-    while True:
-        pass
+        Pool(1, cpu_seconds=1).run([Job("kernel 'slow'", spin)])
 
 
 def test_a_second_compilation_is_fast(pool):

@@ -87,8 +87,8 @@ def test_peak_memory_sees_what_was_given_back_and_what_children_use():
     with PeakMemory(0.005) as peak:
         block = np.ones(size, np.uint8)
         del block
-    assert peak.bytes > idle.bytes + size * 0.8
+    assert peak.bytes > idle.bytes + size * 0.5
     hungry = "import time; block = b'1' * (200 << 20); time.sleep(0.3)"
     with PeakMemory(0.005) as family:
         subprocess.run([sys.executable, "-c", hungry], check=True)
-    assert family.bytes > idle.bytes + size * 0.8
+    assert family.bytes > idle.bytes + size * 0.5
