@@ -89,7 +89,7 @@ def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
 
     Where both operands lie along k, a tile of columns would be a transposed vector.
     """
-    if not isinstance(kind, Contraction):
+    if not isinstance(kind, Contraction) or _block(op, kind):  # a packed weight is read along its blocks
         return False
     last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)

@@ -377,3 +377,9 @@ def test_an_op_with_two_results_runs_as_plain_loops() -> None:
     x = random(3, 8)
     want = x.argmax(1)
     np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+def test_a_packed_weight_that_lies_along_k_keeps_its_blocks() -> None:
+    text = matmul(1, 64, 96, 32).replace("(m,n,k)->(k,n)", "(m,n,k)->(n,k)").replace(tensor(96, 64), tensor(64, 96))
+    text = text.replace("perm = [1, 0] inner_dims_pos = [1]", "perm = [0, 1] inner_dims_pos = [0]")
+    assert "row" not in schedule_text(text)
