@@ -20,6 +20,8 @@ def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
     source, target = x.dtype, element_type(dtype)
 
     def body(value: ir.Value) -> ir.Value:
+        if source in _NIBBLES:  # numpy's int4 leaves the byte's other half zero: an input's sign is to be spread here
+            value = _nibble(value, source)
         if dtype == "bool":
             return scalars.truth(value)
         if is_float(dtype):

@@ -71,6 +71,14 @@ def test_float8_rounds_to_nearest_even(name, saturate):
     np.testing.assert_array_equal(got.astype(np.float32), want.astype(np.float32))
 
 
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+@pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int64", "float16", "float32"])
+def test_only_the_low_half_of_a_nibbles_byte_counts(name, target):
+    codes = np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, name))
+    got = cast(codes, helper.np_dtype_to_tensor_dtype(np.dtype(target)))
+    np.testing.assert_array_equal(got, codes.astype(np.int8).astype(target))
+
+
 def cast(values: np.ndarray, to: int, saturate: int = 1) -> np.ndarray:
-    model, inputs = node_model("Cast", [values], opset=19, to=to, saturate=saturate)
+    model, inputs = node_model("Cast", [values], opset=21, to=to, saturate=saturate)
     return run_model(import_model(model), inputs)[0]
