@@ -21,7 +21,7 @@ import numpy as np
 
 from . import jobs, product, workers
 from .errors import CompileError, ModelError
-from .jobs import Planned, PlanOptions
+from .jobs import Planned
 from .model import Model
 from .product import CompileReport, ExecutorKind, Options
 from .runtime import artifact
@@ -56,7 +56,7 @@ def compile(
         target: what to make code for; "x86" is this machine's CPU.
         input_shapes: extents for inputs whose shape the file leaves open.
         num_threads: threads of a call; by default as many as this process may use.
-        opt_level: 0 to 3.
+        opt_level: 0 to 3; inside of ``with PassContext(...)`` that context's level counts.
         executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
             one MLIR ExecutionEngine of this process.
         workers: number of worker processes; 0 does all work in this process.
@@ -66,7 +66,7 @@ def compile(
     options = make_options(target, num_threads, opt_level, executor)
     report = CompileReport()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        pool = _pool(workers)
+        pool = _pool(workers, options)
         planned = _plan_source(source, input_shapes, options, pool, folder, report)
         return _module(planned, options, pool, report)
 
@@ -82,7 +82,7 @@ def build(
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is."""
     options = make_options(target, num_threads, opt_level, executor)
     report = CompileReport()
-    pool = _pool(workers)
+    pool = _pool(workers, options)
     return _module(_plan_model(model, options, pool, report), options, pool, report)
 
 
@@ -109,7 +109,7 @@ def compile_to_file(
     path = Path(output).absolute() if relocatable else artifact.program_path(output)
     report = CompileReport()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        pool = _pool(workers)
+        pool = _pool(workers, options)
         planned = _plan_source(source, input_shapes, options, pool, folder, report)
         made = product.make(planned, options, pool, report, path.parent)
     save = artifact.save_object if relocatable else artifact.save
@@ -130,7 +130,7 @@ def emit(
     "llvm" and "asm" are the whole program after LLVM's optimiser and code generator.
     """
     options = options or make_options()
-    pool = _pool(workers)
+    pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
             path, label = _as_file(source, folder)
@@ -141,8 +141,9 @@ def emit(
         if kind == "kernels":
             return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
         options.progress("compiling the whole program")
-        arguments = (plan, options.target, "{}", kind, options.opt_level)
-        return pool.run([Job("the whole program", jobs.whole_text, arguments)])[0]
+        [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
+        options.join("", forked)
+        return text
 
 
 def make_options(
@@ -159,12 +160,18 @@ def make_options(
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
         raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
-    return Options(Target.parse(target), opt_level, executor, num_threads, progress)
+    # Who entered a PassContext has imported the passes; nobody else should pay for that.
+    infra = sys.modules.get(f"{__package__}.passes.infra")
+    context = infra.PassContext.entered() if infra else None
+    level = context.opt_level if context else opt_level
+    return Options(Target.parse(target), level, context, executor, num_threads, progress)
 
 
-def _pool(count: int | None) -> Pool:
+def _pool(count: int | None, options: Options) -> Pool:
     if count is not None and count < 0:
         raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
+    if options.context and not options.context.forks():
+        count = 0
     return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count)
 
 
@@ -180,8 +187,8 @@ def _plan_source(
     path, label = _as_file(source, folder)
     options.progress(f"importing {label}")
     with report.stage("import and plan"):
-        arguments = (path, label, _shapes(input_shapes), options.target, _plan_options(options, folder))
-        return _run_plan(Job(f"the import of {label}", jobs.plan_file, arguments), pool)
+        arguments = (path, label, _shapes(input_shapes), folder)
+        return _run_plan(f"the import of {label}", jobs.plan_file, arguments, options, pool)
 
 
 def _as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
@@ -215,23 +222,17 @@ def _plan_model(model: Model, options: Options, pool: Pool, report: CompileRepor
         file.seek(0)
         params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
         shell = replace(model, module=None, params=params)
-        arguments = (file.read(), shell, options.target, _plan_options(options, ""))
-        planned = _run_plan(Job(f"the planning of {model.name}", jobs.plan_bytecode, arguments), pool)
+        arguments = (file.read(), shell)
+        planned = _run_plan(f"the planning of {model.name}", jobs.plan_bytecode, arguments, options, pool)
         return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
-def _plan_options(options: Options, folder: str) -> PlanOptions:
-    # Who entered a PassContext has imported the passes; nobody else should pay for that.
-    infra = sys.modules.get(f"{__package__}.passes.infra")
-    context = infra.PassContext.current() if infra and infra.PassContext.entered() else None
-    return PlanOptions(options.opt_level, folder, context)
-
-
-def _run_plan(job: Job, pool: Pool) -> Planned:
-    context = job.arguments[-1].context
-    # Instruments watch from this process: what they print and count must be seen here.
-    here = context is not None and context.instruments
-    return workers.run_here(job) if here else pool.run([job])[0]
+def _run_plan(
+    what: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: Options, pool: Pool
+) -> Planned:
+    [(planned, forked)] = pool.run([Job(what, function, (*arguments, options.fork("")))])
+    options.join("", forked)
+    return planned
 
 
 def _module(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Module:

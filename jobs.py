@@ -32,59 +32,77 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class PlanOptions:
-    """How to plan: the pass context that the user entered, else the level; and a folder for large decoded weights."""
+class Settings:
+    """What the jobs of a compilation have to know. ``context`` is the pass context that the user entered, if any."""
 
+    target: Target
     opt_level: int = 3
-    folder: str = ""
     context: PassContext | None = None
+
+    def fork(self, part: str) -> Settings:
+        """The settings to send to a worker that does a part of the work: a kernel, or the graph passes ("")."""
+        context = self.context.fork(part) if self.context else None
+        return Settings(self.target, self.opt_level, context)
+
+    def join(self, part: str, forked: Settings) -> None:
+        """Take back what ``fork(part)`` gave, with what its instruments have seen."""
+        if self.context and forked.context:
+            self.context.join(part, forked.context)
+
+    def pass_context(self) -> PassContext:
+        """The context to run passes in."""
+        from .passes.infra import PassContext
+
+        return self.context or PassContext(opt_level=self.opt_level)
 
 
 def warm_up() -> None:
     """Import what jobs need and make what every program has."""
     from .frontends import onnx  # noqa: F401
-    from .passes.lower import entry, kernel  # noqa: F401
+    from .passes import pipeline  # noqa: F401
+    from .passes.lower import entry
 
     entry.emit_support(host())
 
 
 def plan_file(
-    path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None, target: Target, options: PlanOptions
-) -> Planned:
-    """Import a model file and run the graph passes. Errors call the file ``label``."""
+    path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None, folder: str, settings: Settings
+) -> tuple[Planned, Settings]:
+    """Import a model file and run the graph passes. Errors call the file ``label``.
+
+    Large weights that the import decodes are written to ``folder``.
+    """
     from . import frontends
 
     with _labelled(path, label):
-        return plan_model(frontends.import_model(path, input_shapes), target, options)
+        return plan_model(frontends.import_model(path, input_shapes), folder, settings)
 
 
-def plan_bytecode(bytecode: bytes, shell: Model, target: Target, options: PlanOptions) -> Planned:
+def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
     """Run the graph passes on a model whose module comes as bytecode; ``shell`` is the model without it."""
     from .dialects import ir
     from .dialects.context import make_context
 
     with make_context(), ir.Location.unknown():
-        return plan_model(replace(shell, module=ir.Module.parse(bytecode)), target, options)
+        return plan_model(replace(shell, module=ir.Module.parse(bytecode)), "", settings)
 
 
-def plan_model(model: Model, target: Target, options: PlanOptions) -> Planned:
+def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, Settings]:
     """Run the graph passes on a model; the result holds no IR and no large array."""
     from .passes import pipeline
-    from .passes.infra import PassContext
 
-    context = options.context or PassContext(opt_level=options.opt_level)
-    plan = pipeline.plan(model, target, context)
+    plan = pipeline.plan(model, settings.target, settings.pass_context())
     originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
-    params = {name: _spilled(model.params[name], options.folder) for name in dict.fromkeys(originals)}
-    return Planned(plan, params, model.name)
+    params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}
+    return Planned(plan, params, model.name), settings
 
 
-def compile_kernel(name: str, bytecode: bytes, target: Target, opt_level: int) -> Kernel:
+def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:
     """Compile one kernel to an object."""
-    from .passes.lower import kernel
+    from .passes import pipeline
 
-    return kernel.compile_kernel(name, bytecode, target, opt_level)
+    return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
 def emit_entry(program: Program, kernels: Mapping[str, Kernel], target: Target, metadata: str) -> tuple[bytes, ...]:
@@ -132,12 +150,13 @@ def kernels_text(plan: Plan) -> bytes:
     return b"\n// -----\n".join(parts)
 
 
-def whole_text(plan: Plan, target: Target, metadata: str, kind: Literal["obj", "asm", "llvm"], opt_level: int) -> bytes:
+def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settings) -> tuple[bytes, Settings]:
     """The whole program in one module: its LLVM IR after the optimiser, its assembly or its object."""
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
-    return whole.emit(whole.lower_program(plan.main, sources, target, metadata), target, kind, opt_level)
+    module = whole.lower_program(plan.main, sources, settings.target, "{}", settings.pass_context())
+    return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 
 def _text(op: Any) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import jobs
-from .jobs import Planned
+from .jobs import Planned, Settings
 from .model import FileSlice, Param
 from .program import Kernel, Plan
 from .runtime.artifact import Code
@@ -23,7 +23,7 @@ from .runtime.executor import Executor
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest
 from .runtime.weights import Weights, WeightsWriter
-from .target import Target, cpu_flags
+from .target import cpu_flags
 from .workers import Job, Pool
 
 ExecutorKind = Literal["objects", "engine"]
@@ -54,11 +54,9 @@ class CompileReport:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Settings):
     """How to compile. ``progress`` is told what is being done."""
 
-    target: Target
-    opt_level: int = 3
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
     progress: Callable[[str], None] = lambda text: None
@@ -122,7 +120,7 @@ def _make_whole(plan: Plan, names: Sequence[str], options: Options, manifest: Ma
     from .runtime import engine
 
     sources = {name: plan.kernels[name] for name in names}
-    module = whole.lower_program(plan.main, sources, options.target, manifest.to_json())
+    module = whole.lower_program(plan.main, sources, options.target, manifest.to_json(), options.pass_context())
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
@@ -133,11 +131,16 @@ def _compile_kernels(plan: Plan, names: Sequence[str], options: Options, pool: P
     for program in (plan.main, *plan.prepare.values()):
         for call in program.calls:
             nodes.setdefault(call.kernel, {}).update(dict.fromkeys(call.nodes))
-    work = []
-    for name in sorted(names, key=lambda name: -len(plan.kernels[name])):
-        arguments = (name, plan.kernels[name], options.target, options.opt_level)
-        work.append(Job(_describe(name, list(nodes[name])), jobs.compile_kernel, arguments))
-    return {kernel.name: kernel for kernel in pool.run(work)}
+    ordered = sorted(names, key=lambda name: -len(plan.kernels[name]))
+    work = [
+        Job(_describe(name, list(nodes[name])), jobs.compile_kernel, (plan.kernels[name], options.fork(name)))
+        for name in ordered
+    ]
+    kernels: dict[str, Kernel] = {}
+    for name, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+        options.join(name, forked)
+        kernels[name] = kernel
+    return kernels
 
 
 def _describe(kernel: str, nodes: Sequence[str]) -> str:

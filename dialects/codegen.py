@@ -18,6 +18,7 @@ from mlir.dialects import llvm as llvm_dialect
 
 from ..errors import CompileError, TargetError
 from ..target import Target
+from .context import at_node
 from .walk import collect
 
 Kind = Literal["obj", "asm", "llvm"]
@@ -130,9 +131,9 @@ def refuse_foreign_ops(module: ir.Module) -> None:
     """Raise CompileError for the first op that has no translation to LLVM IR, naming its location."""
 
     for op in collect(module, lambda op: op.name.split(".")[0] not in ("llvm", "omp", "builtin")):
-        raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect ({op.location})")
+        raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect{at_node(op)}")
     for op in collect(module, lambda op: op.name == "builtin.unrealized_conversion_cast"):
-        raise CompileError(f"a type conversion was left unresolved ({op.location})")
+        raise CompileError(f"a type conversion was left unresolved{at_node(op)}")
 
 
 def _parse(context: int, text: bytes) -> int:

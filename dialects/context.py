@@ -51,6 +51,12 @@ def node_name(location: ir.Location) -> str:
     return ""
 
 
+def at_node(op: ir.Operation | ir.OpView) -> str:
+    """ " at node 'conv1'", to be put into a message, or "" for an op that comes from no node."""
+    name = node_name(op.operation.location)
+    return f" at node '{name}'" if name else ""
+
+
 def _collect(diagnostic: Any, errors: list[tuple[str, str]]) -> bool:
     if diagnostic.severity != ir.DiagnosticSeverity.ERROR:
         return False

@@ -44,7 +44,7 @@ def sequence() -> Iterator[Script]:
         upstream.YieldOp([])
 
 
-def apply(script: Script, payload: ir.Module) -> None:
+def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
     """Run the schedule on the payload, which is changed in place. Raises CompileError when a transform fails."""
     try:
         interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)

@@ -1,4 +1,4 @@
-"""Passes, the context they run in, sequences of them, and the instruments that watch.
+"""Passes, the context they run in, and sequences of them.
 
 A pass is a frozen dataclass: its fields are its options, ``apply`` rewrites the module in place. A pass that does not
 understand a piece of IR leaves it alone; a pass that cannot keep its promise raises CompileError.
@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
-import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, TextIO
+from typing import Any, ClassVar
 
 from ..dialects import PassManager, ir
 from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
+from .instruments import Instrument
 
 
 @dataclass(frozen=True)
@@ -58,66 +58,6 @@ class MlirPass(Pass):
 
     def __str__(self) -> str:
         return self.pipeline
-
-
-class Instrument:
-    """Watches passes run. ``index`` counts the passes of one context from 0."""
-
-    def before(self, stage: Pass, module: ir.Module, index: int) -> None:
-        """Called before each pass that is not skipped."""
-
-    def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        """Called after each pass that succeeded."""
-
-
-@dataclass
-class Timing(Instrument):
-    """Adds up the seconds that each pass takes, in ``seconds[name]``."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    _start: float = 0.0
-
-    def before(self, stage: Pass, module: ir.Module, index: int) -> None:
-        self._start = time.perf_counter()
-
-    def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        self.seconds[stage.name] = self.seconds.get(stage.name, 0.0) + time.perf_counter() - self._start
-
-    def __str__(self) -> str:
-        rows = sorted(self.seconds.items(), key=lambda row: -row[1])
-        return "\n".join(f"{seconds * 1e3:10.1f} ms  {name}" for name, seconds in rows)
-
-
-@dataclass
-class PrintIR(Instrument):
-    """Prints the module after the named passes (``all``: after each), as `--print-ir-after` asks."""
-
-    names: Sequence[str]
-    file: TextIO | None = None
-
-    def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        if "all" in self.names or stage.name in self.names:
-            print(f"// ----- IR after {stage} -----\n{module}", file=self.file or sys.stderr)
-
-
-@dataclass
-class DumpIR(Instrument):
-    """Writes the module after each pass to its own file of a folder: ``03-convert-layout.mlir``."""
-
-    folder: Path
-
-    def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in stage.name)
-        with open(self.folder / f"{index:02d}-{safe}.mlir", "w") as file:
-            file.write(str(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True)))
-
-
-class Verify(Instrument):
-    """Verifies the module after each pass, so that the pass which broke it is the one that is named."""
-
-    def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        module.operation.verify()
 
 
 _CURRENT: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar(
@@ -183,9 +123,34 @@ class PassContext:
         for instrument in self.instruments:
             instrument.before(stage, module, index)
         with module.context, diagnostics(f"pass '{stage.name}'"):
-            stage.apply(module)
+            with self.timed(stage.name):
+                stage.apply(module)
             for instrument in self.instruments:
                 instrument.after(stage, module, index)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Tell the instruments how long the block took."""
+        start = time.perf_counter()
+        yield
+        for instrument in self.instruments:
+            instrument.spent(name, time.perf_counter() - start)
+
+    def forks(self) -> bool:
+        """Whether all instruments can watch in other processes."""
+        return all(instrument.fork("") is not None for instrument in self.instruments)
+
+    def fork(self, part: str) -> PassContext:
+        """The context for a part of the work that may run in another process, where all instruments fork."""
+        if not self.forks():
+            return self
+        return dataclasses.replace(self, instruments=[instrument.fork(part) for instrument in self.instruments])
+
+    def join(self, part: str, forked: PassContext) -> None:
+        """Take the instruments of ``fork(part)`` back."""
+        if forked is not self:
+            for instrument, own in zip(self.instruments, forked.instruments, strict=True):
+                instrument.join(part, own)
 
 
 @dataclass(frozen=True)

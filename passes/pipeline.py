@@ -1,14 +1,15 @@
-"""The whole way of a model to its kernels, as one named list."""
+"""The whole way from what a frontend makes to object code: two named lists of passes, and what runs them."""
 
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
-from ..dialects import func, ir
-from ..dialects.context import diagnostics
+from ..dialects import codegen, func, ir
+from ..dialects.context import diagnostics, make_context
 from ..errors import CompileError
 from ..model import Model, TensorInfo
-from ..program import Plan, Program
+from ..program import Kernel, Plan, Program
 from ..target import Target
 from .graph.convert_layout import ConvertLayout
 from .graph.edit import programs, string_attr
@@ -20,6 +21,16 @@ from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .infra import Pass, PassContext
+from .kernel import SCRATCH, describe
+from .lower.bufferize import Bufferize
+from .lower.expand_math import ExpandMath
+from .lower.lower_to_llvm import LowerToLlvm
+from .lower.lower_transfers import LowerTransfers
+from .lower.plan_scratch import PlanScratch
+from .lower.wrap_kernel import WrapKernel
+from .schedule.apply_schedule import ApplySchedule
+from .schedule.collapse_loops import CollapseLoops
+from .schedule.vectorize import Vectorize
 
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
@@ -40,6 +51,21 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FuseOps(fuse_opt_level=opt_level),
         Outline(),
         PlanMemory(),
+    )
+
+
+def kernel_passes(target: Target) -> tuple[Pass, ...]:
+    """The passes on one kernel, from tensors to the LLVM dialect."""
+    return (
+        ExpandMath(),
+        CollapseLoops(),
+        ApplySchedule(target=target),
+        Vectorize(),
+        Bufferize(),
+        LowerTransfers(),
+        PlanScratch(),
+        LowerToLlvm(),
+        WrapKernel(),
     )
 
 
@@ -66,6 +92,29 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
             prepare = {name: _program(f, model, {}, (), (infos[name],)) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
             return Plan(main, prepare, _kernels(module, called))
+
+
+def lower_kernel(module: ir.Module, target: Target, context: PassContext) -> Kernel:
+    """Lower a kernel's module in place; returns its description without the object.
+
+    Raises CompileError that names the pass and the model's node for what cannot be compiled.
+    """
+    with context:
+        for stage in kernel_passes(target):
+            context.run(stage, module)
+    wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
+    if len(wrapped) != 1:
+        raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
+    return wrapped[0]
+
+
+def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
+    """Compile the one function of a kernel module to an object."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(bytecode)
+        kernel = lower_kernel(module, target, context)
+        with context.timed("emit-object"):
+            return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))
 
 
 def _copy(module: ir.Module) -> ir.Module:

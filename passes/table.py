@@ -14,6 +14,15 @@ from .graph.plan_memory import PlanMemory
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .infra import Pass
+from .lower.bufferize import Bufferize
+from .lower.expand_math import ExpandMath
+from .lower.lower_to_llvm import LowerToLlvm
+from .lower.lower_transfers import LowerTransfers
+from .lower.plan_scratch import PlanScratch
+from .lower.wrap_kernel import WrapKernel
+from .schedule.apply_schedule import ApplySchedule
+from .schedule.collapse_loops import CollapseLoops
+from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
     Generalize,
@@ -24,5 +33,14 @@ _ALL: tuple[type[Pass], ...] = (
     FuseOps,
     Outline,
     PlanMemory,
+    ExpandMath,
+    CollapseLoops,
+    ApplySchedule,
+    Vectorize,
+    Bufferize,
+    LowerTransfers,
+    PlanScratch,
+    LowerToLlvm,
+    WrapKernel,
 )
 PASSES: dict[str, type[Pass]] = {cls.name: cls for cls in _ALL}

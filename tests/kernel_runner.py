@@ -11,8 +11,10 @@ import numpy as np
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
+from tilewright.passes.infra import PassContext
+from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.passes.lower.kernel import compile_kernel, function_of
+from tilewright.passes.pipeline import compile_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.program import Kernel
 from tilewright.runtime.link import link
@@ -30,7 +32,7 @@ def schedule_text(text: str) -> str:
     """The schedule that the heuristic chooses, as text; "None" for plain loops."""
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return str(heuristic.choose(function_of(module), host()))
+        return str(heuristic.choose(functions(module)[0], host()))
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -46,7 +48,7 @@ class CompiledKernel:
     """A linked kernel; ``chunks`` cuts its parallel axis, as threads would."""
 
     def __init__(self, text: str, name: str = "k") -> None:
-        self.kernel: Kernel = compile_kernel(name, bytecode(text), host())
+        self.kernel: Kernel = compile_kernel(bytecode(text), host(), PassContext())
         self._module = link([self.kernel.object, emit_kernel_table([name], host()), emit_support(host())])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -35,8 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         path = Path(args.model).parent / path
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
-        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say)
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
+        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say)
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
             path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers)
@@ -87,8 +87,8 @@ def _watched(args: argparse.Namespace) -> bool:
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
-    """Instruments run in this process, so that what they print is seen."""
-    from tilewright.passes.infra import DumpIR, Instrument, PassContext, PrintIR, Timing
+    from tilewright.passes.infra import PassContext
+    from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
 
     instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)]
     if args.dump_dir:

@@ -39,7 +39,8 @@ def _run(file: str, passes: str, print_after: list[str], dump_dir: Path | None, 
     from tilewright.dialects import ir
     from tilewright.dialects.context import diagnostics, make_context
     from tilewright.errors import ModelError
-    from tilewright.passes.infra import DumpIR, Instrument, PassContext, PrintIR, Verify, parse_pipeline
+    from tilewright.passes.infra import PassContext, parse_pipeline
+    from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Verify
     from tilewright.passes.table import PASSES
 
     stages = parse_pipeline(passes, PASSES)

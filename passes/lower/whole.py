@@ -8,16 +8,26 @@ from ...dialects import codegen, ir
 from ...dialects.context import make_context
 from ...program import Kernel, Program
 from ...target import Target
-from . import entry, kernel
+from ..infra import PassContext
+from ..kernel import symbol
+from ..pipeline import lower_kernel
+from . import entry
 
 
-def lower_program(program: Program, sources: Mapping[str, bytes], target: Target, metadata: str) -> ir.Module:
-    """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module with a context of its own."""
+def lower_program(
+    program: Program, sources: Mapping[str, bytes], target: Target, metadata: str, context: PassContext
+) -> ir.Module:
+    """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
+
+    The passes on each kernel run in the pass context ``context``.
+    """
     with make_context(), ir.Location.unknown():
         merged = ir.Module.create()
         kernels: dict[str, Kernel] = {}
         for name, bytecode in sources.items():
-            module, kernels[name] = kernel.lower_to_llvm(name, ir.Module.parse(bytecode), target)
+            module, own = ir.Module.parse(bytecode), context.fork(name)
+            kernels[name] = lower_kernel(module, target, own)
+            context.join(name, own)
             _make_private(module, name)
             _merge(merged, module)
         _merge(merged, entry.entry_module(program, kernels, metadata))
@@ -34,26 +44,22 @@ def emit(module: ir.Module, target: Target, kind: codegen.Kind, opt_level: int) 
 def _make_private(module: ir.Module, kernel_name: str) -> None:
     """Put the kernel's name before the symbols that it defines, so that those of two kernels differ."""
     for op in module.body.operations:
-        symbol = _symbol(op)
-        if symbol != kernel_name and not _is_declaration(op):
-            ir.SymbolTable.replace_all_symbol_uses(symbol, f"{kernel_name}.{symbol}", module.operation)
-            ir.SymbolTable.set_symbol_name(op, f"{kernel_name}.{symbol}")
+        name = symbol(op)
+        if name != kernel_name and not _is_declaration(op):
+            ir.SymbolTable.replace_all_symbol_uses(name, f"{kernel_name}.{name}", module.operation)
+            ir.SymbolTable.set_symbol_name(op, f"{kernel_name}.{name}")
 
 
 def _merge(target: ir.Module, source: ir.Module) -> None:
     """Clone the ops of ``source`` into ``target``; a definition takes the place of a declaration."""
-    there = {_symbol(op): op for op in target.body.operations}
+    there = {symbol(op): op for op in target.body.operations}
     for op in source.body.operations:
-        old = there.get(_symbol(op))
+        old = there.get(symbol(op))
         if old is not None:
             if _is_declaration(op):
                 continue
             old.operation.erase()
         op.operation.clone(ip=ir.InsertionPoint(target.body))
-
-
-def _symbol(op: ir.OpView) -> str:
-    return ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
 def _is_declaration(op: ir.OpView) -> bool:

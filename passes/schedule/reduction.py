@@ -27,7 +27,7 @@ from .structured import (
 )
 from .tiler import Tiler, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
 
-# A mark on the matmuls that a nest leaves, with the number of their parallel loops: emit.py steps through their k.
+# A mark on the matmuls that a nest leaves, with the number of their parallel loops: `vectorize` steps through their k.
 ROLE, CONTRACT = "tw.role", "contract"
 
 

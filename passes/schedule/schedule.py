@@ -1,7 +1,7 @@
 """A schedule as a value: how the result of a kernel is cut into tiles, in which order, and what runs in parallel.
 
 It is decided in data (``heuristic.py``), can be printed, compared and hashed, and is then carried out by ``nest.py``
-(the loops around tiles) and ``emit.py`` (transform IR that makes vectors of what is in a tile).
+(the loops around tiles) and ``vectorize.py`` (transform IR that makes vectors of what is in a tile).
 """
 
 from __future__ import annotations

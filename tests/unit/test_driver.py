@@ -63,16 +63,32 @@ def test_builds_an_imported_model_and_leaves_it_as_it_is(path, workers):
 
 
 def test_an_entered_pass_context_counts(path):
-    from tilewright.passes.infra import Timing
+    from tilewright.passes.instruments import Timing
 
     timing = Timing()
     with tw.PassContext(disabled_pass=["fuse-ops"], instruments=[timing]):
         lib = tw.compile(path)
     check(lib)
     assert lib.report.calls == 2
-    assert "outline" in timing.seconds
+    assert {"outline", "vectorize", "emit-object"} < set(timing.seconds)
     assert "fuse-ops" not in timing.seconds
     assert tw.compile(path).report.calls == 1
+
+
+def test_an_instrument_that_cannot_travel_keeps_the_compilation_here(path):
+    from tilewright.passes.instruments import Instrument
+
+    class Names(Instrument):
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def after(self, stage, module, index):
+            self.seen.append(stage.name)
+
+    names = Names()
+    with tw.PassContext(instruments=[names]):
+        check(tw.compile(path))
+    assert names.seen[0] == "generalize" and names.seen[-1] == "wrap-kernel"
 
 
 def test_equal_compilations_make_equal_files(path, tmp_path):

@@ -11,7 +11,8 @@ from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.errors import CompileError
 from tilewright.model import Model, TensorInfo
-from tilewright.passes.infra import PassContext, Verify
+from tilewright.passes.infra import PassContext
+from tilewright.passes.instruments import Verify
 from tilewright.passes.pipeline import plan
 from tilewright.program import Plan
 from tilewright.target import Target

@@ -16,7 +16,8 @@ from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
 from tilewright.model import Model, TensorInfo, numpy_dtype
 from tilewright.passes.graph.arena import ALIGNMENT, Buffer, assign
-from tilewright.passes.infra import PassContext, Verify
+from tilewright.passes.infra import PassContext
+from tilewright.passes.instruments import Verify
 from tilewright.passes.pipeline import graph_passes, plan
 from tilewright.program import Plan, Program, Slot
 from tilewright.sizes import static

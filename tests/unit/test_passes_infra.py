@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +12,8 @@ import pytest
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.errors import CompileError
-from tilewright.passes.infra import DumpIR, MlirPass, Pass, PassContext, Sequential, Timing, parse_pipeline
+from tilewright.passes.infra import MlirPass, Pass, PassContext, Sequential, parse_pipeline
+from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
 from tilewright.passes.table import PASSES
 from tilewright.tools import opt
 
@@ -107,8 +110,9 @@ def test_every_pass_has_its_module_and_its_test(request):
     root = request.config.rootpath
     for name, cls in PASSES.items():
         stem = name.replace("-", "_")
-        assert cls.__module__ == f"tilewright.passes.graph.{stem}"
-        assert (root / "tests" / "lit" / "graph" / f"{stem}.mlir").is_file()
+        folder = cls.__module__.split(".")[2]
+        assert cls.__module__ == f"tilewright.passes.{folder}.{stem}"
+        assert (root / "tests" / "lit" / folder / f"{stem}.mlir").is_file(), f"{name} has no test for lit"
 
 
 def test_opt_lists_and_runs(tmp_path, capsys):
@@ -127,3 +131,17 @@ def test_opt_lists_and_runs(tmp_path, capsys):
 def test_errors_of_opt_are_one_line(argv, capsys):
     assert opt.main(argv) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_context_forks_for_workers_if_all_its_instruments_do():
+    timing, printed = Timing(), io.StringIO()
+    forking = PassContext(instruments=[timing, PrintIR(["mark"], printed)], disabled_pass=["cse"])
+    sent = pickle.loads(pickle.dumps(forking.fork("k1")))
+    assert _marks(sent, Mark(), MlirPass("cse")) == 1
+    forking.join("k1", sent)
+    assert list(timing.seconds) == ["mark"]
+    assert printed.getvalue().startswith("// ----- IR of k1 after mark -----\n")
+
+    here = PassContext(instruments=[Timing(), Instrument()])
+    assert not here.forks()
+    assert here.fork("k1") is here

@@ -107,13 +107,17 @@ def test_matmul_of_any_shape(m: int, n: int, k: int) -> None:
 def test_matmul_keeps_its_accumulators_in_registers() -> None:
     from tilewright.dialects import codegen, ir
     from tilewright.dialects.context import make_context
-    from tilewright.passes.lower.kernel import lower_kernel, wrap
+    from tilewright.passes.infra import PassContext
+    from tilewright.passes.kernel import functions
+    from tilewright.passes.pipeline import lower_kernel
+    from tilewright.passes.schedule import heuristic
     from tilewright.target import host
 
     target = host()
     with make_context(), ir.Location.unknown():
-        module, schedule, _ = lower_kernel(ir.Module.parse(matmul(140, 2 * target.lanes, 64, 2 * target.lanes)), target)
-        wrap(module, "k")
+        module = ir.Module.parse(matmul(140, 2 * target.lanes, 64, 2 * target.lanes))
+        schedule = heuristic.choose(functions(module)[0], target)
+        lower_kernel(module, target, PassContext())
         text = codegen.emit(module, target, "asm").decode()
     assert schedule is not None
     rows = schedule.splits[-1].tile
@@ -303,11 +307,12 @@ def test_vector_math_is_within_four_ulp(name: str) -> None:
 
 
 def test_a_kernel_module_without_a_function_is_refused() -> None:
-    from tilewright.passes.lower.kernel import compile_kernel
+    from tilewright.passes.infra import PassContext
+    from tilewright.passes.pipeline import compile_kernel
     from tilewright.target import host
 
     with pytest.raises(CompileError, match="has one function"):
-        compile_kernel("k", bytecode("module {}"), host())
+        compile_kernel(bytecode("module {}"), host(), PassContext())
 
 
 def test_unit_dims_behind_the_vectors_are_no_transposes() -> None:

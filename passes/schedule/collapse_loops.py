@@ -1,38 +1,46 @@
-"""Collapse the loops of an elementwise kernel: neighbouring dims that every operand walks together become one.
-
-Before::
-
-    func @k(%a: tensor<1x64x7x7xf32>, %s: tensor<1x64x1x1xf32>) -> tensor<1x64x7x7xf32>   // s at (0, c, 0, 0)
-
-After::
-
-    func @k(%a: tensor<64x49xf32>, %s: tensor<64xf32>) -> tensor<64x49xf32>               // s at (c)
-
-A kernel's buffers are bare pointers, so a change of its tensors' shapes is free. Long rows make whole vectors where
-short ones (7) would be rests only.
-"""
+"""Loops of an elementwise kernel that every operand walks together become one."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...dialects import func, ir
 from ..classify import body_ops, dim_of, indexing_maps, is_structured, is_zero, iterator_types, loop_extents
+from ..infra import Pass
+from ..kernel import functions, symbol
 from .structured import clone_body, element_of, empty, full_region, generic
 
 
-def collapse(module: ir.Module) -> bool:
-    """Rebuild the kernel if it is one elementwise op and has dims to collapse; says whether it did."""
-    function = next(op for op in module.body.operations if isinstance(op, func.FuncOp))
-    op = _only_generic(function)
-    if op is None:
-        return False
-    extents = loop_extents(op)
-    groups = _groups(indexing_maps(op), extents)
-    if len(groups) == len(extents):
-        return False
-    _rebuild(module, function, op, groups, extents)
-    return True
+@dataclass(frozen=True)
+class CollapseLoops(Pass):
+    """Rebuild a kernel that is one elementwise op and has neighbouring dims to collapse.
+
+    Before::
+
+        func @k(%a: tensor<1x64x7x7xf32>, %s: tensor<1x64x1x1xf32>) -> tensor<1x64x7x7xf32>   // s at (0, c, 0, 0)
+
+    After::
+
+        func @k(%a: tensor<64x49xf32>, %s: tensor<64xf32>) -> tensor<64x49xf32>               // s at (c)
+
+    A kernel's buffers are bare pointers, so a change of its tensors' shapes is free. Long rows make whole vectors where
+    short ones (7) would be rests only.
+    """
+
+    name: ClassVar[str] = "collapse-loops"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rebuild those functions of the module that can be."""
+        for function in functions(module):
+            op = _only_generic(function)
+            if op is None:
+                continue
+            extents = loop_extents(op)
+            groups = _groups(indexing_maps(op), extents)
+            if len(groups) < len(extents):
+                _rebuild(function, op, groups, extents)
 
 
 def _only_generic(function: func.FuncOp) -> ir.Operation | None:
@@ -70,9 +78,7 @@ def _follow(walked: list[int], first: int, second: int) -> bool:
     return first in walked and second in walked and walked.index(second) == walked.index(first) + 1
 
 
-def _rebuild(
-    module: ir.Module, function: func.FuncOp, op: ir.Operation, groups: list[list[int]], extents: list[int]
-) -> None:
+def _rebuild(function: func.FuncOp, op: ir.Operation, groups: list[list[int]], extents: list[int]) -> None:
     sizes = [math.prod(extents[d] for d in group) for group in groups]
     group_of = {group[0]: number for number, group in enumerate(groups)}
     kept = [[group_of[d] for d in map(dim_of, m.results) if d in group_of] for m in indexing_maps(op)]
@@ -82,9 +88,8 @@ def _rebuild(
     ]
     by_argument = dict(zip(list(op.operands)[:-1], types, strict=False))
     inputs = [by_argument[a] for a in function.arguments]
-    name = ir.StringAttr(function.attributes["sym_name"]).value
-    with ir.InsertionPoint.at_block_begin(module.body), function.location:
-        made = func.FuncOp(name + "_", (inputs, [types[-1]]))
+    with ir.InsertionPoint(function), function.location:
+        made = func.FuncOp(symbol(function), (inputs, [types[-1]]))
     block = made.add_entry_block()
     new = dict(zip(function.arguments, block.arguments, strict=True))
     maps = [ir.AffineMap.get(len(groups), 0, [ir.AffineExpr.get_dim(g) for g in found]) for found in kept]
@@ -95,4 +100,3 @@ def _rebuild(
         clone_body(op, body, list(body.arguments), full_region(extents), [])
         func.ReturnOp([result.results[0]])
     function.operation.erase()
-    made.attributes["sym_name"] = ir.StringAttr.get(name)

@@ -3,36 +3,60 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...dialects import func, ir, memref
+from ...dialects.context import at_node
 from ...dialects.walk import collect
 from ...errors import CompileError
+from ..infra import Pass
+from ..kernel import SCRATCH, functions, integer
 
 _ALIGNMENT = 64
 
 
-def take_scratch(module: ir.Module) -> int:
-    """Replace each ``memref.alloc`` of the one function by a view of a new scratch argument; returns its bytes.
+@dataclass(frozen=True)
+class PlanScratch(Pass):
+    """Replace each ``memref.alloc`` of a kernel by a view of a new scratch argument, before ``lo, hi``.
 
-    ::
+    Before::
 
-        %t = memref.alloc() : memref<384xf32>
-        -> %t = memref.view %scratch[%c0][] : memref<1536xi8> to memref<384xf32>
+        func.func @k(%x: memref<..>, %r: memref<..>, %lo: index, %hi: index) {
+          %t = memref.alloc() : memref<384xf32>
 
-    The argument comes before ``lo, hi``. A buffer made in a loop's body or a branch can have one place for all its
-    steps, because no loop or branch hands a buffer on (checked). Raises CompileError where one does, and for a buffer
-    whose size is only known at run time.
+    After::
+
+        func.func @k(%x: memref<..>, %r: memref<..>, %scratch: memref<1536xi8>, %lo: index, %hi: index)
+            attributes {tw.scratch = 1536 : i64} {
+          %t = memref.view %scratch[%c0][] : memref<1536xi8> to memref<384xf32>
+
+    A buffer made in a loop's body or a branch can have one place for all its steps, because no loop or branch hands a
+    buffer on (checked).
     """
-    function = next(op for op in module.body.operations if isinstance(op, func.FuncOp))
+
+    name: ClassVar[str] = "plan-scratch"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all functions of the module.
+
+        Raises CompileError where a loop hands on a buffer, and for a buffer whose size is only known at run time.
+        """
+        for function in functions(module):
+            function.attributes[SCRATCH] = integer(_place_buffers(function))
+
+
+def _place_buffers(function: func.FuncOp) -> int:
+    """Replace the allocations; returns their bytes."""
     entry = function.regions[0].blocks[0]
     allocs = _collect(function, ("memref.alloc", "memref.alloca"))
     offset, placed = 0, []
     for op in _collect(function, ("scf.for", "scf.if", "scf.while")):
         if any(isinstance(r.type, ir.MemRefType) for r in op.results):
-            raise CompileError(f"a loop or branch of a kernel hands on a buffer ({op.location})")
+            raise CompileError(f"pass 'plan-scratch': a loop or branch of a kernel hands on a buffer{at_node(op)}")
     for op in allocs:
         if op.operands:
-            raise CompileError(f"a kernel would allocate a buffer of unknown size ({op.location})")
+            raise CompileError(f"pass 'plan-scratch': a buffer's size is known only at run time{at_node(op)}")
         placed.append((op, offset))
         offset += -(-_bytes(ir.MemRefType(op.results[0].type)) // _ALIGNMENT) * _ALIGNMENT
     size = max(offset, 1)

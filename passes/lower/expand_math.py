@@ -7,9 +7,12 @@ to libm. Coefficients of exp, log and tanh: Cephes, single precision (S. Moshier
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from ...dialects import arith, ir, math
 from ...dialects.walk import collect
+from ..infra import Pass
 
 Expand = Callable[[ir.Value], ir.Value]
 
@@ -17,12 +20,29 @@ _LOG2E = 1.44269504088896341
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 
 
-def expand(module: ir.Module) -> None:
-    """Replace each function of the table that works on a float32 scalar, where it stands."""
-    for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
-        with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(EXPANSIONS[op.name](op.operands[0]))
-        op.erase()
+@dataclass(frozen=True)
+class ExpandMath(Pass):
+    """Replace each function of the table that works on a float32 scalar, where it stands.
+
+    Before::
+
+        %y = math.exp %x : f32
+
+    After::
+
+        %n = math.roundeven(x * log2(e))
+        %r = math.fma %n, -ln2, %x
+        ... a polynomial in %r, times 2^n
+    """
+
+    name: ClassVar[str] = "expand-math"
+
+    def apply(self, module: ir.Module) -> None:
+        """Expand in the whole module."""
+        for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(EXPANSIONS[op.name](op.operands[0]))
+            op.erase()
 
 
 def _f(value: float) -> ir.Value:

@@ -1,0 +1,52 @@
+"""What the passes on kernels share: how a kernel looks between them, and upstream passes run on one.
+
+A kernel begins as ``func @k(inputs…) -> result`` on tensors. ``apply-schedule`` makes it ``func @k(inputs…, results…,
+lo, hi)`` on buffers, ``plan-scratch`` puts ``scratch`` before ``lo``, and ``wrap-kernel`` ends with the function that
+``program.Kernel`` describes. What a pass has to say to those after it is an attribute of the function.
+"""
+
+from __future__ import annotations
+
+from ..dialects import PassManager, func, ir
+from ..dialects.context import diagnostics
+from ..program import Kernel
+
+SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as plain loops
+EXTENT = "tw.extent"  # steps of the parallel axis
+PARALLEL = "tw.parallel"  # whether more than one thread is worth it
+SCRATCH = "tw.scratch"  # bytes
+
+
+def functions(module: ir.Module) -> list[func.FuncOp]:
+    """The functions of the module that have a body."""
+    return [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
+
+
+def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
+    """The functions that are nests of tiles."""
+    return [function for function in functions(module) if SCHEDULE in function.attributes]
+
+
+def symbol(op: ir.OpView | ir.Operation) -> str:
+    """The name of a function or another op with a symbol."""
+    return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:
+    """Run upstream passes in order on a module or function; a failure is a CompileError that names the pass."""
+    anchor = op.operation.name
+    for name in passes:
+        with diagnostics(f"upstream pass '{name.split('{')[0]}'"):
+            PassManager.parse(f"{anchor}({name})").run(op.operation)
+
+
+def integer(value: int) -> ir.IntegerAttr:
+    """A 64-bit integer attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def describe(op: ir.OpView | ir.Operation) -> Kernel:
+    """The kernel that a wrapped function is, without its object."""
+    attributes = op.operation.attributes
+    extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
+    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch)

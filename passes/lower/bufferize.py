@@ -1,0 +1,52 @@
+"""Tensors become buffers, in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import ir, linalg
+from ...dialects.walk import collect
+from ..infra import Pass
+from ..kernel import run_upstream
+
+_UPSTREAM = (
+    "eliminate-empty-tensors",
+    "one-shot-bufferize{bufferize-function-boundaries=true function-boundary-type-conversion=identity-layout-map}",
+    "canonicalize",
+    "cse",
+    "func.func(buffer-hoisting,buffer-loop-hoisting)",
+    "convert-bufferization-to-memref",
+    "canonicalize",
+    "cse",
+)
+
+
+@dataclass(frozen=True)
+class Bufferize(Pass):
+    """One-shot bufferization; results are written where they belong, without a copy.
+
+    Before::
+
+        %t = bufferization.to_tensor %x restrict
+        %d = bufferization.to_tensor %r restrict writable
+        %y = linalg.generic ins(%t) outs(%d)
+        bufferization.materialize_in_destination %y in restrict writable %r
+
+    After::
+
+        linalg.generic ins(%x) outs(%r)
+
+    What cannot be in place becomes a ``memref.alloc`` outside of the loops, for ``plan-scratch``. A copy is a
+    ``linalg.copy``: a strided ``memref.copy`` would call a slow function of MLIR's C runtime.
+    """
+
+    name: ClassVar[str] = "bufferize"
+
+    def apply(self, module: ir.Module) -> None:
+        """Bufferize all functions of the module."""
+        run_upstream(module, _UPSTREAM)
+        for op in collect(module, lambda op: op.name == "memref.copy"):
+            with ir.InsertionPoint(op), op.location:
+                linalg.copy(op.operands[0], outs=[op.operands[1]])
+            op.erase()

@@ -1,0 +1,69 @@
+"""Give a lowered kernel the entry that programs call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import ir
+from ..infra import Pass
+from ..kernel import EXTENT, PARALLEL, SCRATCH, symbol
+
+BODY = "__body"
+
+
+@dataclass(frozen=True)
+class WrapKernel(Pass):
+    """Add the entry of ``program.Kernel``'s ABI, which unpacks ``args`` and calls the body; buffers do not alias.
+
+    Before::
+
+        llvm.func @k(%x: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+
+    After::
+
+        llvm.func internal @k__body(%x: !llvm.ptr {llvm.noalias}, ...)
+        llvm.func @k(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+          %p0 = llvm.load %args[0] ...
+          llvm.call @k__body(%p0, %p1, %scratch, %lo, %hi)
+    """
+
+    name: ClassVar[str] = "wrap-kernel"
+
+    def apply(self, module: ir.Module) -> None:
+        """Wrap all kernels of the module: the functions that ``plan-scratch`` has been at."""
+        for op in list(module.body.operations):
+            if op.operation.name == "llvm.func" and SCRATCH in op.attributes:
+                _wrap(module, op)
+
+
+def _wrap(module: ir.Module, body: ir.OpView) -> None:
+    name = symbol(body)
+    count = len(list(body.regions[0].blocks[0].arguments)) - 3
+    noalias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+    body.attributes["arg_attrs"] = ir.ArrayAttr.get([noalias] * (count + 1) + [ir.DictAttr.get({})] * 2)
+    body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+    ir.SymbolTable.set_symbol_name(body, name + BODY)
+    parsed = ir.Module.parse(_entry_text(name, count))
+    entry = parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
+    for attribute in (EXTENT, PARALLEL, SCRATCH):
+        if attribute in body.attributes:
+            entry.attributes[attribute] = body.attributes[attribute]
+            del body.attributes[attribute]
+
+
+def _entry_text(name: str, count: int) -> str:
+    loads = "\n".join(
+        f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
+        f"%p{i} = llvm.load %a{i} : !llvm.ptr -> !llvm.ptr"
+        for i in range(count)
+    )
+    pointers = ", ".join([*(f"%p{i}" for i in range(count)), "%scratch", "%lo", "%hi"])
+    types = ", ".join(["!llvm.ptr"] * (count + 1) + ["i64", "i64"])
+    return f"""
+      llvm.func @{name}{BODY}({types})
+      llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
+        {loads}
+        llvm.call @{name}{BODY}({pointers}) : ({types}) -> ()
+        llvm.return
+      }}"""

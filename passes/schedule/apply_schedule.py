@@ -1,0 +1,156 @@
+"""A kernel on tensors becomes one on buffers, as the nest of its schedule or as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import bufferization, func, ir, transform
+from ...dialects.walk import collect
+from ...target import Target, host
+from ..infra import Pass
+from ..kernel import EXTENT, PARALLEL, SCHEDULE, functions, integer, run_upstream, symbol
+from . import heuristic
+from .nest import build_nest
+from .schedule import Schedule
+from .structured import NotSchedulable, squeezed
+
+# For what runs as plain loops: tensor ops that have no bufferization become structured ones.
+_TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
+
+
+@dataclass(frozen=True)
+class ApplySchedule(Pass):
+    """Choose a schedule and rebuild the kernel in destination-passing style, as loops around tiles (``nest.py``).
+
+    Before::
+
+        func.func @k(%x: tensor<64x32xf32>) -> tensor<64x32xf32> {
+          %r = linalg.generic ins(%x) outs(%e)
+          return %r
+
+    After::
+
+        func.func @k(%x: memref<64x32xf32>, %r: memref<64x32xf32>, %lo: index, %hi: index)
+            attributes {tw.schedule = "parallel d0 in 64 x 1: ...", tw.extent = 64} {
+          %t = bufferization.to_tensor %x restrict
+          %u = bufferization.to_tensor %r restrict writable
+          %v = scf.for %i = %lo to %hi step 1 iter_args(%d = %u) {
+            %y = linalg.generic ins(slice of %t) outs(slice of %d)
+            tensor.insert_slice %y into %d
+          bufferization.materialize_in_destination %v in restrict writable %r
+
+    A kernel that no family of schedules takes has no ``tw.schedule``: its ops stand in it whole.
+    """
+
+    name: ClassVar[str] = "apply-schedule"
+    target: Target | None = None
+
+    def apply(self, module: ir.Module) -> None:
+        """Rebuild all functions of the module."""
+        for function in functions(module):
+            schedule = heuristic.choose(function, self.target or host())
+            made = as_nest(function, schedule) if schedule else None
+            if schedule is None or made is None:
+                schedule, made = None, as_it_is(function)
+            _describe(function, schedule, functions(made)[0])
+            functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
+            function.operation.erase()
+
+
+def as_nest(function: func.FuncOp, schedule: Schedule) -> ir.Module | None:
+    """The function as the nest of its schedule; None where a tile of some op cannot be computed."""
+    returned = _returned(function)
+    if len(returned) != 1:
+        return None
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments)]
+
+    try:
+        made = destination_passing(function, body, squeezed)
+    except NotSchedulable:
+        return None
+    run_upstream(made, ("canonicalize", "cse"))
+    return made
+
+
+def as_it_is(function: func.FuncOp) -> ir.Module:
+    """The function with its ops whole; its parallel axis has one step."""
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        mapping = dict(arguments)
+        for op in list(function.regions[0].blocks[0].operations)[:-1]:
+            copy = op.operation.clone()
+            _remap(copy, mapping)
+            mapping.update(zip(op.operation.results, copy.results, strict=True))
+        return [mapping.get(v, v) for v in _returned(function)]
+
+    made = destination_passing(function, body)
+    with transform.sequence() as script:
+        transform.lower_packs(script.root)
+        transform.apply_patterns(script.root, "tensor.decompose_concat")
+    transform.apply(script, made)
+    run_upstream(made, _TENSORS)
+    return made
+
+
+Body = Callable[[dict[ir.Value, ir.Value], list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
+
+
+def destination_passing(
+    function: func.FuncOp, body: Body, view: Callable[[ir.Type], ir.Type] = lambda t: t
+) -> ir.Module:
+    """A module of its own with ``@name(inputs…, results…: memref, lo, hi: index)`` around ``body``'s tensors.
+
+    ``view`` gives the tensor type that the body sees a value's buffer as.
+    """
+    module = ir.Module.create()
+    inputs, results = [view(t) for t in function.type.inputs], [view(t) for t in function.type.results]
+    buffers = [_buffer_type(t) for t in (*inputs, *results)]
+    index = ir.IndexType.get()
+    with ir.InsertionPoint(module.body):
+        made = func.FuncOp(symbol(function), ([*buffers, index, index], []))
+    block = made.add_entry_block()
+    with ir.InsertionPoint(block):
+        arguments = list(block.arguments)
+        tensors = [
+            bufferization.to_tensor(t, a, restrict=True) for t, a in zip(inputs, arguments[: len(inputs)], strict=True)
+        ]
+        outputs = arguments[len(inputs) : len(buffers)]
+        dests = [
+            bufferization.to_tensor(t, o, restrict=True, writable=True) for t, o in zip(results, outputs, strict=True)
+        ]
+        mapping = dict(zip(function.arguments, tensors, strict=True))
+        for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), outputs, strict=True):
+            bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
+        func.ReturnOp([])
+    return module
+
+
+def _describe(source: func.FuncOp, schedule: Schedule | None, made: func.FuncOp) -> None:
+    """Write down what the schedule means for those who call the kernel."""
+    made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
+    if schedule is None:
+        return
+    made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
+    if schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
+        made.attributes[PARALLEL] = ir.UnitAttr.get()
+
+
+def _returned(function: func.FuncOp) -> list[ir.Value]:
+    return list(list(function.regions[0].blocks[0].operations)[-1].operands)
+
+
+def _buffer_type(tensor: ir.Type) -> ir.Type:
+    ranked = ir.RankedTensorType(tensor)
+    return ir.MemRefType.get(ranked.shape, ranked.element_type)
+
+
+def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    """Replace operands in ``op`` and its regions."""
+    for inner in collect(op, lambda _: True):
+        for i, operand in enumerate(inner.operands):
+            if operand in mapping:
+                inner.operands[i] = mapping[operand]

@@ -1,0 +1,75 @@
+"""The structured ops in the tiles of a nest become vector code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import func, ir, transform
+from ..infra import Pass
+from ..kernel import scheduled_functions
+from .reduction import CONTRACT, ROLE
+
+_FOLD = (
+    "tensor.fold_tensor_subset_ops_into_vector_transfers",
+    "vector.transfer_permutation_patterns",
+    "canonicalization",
+)
+
+
+@dataclass(frozen=True)
+class Vectorize(Pass):
+    """Make vectors of every structured op of a scheduled kernel and keep accumulators in registers, on tensors.
+
+    Before::
+
+        scf.for %k ... iter_args(%acc = %zero: tensor<4x16xf32>) {
+          linalg.generic {tw.role = "contract2"} ins(slice of %x: tensor<4x1xf32>, slice of %w: tensor<1x16xf32>)
+              outs(%acc)
+
+    After::
+
+        scf.for %k ... iter_args(%acc = %zero: vector<4x16xf32>) {
+          %row0 = vector.fma (a broadcast of x[0, k]), w[k, :], %acc0 ...
+
+    The order matters (docs/mlir.md): contractions are vectorized whole, accumulators are hoisted on tensors, and only
+    then are contractions lowered to outer products; reduction-to-contract and the lowering never share a pattern set.
+    A kernel of plain loops is left alone.
+    """
+
+    name: ClassVar[str] = "vectorize"
+
+    def apply(self, module: ir.Module) -> None:
+        """Vectorize all scheduled functions of the module."""
+        for function in scheduled_functions(module):
+            transform.apply(script(function), function)
+
+
+def script(function: func.FuncOp) -> transform.Script:
+    """The transform IR that vectorizes the function."""
+    roles = sorted(set(re.findall(rf'{ROLE} = "({CONTRACT}\d)"', str(function))))
+    with transform.sequence() as made:
+        root = made.root
+        for role in roles:
+            contractions = transform.match(root, "linalg.generic", attributes={ROLE: ir.StringAttr.get(role)})
+            with transform.foreach(contractions) as op:
+                transform.tile_using_for(op, [0] * int(role[-1]) + [1])
+        with transform.foreach(transform.match_linalg(root)) as op:
+            transform.vectorize(op)
+        if roles:
+            transform.apply_patterns(root, "vector.reduction_to_contract", *_FOLD)
+        else:
+            transform.apply_patterns(root, *_FOLD)
+        transform.cse(root)
+        transform.hoist(root)
+        transform.apply_patterns(
+            root,
+            "vector.transfer_permutation_patterns",
+            "vector.lower_outerproduct",
+            "vector.cast_away_vector_leading_one_dim",
+            "canonicalization",
+            vector_lower_contraction="outerproduct",
+            vector_lower_multi_reduction="innerreduction",
+        )
+    return made

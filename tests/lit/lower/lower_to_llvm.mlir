@@ -1,0 +1,20 @@
+// RUN: tilewright opt %s --passes=lower-to-llvm | filecheck %s
+// RUN: not tilewright opt %S/Inputs/no_lowering.mlir --passes=lower-to-llvm 2>&1 | filecheck %s --check-prefix=FAIL
+
+// Buffers are bare pointers; what the passes before have said stays on the function.
+// CHECK-LABEL: llvm.func @add(
+// CHECK-SAME:    %[[X:.*]]: !llvm.ptr, %[[R:.*]]: !llvm.ptr, %[[LO:.*]]: i64) attributes {tw.extent = 4 : i64}
+// CHECK:         llvm.getelementptr %[[X]]
+// CHECK:         llvm.load %{{.*}} : !llvm.ptr -> vector<4xf32>
+// CHECK:         llvm.fadd %{{.*}} : vector<4xf32>
+// CHECK-NOT:     unrealized_conversion_cast
+// CHECK:         llvm.return
+func.func @add(%x: memref<4x4xf32>, %r: memref<4x4xf32>, %lo: index) attributes {tw.extent = 4 : i64} {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%lo, %c0] : memref<4x4xf32>, vector<4xf32>
+  %s = arith.addf %v, %v : vector<4xf32>
+  vector.store %s, %r[%lo, %c0] : memref<4x4xf32>, vector<4xf32>
+  return
+}
+
+// FAIL: error: upstream pass 'finalize-memref-to-llvm' failed: conversion of memref memory space

@@ -1,0 +1,41 @@
+// RUN: tilewright opt %s --passes=lower-transfers | filecheck %s
+
+// CHECK-LABEL: func.func @row(
+// CHECK:         vector.load %{{.*}} : memref<4x8xf32>, vector<8xf32>
+// CHECK-NOT:     vector.transfer
+// CHECK:         vector.store %{{.*}} : memref<4x8xf32>, vector<8xf32>
+func.func @row(%x: memref<4x8xf32>, %r: memref<4x8xf32>) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%c0, %c0], %p {in_bounds = [true]} : memref<4x8xf32>, vector<8xf32>
+  %n = arith.negf %v : vector<8xf32>
+  vector.transfer_write %n, %r[%c0, %c0] {in_bounds = [true]} : vector<8xf32>, memref<4x8xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @transpose(
+// CHECK-NOT:     vector.transpose
+// CHECK:         vector.shuffle
+func.func @transpose(%v: vector<4x8xf32>) -> vector<8x4xf32> attributes {tw.schedule = "tile"} {
+  %t = vector.transpose %v, [1, 0] : vector<4x8xf32> to vector<8x4xf32>
+  return %t : vector<8x4xf32>
+}
+
+// More than a row is left to be unrolled, and what has no schedule is not ours.
+// CHECK-LABEL: func.func @rejects_tile(
+// CHECK:         vector.transfer_read %{{.*}} vector<2x8xf32>
+func.func @rejects_tile(%x: memref<4x8xf32>) -> vector<2x8xf32> attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%c0, %c0], %p {in_bounds = [true, true]} : memref<4x8xf32>, vector<2x8xf32>
+  return %v : vector<2x8xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_plain_loops(
+// CHECK:         vector.transfer_read %{{.*}} vector<8xf32>
+func.func @rejects_plain_loops(%x: memref<4x8xf32>) -> vector<8xf32> {
+  %c0 = arith.constant 0 : index
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%c0, %c0], %p {in_bounds = [true]} : memref<4x8xf32>, vector<8xf32>
+  return %v : vector<8xf32>
+}

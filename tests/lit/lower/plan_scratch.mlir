@@ -1,0 +1,35 @@
+// RUN: tilewright opt %s --passes=plan-scratch | filecheck %s
+// RUN: not tilewright opt %S/Inputs/unknown_size.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=SIZE
+// RUN: not tilewright opt %S/Inputs/hands_on.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=LOOP
+
+// Two buffers lie one behind the other, each at a multiple of 64 bytes.
+// CHECK-LABEL: func.func @two(
+// CHECK-SAME:    %{{.*}}: memref<3xf32>, %[[SCRATCH:.*]]: memref<192xi8>, %{{.*}}: index, %{{.*}}: index)
+// CHECK-SAME:    tw.scratch = 192 : i64
+// CHECK-DAG:     %[[A:.*]] = arith.constant 0 : index
+// CHECK-DAG:     %[[B:.*]] = arith.constant 64 : index
+// CHECK-DAG:     memref.view %[[SCRATCH]][%[[A]]][] : memref<192xi8> to memref<3xf32>
+// CHECK-DAG:     memref.view %[[SCRATCH]][%[[B]]][] : memref<192xi8> to memref<20xf32>
+// CHECK-NOT:     memref.alloc
+// CHECK-NOT:     memref.dealloc
+// CHECK:         return
+func.func @two(%r: memref<3xf32>, %lo: index, %hi: index) {
+  %a = memref.alloc() : memref<3xf32>
+  %b = memref.alloc() {alignment = 64 : i64} : memref<20xf32>
+  %z = arith.constant 0.0 : f32
+  linalg.fill ins(%z : f32) outs(%a : memref<3xf32>)
+  linalg.fill ins(%z : f32) outs(%b : memref<20xf32>)
+  linalg.copy ins(%a : memref<3xf32>) outs(%r : memref<3xf32>)
+  memref.dealloc %b : memref<20xf32>
+  return
+}
+
+// A kernel that allocates nothing has the argument all the same.
+// CHECK-LABEL: func.func @none(
+// CHECK-SAME:    %{{.*}}: memref<1xi8>, %{{.*}}: index, %{{.*}}: index) attributes {tw.scratch = 0 : i64}
+func.func @none(%lo: index, %hi: index) {
+  return
+}
+
+// SIZE: error: pass 'plan-scratch': a buffer's size is known only at run time at node 'topk1'
+// LOOP: error: pass 'plan-scratch': a loop or branch of a kernel hands on a buffer at node 'loop1'

@@ -1,0 +1,21 @@
+// RUN: tilewright opt %s --passes=wrap-kernel | filecheck %s
+
+// CHECK-LABEL: llvm.func internal @k__body(
+// CHECK-SAME:    %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK-NOT:     tw.
+llvm.func @k(%x: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+    attributes {tw.extent = 4 : i64, tw.parallel, tw.scratch = 128 : i64} {
+  llvm.return
+}
+
+// A function that is no kernel, such as one of libm.
+// CHECK-LABEL: llvm.func @expf(f32) -> f32
+// CHECK-NOT:   @expf__body
+llvm.func @expf(f32) -> f32
+
+// CHECK-LABEL: llvm.func @k(
+// CHECK-SAME:    %[[ARGS:.*]]: !llvm.ptr, %[[LO:.*]]: i64, %[[HI:.*]]: i64, %[[SCRATCH:.*]]: !llvm.ptr)
+// CHECK-SAME:    tw.extent = 4 : i64, tw.parallel, tw.scratch = 128 : i64
+// CHECK:         %[[X:.*]] = llvm.load
+// CHECK:         %[[R:.*]] = llvm.load
+// CHECK:         llvm.call @k__body(%[[X]], %[[R]], %[[SCRATCH]], %[[LO]], %[[HI]])

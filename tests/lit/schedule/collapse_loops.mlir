@@ -1,0 +1,50 @@
+// RUN: tilewright opt %s --passes=collapse-loops | filecheck %s
+
+#all = affine_map<(n, c, h, w) -> (n, c, h, w)>
+#channel = affine_map<(n, c, h, w) -> (0, c, 0, 0)>
+
+// The planes are walked together, the scale at the channel alone; the unit dim is gone.
+// CHECK:       #[[MATRIX:.*]] = affine_map<(d0, d1) -> (d0, d1)>
+// CHECK:       #[[ROW:.*]] = affine_map<(d0, d1) -> (d0)>
+// CHECK-LABEL: func.func @scale(
+// CHECK-SAME:    %arg0: tensor<64x49xf32>, %arg1: tensor<64xf32>) -> tensor<64x49xf32>
+// CHECK:         linalg.generic {indexing_maps = [#[[MATRIX]], #[[ROW]], #[[MATRIX]]], iterator_types = ["parallel", "parallel"]}
+// CHECK:         arith.mulf
+func.func @scale(%a: tensor<1x64x7x7xf32>, %s: tensor<1x64x1x1xf32>) -> tensor<1x64x7x7xf32> {
+  %e = tensor.empty() : tensor<1x64x7x7xf32>
+  %r = linalg.generic {indexing_maps = [#all, #channel, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%a, %s : tensor<1x64x7x7xf32>, tensor<1x64x1x1xf32>) outs(%e : tensor<1x64x7x7xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %m = arith.mulf %x, %y : f32
+    linalg.yield %m : f32
+  } -> tensor<1x64x7x7xf32>
+  return %r : tensor<1x64x7x7xf32>
+}
+
+// A transpose's operands walk the dims in different orders.
+// CHECK-LABEL: func.func @rejects_transpose(
+// CHECK-SAME:    %arg0: tensor<3x4xf32>) -> tensor<4x3xf32>
+func.func @rejects_transpose(%a: tensor<3x4xf32>) -> tensor<4x3xf32> {
+  %e = tensor.empty() : tensor<4x3xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%a : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    linalg.yield %x : f32
+  } -> tensor<4x3xf32>
+  return %r : tensor<4x3xf32>
+}
+
+// A body that asks for its indices needs the loops as they are.
+// CHECK-LABEL: func.func @rejects_index(
+// CHECK-SAME:    -> tensor<3x4xi64>
+func.func @rejects_index() -> tensor<3x4xi64> {
+  %e = tensor.empty() : tensor<3x4xi64>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    outs(%e : tensor<3x4xi64>) {
+  ^bb0(%o: i64):
+    %j = linalg.index 1 : index
+    %v = arith.index_cast %j : index to i64
+    linalg.yield %v : i64
+  } -> tensor<3x4xi64>
+  return %r : tensor<3x4xi64>
+}

@@ -1,0 +1,38 @@
+// RUN: tilewright opt %s --passes=apply-schedule,vectorize | filecheck %s
+
+// The accumulators of a matmul are vectors that its k loop carries: each step is one FMA for each row.
+// CHECK-LABEL: func.func @matmul(
+// CHECK:         scf.for
+// CHECK:           %[[SUM:.*]] = scf.for %{{.*}} = %{{.*}} iter_args(%{{.*}} = %{{.*}}) -> (vector<2x4xf32>)
+// CHECK:             %[[B:.*]] = vector.transfer_read {{.*}} : tensor<24x4xf32>, vector<4xf32>
+// CHECK:             vector.fma %{{.*}}, %[[B]], %{{.*}} : vector<4xf32>
+// CHECK:             vector.fma %{{.*}}, %[[B]], %{{.*}} : vector<4xf32>
+// CHECK-NOT:         vector.fma
+// CHECK:           vector.transfer_write %[[SUM]]
+func.func @matmul(%x: tensor<2x24xf32>, %w: tensor<24x4xf32>) -> tensor<2x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<2x4xf32>) -> tensor<2x4xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<2x24xf32>, tensor<24x4xf32>) outs(%f : tensor<2x4xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %m = arith.mulf %v, %u fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<2x4xf32>
+  return %r : tensor<2x4xf32>
+}
+
+// What runs as plain loops has no vectors.
+// CHECK-LABEL: func.func @rejects_plain_loops(
+// CHECK-NOT:     vector.
+// CHECK:         linalg.generic
+func.func @rejects_plain_loops(%x: tensor<2x3xf32>) -> tensor<4x3xf32> {
+  %z = arith.constant 0.5 : f32
+  %p = tensor.pad %x low[1, 0] high[1, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<2x3xf32> to tensor<4x3xf32>
+  return %p : tensor<4x3xf32>
+}
