@@ -25,12 +25,17 @@ _UNROLLED_TAPS = 4  # more of them, as antialiasing has, become a matrix product
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region."""
+    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region.
+
+    ``length`` is ONNX's ``length_resized``, which is ``scale * extent`` before it is rounded down to ``result``: ONNX's
+    reference and data have it so on purpose (issue 2462 of onnx), onnxruntime takes the result's extent in its place.
+    """
 
     index: int
     extent: int
     result: int
     scale: np.float32
+    length: np.float32
     start: float = 0.0
     end: float = 1.0
 
@@ -140,7 +145,17 @@ def _axes(
 ) -> list[_Axis]:
     roi = roi or [0.0] * len(along) + [1.0] * len(along)
     facts = zip(along, results, scales, roi[: len(along)], roi[len(along) :], strict=True)
-    return [_Axis(axis, x.shape[axis], result, scale, start, end) for axis, result, scale, start, end in facts]
+    return [
+        _Axis(axis, x.shape[axis], result, scale, _length(x.shape[axis], scale), start, end)
+        for axis, result, scale, start, end in facts
+    ]
+
+
+def _length(extent: int, scale: np.float32) -> np.float32:
+    """``scale * extent``; a whole number where a scale rounded to f32, such as 7 / 3, stands for one."""
+    exact = np.float32(extent) * scale
+    whole = np.round(exact)
+    return whole if np.isclose(exact, whole, rtol=1e-6, atol=0) else exact
 
 
 def _resized(ctx: Context, x: Tensor, axes: Sequence[_Axis], rule: _Rule) -> Tensor:
@@ -173,27 +188,27 @@ def _half_pixel(a: _Axis) -> np.ndarray:
 
 
 def _symmetric(a: _Axis) -> np.ndarray:
-    adjustment = np.float32(a.result) / (a.scale * np.float32(a.extent))
+    adjustment = np.float32(a.result) / a.length
     offset = np.float32(a.extent) / 2 * (_ONE - adjustment)
     return (offset + (_points(a) + _HALF) / a.scale) - _HALF  # in this order onnxruntime rounds
 
 
 def _align_corners(a: _Axis) -> np.ndarray:
-    return _points(a) * np.float32(a.extent - 1) / np.float32(max(a.result - 1, 1))
+    return _points(a) * np.float32(a.extent - 1) / max(a.length - _ONE, _ONE)  # up to a length of 2 there is one point
 
 
 def _crop(a: _Axis) -> np.ndarray:
     start, end, last = np.float32(a.start), np.float32(a.end), np.float32(a.extent - 1)
-    if a.result == 1:
+    if a.length <= 1:
         return np.array([_HALF * (start + end) * last])
-    return start * last + _points(a) * (end - start) * last / np.float32(a.result - 1)
+    return start * last + _points(a) * (end - start) * last / (a.length - _ONE)
 
 
 # Index of the result -> coordinate in the input.
 _COORDINATES: dict[str, Callable[[_Axis], np.ndarray]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": lambda a: _half_pixel(a) if a.result > 1 else np.zeros(1, np.float32),
+    "pytorch_half_pixel": lambda a: _half_pixel(a) if a.length > 1 else np.zeros(1, np.float32),
     "tf_half_pixel_for_nn": lambda a: (_points(a) + _HALF) / a.scale,
     "asymmetric": lambda a: _points(a) / a.scale,
     "align_corners": _align_corners,
