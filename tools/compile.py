@@ -115,13 +115,18 @@ def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float)
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
     inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
-    code = f"{made.calls} calls of {made.kernels} kernels ({_size(made.code_bytes)} of code)"
-    weights = f"weights {_size(made.weight_bytes)} in {len(manifest.params)} tensors, {made.prepared} of them prepared"
+    code = f"{_count(made.calls, 'call')} of {_count(made.kernels, 'kernel')} ({_size(made.code_bytes)} of code)"
+    tensors = _count(len(manifest.params), "tensor")
+    weights = f"weights {_size(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
         f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {_size(made.arena_bytes)}, {weights}",
         f"compiled in {seconds:.2f} s: {stages}",
     ]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _tensor(info: TensorInfo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,9 @@ def read_arrays(path: Path, infos: Sequence[TensorInfo] = ()) -> dict[str, np.nd
     try:
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(f"cannot read {path} as an .npz file: {getattr(error, 'strerror', None) or error}") from error
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        reason = getattr(error, "strerror", None) or "it is none, or holds more than arrays of numbers"
+        raise InputError(f"cannot read {path} as an .npz file: {reason}") from error
     for name, array in arrays.items():
         if array.dtype.kind == "V" and name in dtypes and array.dtype.itemsize == dtypes[name].itemsize:
             arrays[name] = array.view(dtypes[name])

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import onnx
 
 from ...dialects import func, ir
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import tensor_type
-from ...errors import UnsupportedError
+from ...errors import ModelError, UnsupportedError
 from ...model import Model, TensorInfo
 from . import ops
 from .check import check_model
 from .graph import Graph, Refusal
 from .inputs import fixed_inputs
 from .tensor import Tensor
-from .weights import Source, detach
+from .weights import Detached, Source, detach
 
 
 def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None = None, name: str = "") -> Model:
@@ -27,9 +28,25 @@ def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None
     """
     ops.load()
     detached = detach(source)
+    with _named(detached.what):
+        return _import(detached, input_shapes or {}, name)
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Let every error begin with the model's name."""
+    try:
+        yield
+    except ModelError as error:
+        if str(error).startswith(f"{what}: "):
+            raise
+        raise type(error)(f"{what}: {error}") from error
+
+
+def _import(detached: Detached, input_shapes: Mapping[str, Sequence[int]], name: str) -> Model:
     opsets = check_model(detached)
     proto = detached.proto.graph
-    inputs = fixed_inputs(proto, input_shapes or {}, detached.what)
+    inputs = fixed_inputs(proto, input_shapes, detached.what)
     with make_context(), ir.Location.unknown(), diagnostics("import"):
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):

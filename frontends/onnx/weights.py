@@ -173,7 +173,9 @@ def dtype_name(data_type: int, what: str) -> str:
     if data_type in DTYPES:
         return DTYPES[data_type]
     name = TensorProto.DataType.Name(data_type).lower() if data_type in TensorProto.DataType.values() else data_type
-    raise UnsupportedError(f"{what} has dtype {name}, which is not supported")
+    raise UnsupportedError(
+        f"{what} has dtype {name}, which is not supported: the known ones are {', '.join(DTYPES.values())}"
+    )
 
 
 def _unpacked(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:

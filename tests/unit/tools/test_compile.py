@@ -41,7 +41,7 @@ def test_writes_the_program_beside_the_model_and_says_so_in_three_lines(path, ca
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].endswith("net.so: in/x:0 float32[8,16] -> y float32[8,16]")
-    assert lines[1].startswith("1 calls of 1 kernels")
+    assert lines[1].startswith("1 call of 1 kernel (")
     assert lines[2].startswith("compiled in ")
     os.unlink(path)  # the program does not need it any more
     check(tw.load_module(path.replace(".onnx", ".so")))
