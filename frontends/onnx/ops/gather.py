@@ -131,6 +131,34 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     return ctx.wrap(sequential(updates.shape[:rows], [x.value], row)[0], x.dtype) if updates.size else x
 
 
+@op("TensorScatter")
+def tensor_scatter(
+    ctx: Context, cache: Tensor, update: Tensor, starts: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+) -> Tensor:
+    """``update`` written over the cache from each batch's start along an axis; with ``circular`` on from its beginning.
+
+    Each element of the result looks up whether it is written to, so no start can write outside.
+    """
+    axis = ctx.axis(axis, cache.rank)
+    _demand_update(ctx, update, cache, axis)
+    if mode not in ("linear", "circular"):
+        ctx.invalid(f"mode '{mode}' is neither linear nor circular")
+    extent, count = cache.shape[axis], update.shape[axis]
+    if count == 0:
+        return cache
+    starts = starts or ctx.const(np.zeros(cache.shape[:1]), "int64")
+
+    def body(*at: ir.Value) -> ir.Value:
+        offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
+        if mode == "circular":
+            offset = _wrapped(scalars.rem(offset, scalars.like(offset, extent)), extent)
+        written = scalars.compare("lt", offset, scalars.like(offset, count), signed=False)  # below 0 is large
+        source = [*at[:axis], scalars.select(written, offset, scalars.like(offset, 0)), *at[axis + 1 :]]
+        return scalars.select(written, builders.extract(update.value, source), builders.extract(cache.value, at))
+
+    return ctx.wrap(builders.index_map(cache.shape, element_type(cache.dtype), body), cache.dtype)
+
+
 def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequence[ir.Value], ir.Value], ir.Value]:
     """What writes one element into a tensor by the rule of this name."""
     if reduction not in _REDUCTIONS:
@@ -167,9 +195,14 @@ def _position(value: ir.Value, extent: int, inside: bool) -> ir.Value:
     at = scalars.to_index(value)
     if inside:
         return at
-    zero = scalars.like(at, 0)
-    wrapped = scalars.select(scalars.compare("lt", at, zero), scalars.add(at, scalars.like(at, extent)), at)
-    return scalars.minimum(scalars.maximum(wrapped, zero), scalars.like(at, extent - 1))
+    at = scalars.maximum(_wrapped(at, extent), scalars.like(at, 0))
+    return scalars.minimum(at, scalars.like(at, extent - 1))
+
+
+def _wrapped(at: ir.Value, extent: int) -> ir.Value:
+    """An index that counts from the end where it is negative."""
+    below = scalars.compare("lt", at, scalars.like(at, 0))
+    return scalars.select(below, scalars.add(at, scalars.like(at, extent)), at)
 
 
 def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[int], inside: bool) -> list[ir.Value]:
@@ -224,3 +257,10 @@ def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
     pairs = enumerate(zip(indices.shape, x.shape, strict=False))
     if indices.rank != x.rank or any(n > m for i, (n, m) in pairs if i != axis):
         ctx.invalid(f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}")
+
+
+def _demand_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> None:
+    """An update has the cache's shape, or less along the axis, which is not the batch's."""
+    others = [[n for i, n in enumerate(t.shape) if i != axis] for t in (update, cache)]
+    if axis == 0 or update.rank != cache.rank or others[0] != others[1] or update.shape[axis] > cache.shape[axis]:
+        ctx.invalid(f"an update of {list(update.shape)} does not fit a cache of {list(cache.shape)} along axis {axis}")

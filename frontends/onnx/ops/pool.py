@@ -15,6 +15,7 @@ from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
 from .conv import pad_spatial, padding
+from .gather import scatter_elements
 from .reduction import widened
 
 Ints = Sequence[int]
@@ -159,6 +160,39 @@ def _max_indices(ctx: Context, x: Tensor, windows: _Windows, column_major: bool)
     inputs = [padded, builders.empty(windows.sizes, elem)]
     maps = [windows.image(), range(2 + rank, 2 + 2 * rank), range(2 + rank), range(2 + rank)]
     return ctx.wrap(builders.generic(inputs, outs, maps, "p" * (2 + rank) + "r" * rank, body)[1], "int64")
+
+
+@op("MaxUnpool")
+def max_unpool(
+    ctx: Context,
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Tensor | None = None,
+    *,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """Zeros but for the elements that MaxPool found, where it found them; its indices are of the flat input.
+
+    That input's shape is the smallest that pools to this one; a larger ``output_shape`` adds zeros above.
+    """
+    count = x.rank - 2
+    strides, pads = list(strides or [1] * count), list(pads or [0] * 2 * count)
+    if count < 1 or not len(kernel_shape) == len(strides) == len(pads) // 2 == count or indices.shape != x.shape:
+        ctx.invalid(
+            f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
+        )
+    sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
+    shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
+    zeros = ctx.const(np.broadcast_to(0, number.prod(shape)), x.dtype)
+    flat = scatter_elements(ctx, zeros, *(ctx.reshape(t, [x.size]) for t in (indices, x)))
+    result = ctx.reshape(flat, shape)
+    wanted = shape if output_shape is None else ctx.ints(output_shape, "output_shape")
+    above = [m - n for n, m in zip(shape, wanted, strict=False)]
+    if len(wanted) != x.rank or any(above[:2]) or min(above) < 0:
+        ctx.invalid(f"output_shape {wanted} does not contain what is unpooled, of shape {shape}")
+    return pad_spatial(ctx, result, [0] * count, above[2:], 0)
 
 
 @op("AveragePool")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
@@ -96,3 +97,29 @@ def test_a_known_box_is_an_insertion():
 def test_compress():
     check_node("Compress", X, np.array([False, True, True]), known=[1], axis=1)
     check_node("Compress", X, np.array([False, True, True, False, True]), known=[1])
+
+
+@pytest.mark.parametrize("axis", [1, -2, 3])
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_tensor_scatter(mode, axis):
+    count = {1: 2, -2: 3, 3: 5}[axis]
+    update = -X[tuple(slice(0, count if i == axis % 4 else None) for i in range(4))]
+    starts = at(4, -3) if mode == "circular" else at(0, X.shape[axis] - count)
+    for inputs in ([X, update, starts], [X.astype(np.float16), update.astype(np.float16)]):
+        model, given = node_model("TensorScatter", inputs, opset=24, mode=mode, axis=axis)
+        [want] = ReferenceEvaluator(model).run(None, given)
+        np.testing.assert_array_equal(run_model(import_model(model), given)[0], want)
+
+
+def test_a_tensor_is_not_written_outside():
+    model, given = node_model("TensorScatter", [X, -X[:, :, :2], at(3, -1)], opset=24)
+    want = X.copy()
+    want[0, :, 3], want[1, :, 0] = -X[0, :, 0], -X[1, :, 1]
+    np.testing.assert_array_equal(run_model(import_model(model), given)[0], want)
+
+
+def test_an_update_that_does_not_fit_is_refused():
+    model, _ = node_model("TensorScatter", [X, X], opset=24)
+    model.graph.input[1].type.tensor_type.shape.dim[2].dim_value = 5
+    with pytest.raises(ModelError, match=r"update of \[2, 3, 5, 5\] does not fit a cache"):
+        import_model(model)

@@ -65,6 +65,35 @@ def test_indices_of_equal_elements_are_the_first_and_never_padding():
     check_node("MaxPool", zeros, outputs=2, kernel_shape=[2, 2], pads=[1, 1, 1, 1])
 
 
+def unpooled(x: np.ndarray, at: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    result = np.zeros(shape, x.dtype)
+    result.reshape(-1)[at] = x
+    return result
+
+
+def test_unpooling_puts_elements_back():
+    at = np.array([[[[5, 7], [13, 15]]]])
+    check_node("MaxUnpool", X[:1, :1, :2, :2], at, kernel_shape=[2, 2], strides=[2, 2])
+    x, places = np.array([[[3, 1, 2]]], np.float16), np.array([[[6, 0, 3]]])
+    model, inputs = node_model("MaxUnpool", [x, places], kernel_shape=[3], strides=[3], pads=[1, 1])
+    np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], unpooled(x, places, (1, 1, 7)))
+
+
+def test_unpooling_to_a_larger_shape_adds_zeros_above():
+    x, at, shape = X[:1, :1, :2, :2], np.array([[[[5, 7], [13, 15]]]]), np.array([1, 1, 5, 6])
+    model, inputs = node_model("MaxUnpool", [x, at, shape], known=[2], kernel_shape=[2, 2], strides=[2, 2])
+    want = np.pad(unpooled(x, at, (1, 1, 4, 4)), [(0, 0), (0, 0), (0, 1), (0, 2)])
+    np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], want)
+
+
+@pytest.mark.parametrize("shape", [[1, 1, 3, 4], [1, 2, 4, 4]])
+def test_unpooling_to_a_shape_that_does_not_fit_is_refused(shape):
+    arrays = [X[:1, :1, :2, :2], np.zeros((1, 1, 2, 2), np.int64), np.array(shape)]
+    model, _ = node_model("MaxUnpool", arrays, known=[2], kernel_shape=[2, 2], strides=[2, 2])
+    with pytest.raises(ModelError, match=r"output_shape \[.*\] does not contain .* \[1, 1, 4, 4\]"):
+        import_model(model)
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float64])
 def test_maximum_of_other_dtypes(dtype):
     check_node("MaxPool", RANDOM.integers(0, 100, (1, 2, 5, 5)).astype(dtype), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
