@@ -30,10 +30,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
-def parser(name: str, description: str) -> Parser:
-    """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``."""
+def parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
+    """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``.
+
+    Its help has a line for an option, so that the whole of it fits a screen.
+    """
     script = os.path.basename(sys.argv[0])
-    result = Parser(prog=script if script == f"{name}.py" else f"tilewright {name}", description=description)
+    result = Parser(
+        prog=script if script == f"{name}.py" else f"tilewright {name}",
+        usage=f"%(prog)s {arguments}",
+        description=description,
+        formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
+    )
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result

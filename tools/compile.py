@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.errors import ArtifactError
 from tilewright.tools._common import command, parser, progress, report
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(argv)
     from tilewright import driver
 
-    path = Path(args.output) if args.output else Path(Path(args.model).stem + SUFFIXES[args.emit])
-    if not args.output:
-        path = Path(args.model).parent / path
+    path = _output(args)
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
@@ -49,24 +48,34 @@ def main(argv: Sequence[str] | None = None) -> None:
     report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
 
 
+def _output(args: argparse.Namespace) -> Path:
+    if not args.output:
+        return Path(args.model).with_suffix(SUFFIXES[args.emit])
+    path = Path(args.output)
+    if args.emit in ("so", "obj") and (path.suffix == ".o") != (args.emit == "obj"):
+        right = SUFFIXES[args.emit]
+        raise ArtifactError(f"cannot write {path}: for --emit {args.emit} give a name that ends with {right}")
+    return path
+
+
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("compile", "compile an ONNX model to a native program: model.so with model.safetensors beside it")
+    cli = parser("compile", "compile an ONNX model to a native program, model.so with model.safetensors")
     cli.add_argument("model", help="the ONNX file")
-    cli.add_argument("--target", default="x86", help="what to make code for; x86 is this machine's CPU (default)")
-    cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - is standard output for text")
+    cli.add_argument("--target", default="x86", help="what to make code for (x86: this CPU)")
+    cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
     cli.add_argument(
         "--input-shape", type=input_shape, action="append", default=[], metavar="N:1,3,224,224",
-        help="shape of the input N where the model leaves it open; may be repeated",
+        help="shape of input N where the file is open",
     )  # fmt: skip
-    cli.add_argument(
-        "--threads", type=int, metavar="N", help="threads of the program (default: all this process may use)"
-    )
+    cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
-    cli.add_argument("--emit", choices=SUFFIXES, default="so", help="stop at this stage and write what it made (so)")
+    cli.add_argument(
+        "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj so (so)"
+    )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
-    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the module after each pass to a file of DIR")
-    cli.add_argument("--time-passes", action="store_true", help="print the seconds of each pass on stderr")
+    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
+    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
+    cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
     return cli
 
 

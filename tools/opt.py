@@ -12,7 +12,7 @@ from tilewright.tools._common import command, parser
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the file, run the passes in order, print the module."""
-    cli = parser("opt", "run passes on an .mlir file and print the result")
+    cli = parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
     cli.add_argument("file", nargs="?", help="the module to read; - is standard input")
     cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
     cli.add_argument("--list", action="store_true", help="list the passes")

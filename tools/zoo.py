@@ -15,7 +15,7 @@ from tilewright.tools._common import command, parser, progress, report
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     """Write a network, or list them all."""
-    p = parser("zoo", "Write one of the benchmark networks as an ONNX file, with random weights.")
+    p = parser("zoo", "write a benchmark network as an ONNX file, with random weights", "[options] [name]")
     p.add_argument("name", nargs="?", help="the network's name, see --list")
     p.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: NAME.onnx)")
     p.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")

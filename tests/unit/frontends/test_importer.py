@@ -198,7 +198,7 @@ def test_all_unsupported_ops_are_listed_at_once():
 
 
 def test_unsupported_dtypes_name_the_model_and_the_tensor():
-    with pytest.raises(UnsupportedError, match="^the model: input 'x' has dtype complex64, which is not supp"):
+    with pytest.raises(UnsupportedError, match=r"^the model: input 'x' has dtype complex64, which is not supp"):
         import_model(relu([2], TensorProto.COMPLEX64))
     with pytest.raises(UnsupportedError, match="input 'x' has dtype string"):
         import_model(relu([2], TensorProto.STRING))

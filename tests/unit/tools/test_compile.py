@@ -1,7 +1,9 @@
 """``compile.py``: what it writes and says, and how it refuses."""
 
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -74,6 +76,22 @@ def test_an_object_can_be_linked_elsewhere(path, tmp_path):
     subprocess.run(["cc", "-shared", "net.o", "-o", "own.so"], cwd=tmp_path, check=True)
     (tmp_path / "net.safetensors").rename(tmp_path / "own.safetensors")
     check(tw.load_module(tmp_path / "own.so"))
+
+
+@pytest.mark.parametrize("kind, name, right", [("obj", "a.so", r"\.o"), ("so", "a.o", r"\.so"), ("obj", "a", r"\.o")])
+def test_the_output_is_what_its_name_says(path, kind, name, right, tmp_path, capsys):
+    assert compile_tool.main([path, "--emit", kind, "-o", str(tmp_path / name)]) == 2
+    assert re.fullmatch(
+        f"error: cannot write .*{name}: for --emit {kind} give a name .*{right}\n", capsys.readouterr().err
+    )
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["compile", "run", "bench", "opt", "zoo"])
+def test_help_fits_a_screen(name, capsys):
+    with pytest.raises(SystemExit):
+        importlib.import_module(f"tilewright.tools.{name}").main(["--help"])
+    assert len(capsys.readouterr().out.splitlines()) <= 24
 
 
 def test_passes_can_be_watched(path, tmp_path, capfd):
