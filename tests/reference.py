@@ -93,6 +93,7 @@ def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     with make_context(), ir.Location.unknown():
         private = ir.Module.parse(copy.getvalue())
         main = _entry(private)
+        order = _return_each_once(main)
         arguments = [
             _as_bits(a, t, f"argument {i}") for i, (a, t) in enumerate(zip(arrays, main.type.inputs, strict=True))
         ]
@@ -102,7 +103,7 @@ def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             PassManager.parse(f"builtin.module({stage})").run(private.operation)
         engine = ExecutionEngine(private, opt_level=2, shared_libs=_libraries())
         _invoke(engine, [*arguments, *results])
-        return results
+        return [results[i] for i in order]
 
 
 def run_model(model: Model, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -129,6 +130,19 @@ def _entry(module: ir.Module) -> func.FuncOp:
     main.attributes["sym_name"] = ir.StringAttr.get(ENTRY)
     main.attributes["llvm.emit_c_interface"] = ir.UnitAttr.get()
     return main
+
+
+def _return_each_once(main: func.FuncOp) -> list[int]:
+    """Drop results given twice, which upstream's bufferization cannot take; says which result each one was."""
+    end = list(main.entry_block.operations)[-1].operation
+    values = list(dict.fromkeys(end.operands))
+    order = [values.index(value) for value in end.operands]
+    with ir.InsertionPoint(end):
+        func.ReturnOp(values)
+    end.erase()
+    kind = ir.FunctionType.get(main.type.inputs, [value.type for value in values])
+    main.attributes["function_type"] = ir.TypeAttr.get(kind)
+    return order
 
 
 def _decompose(module: ir.Module) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.dialects import func, ir
+from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.model import Model, TensorInfo, numpy_dtype
 from tilewright.passes.graph.arena import ALIGNMENT, Buffer, assign
@@ -55,7 +55,7 @@ def _run_function(module: ir.Module, name: str, values: dict[str, np.ndarray]) -
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     copy = ir.Module.parse(buffer.getvalue())
-    arrays, order = [], []
+    arrays = []
     for op in list(copy.body.operations):
         symbol = ir.StringAttr(op.attributes["sym_name"]).value
         if symbol == name:
@@ -65,24 +65,9 @@ def _run_function(module: ir.Module, name: str, values: dict[str, np.ndarray]) -
                 arrays.append(values[ir.StringAttr(attributes[key]).value])
             op.attributes["sym_name"] = ir.StringAttr.get("main")
             op.attributes["sym_visibility"] = ir.StringAttr.get("public")
-            order = _return_each_once(op)
         elif symbol == "main" or "tw.prepares" in op.attributes:
             op.operation.erase()
-    results = reference.run(copy, arrays)
-    return [results[i] for i in order]
-
-
-def _return_each_once(function: Any) -> list[int]:
-    """Drop results given twice, which upstream's bufferization cannot take; says which result each one was."""
-    ret = list(function.regions[0].blocks[0].operations)[-1]
-    values = list(dict.fromkeys(ret.operands))
-    order = [values.index(v) for v in ret.operands]
-    with ir.InsertionPoint(ret):
-        func.ReturnOp(values)
-    ret.operation.erase()
-    kind = ir.FunctionType.get(function.type.inputs, [v.type for v in values])
-    function.attributes["function_type"] = ir.TypeAttr.get(kind)
-    return order
+    return reference.run(copy, arrays)
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)

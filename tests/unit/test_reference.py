@@ -52,6 +52,13 @@ LOOP = """func.func @main(%a: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf32>,
 }"""
 
 
+TWICE = """func.func @main(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
+  %e = tensor.empty() : tensor<2xf32>
+  %r = linalg.exp ins(%a : tensor<2xf32>) outs(%e : tensor<2xf32>) -> tensor<2xf32>
+  return %r, %a, %r, %a : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+}"""
+
+
 def outputs(text: str, *arrays: np.ndarray) -> list[np.ndarray]:
     with ir.Context(), ir.Location.unknown():
         return run(ir.Module.parse(text), arrays)
@@ -75,6 +82,12 @@ def test_loop_leaves_its_argument_alone() -> None:
     got, scalar = outputs(LOOP, a, s)
     np.testing.assert_allclose(got, [0, 0.8427008, -0.8427008, 1], rtol=1e-6)
     assert scalar == 3 and a[3] == 5
+
+
+def test_a_value_may_be_returned_twice() -> None:
+    a = np.array([0, 1], np.float32)
+    for got, want in zip(outputs(TWICE, a), [np.exp(a), a, np.exp(a), a], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("f16", np.float16), ("bf16", ml_dtypes.bfloat16)])
