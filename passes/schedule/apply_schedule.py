@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import bufferization, func, ir, transform
+from ...dialects import bufferization, func, ir, tensor, transform
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
@@ -115,16 +115,13 @@ def destination_passing(
     block = made.add_entry_block()
     with ir.InsertionPoint(block):
         arguments = list(block.arguments)
-        tensors = [
-            bufferization.to_tensor(t, a, restrict=True) for t, a in zip(inputs, arguments[: len(inputs)], strict=True)
-        ]
         outputs = arguments[len(inputs) : len(buffers)]
-        dests = [
-            bufferization.to_tensor(t, o, restrict=True, writable=True) for t, o in zip(results, outputs, strict=True)
-        ]
+        tensors = [_tensor(t, a) for t, a in zip(inputs, arguments[: len(inputs)], strict=True)]
+        dests = [_tensor(t, o, writable=True) for t, o in zip(results, outputs, strict=True)]
         mapping = dict(zip(function.arguments, tensors, strict=True))
         for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), outputs, strict=True):
-            bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
+            if not _is_empty(value.type):
+                bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
         func.ReturnOp([])
     return module
 
@@ -143,9 +140,21 @@ def _returned(function: func.FuncOp) -> list[ir.Value]:
     return list(list(function.regions[0].blocks[0].operations)[-1].operands)
 
 
-def _buffer_type(tensor: ir.Type) -> ir.Type:
-    ranked = ir.RankedTensorType(tensor)
-    return ir.MemRefType.get(ranked.shape, ranked.element_type)
+def _buffer_type(kind: ir.Type) -> ir.Type:
+    """A tensor's buffer; one without elements has rank 1: a stride of 0 has no form as a bare pointer."""
+    ranked = ir.RankedTensorType(kind)
+    return ir.MemRefType.get([0] if _is_empty(kind) else ranked.shape, ranked.element_type)
+
+
+def _tensor(kind: ir.Type, buffer: ir.Value, writable: bool = False) -> ir.Value:
+    """The tensor that lies in a buffer; there is nothing to read or write where it has no elements."""
+    if _is_empty(kind):
+        return tensor.EmptyOp(ir.RankedTensorType(kind).shape, ir.RankedTensorType(kind).element_type).result
+    return bufferization.to_tensor(kind, buffer, restrict=True, writable=writable)
+
+
+def _is_empty(kind: ir.Type) -> bool:
+    return 0 in ir.RankedTensorType(kind).shape
 
 
 def _remap(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:

@@ -39,7 +39,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     """The schedule of a kernel, decided from its shapes alone."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
     returned = list(ops[-1].operands)
-    if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results):
+    if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
         return None
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [

@@ -38,9 +38,9 @@ from .structured import (
     Tile,
     extract,
     index_constant,
-    insert,
     kept_dims,
     shape_of,
+    store,
     vector_axis,
     without_unit_dims,
 )
@@ -74,7 +74,7 @@ def build_nest(
         for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), vector, schedule.row_chunk):
             place, _ = without_unit_dims(region, shape_of(result))
             computed = scope.compute(result, region, extract(target, place).value)
-            target = insert(computed.value, target, place)
+            target = store(computed.value, target, place)
         return target
 
     def loops(splits: Sequence[Split], target: ir.Value) -> ir.Value:

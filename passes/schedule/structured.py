@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...dialects import arith, ir, linalg, tensor
+from ...dialects import arith, bufferization, ir, linalg, tensor
 from ...errors import CompileError
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -175,6 +175,17 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     dynamic, static = _split_offsets(region)
     op = tensor.InsertSliceOp(tile, dest, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region])
     return op.result
+
+
+def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
+    """``insert`` of a tile of the kernel's result, whose buffer must be written even where the tile is all of it.
+
+    Inserting a whole tensor folds to that tensor, and a copied tile folds to what it is a copy of: a loop would hand
+    on a tensor that does not lie in the result.
+    """
+    if tile.type == dest.type:
+        return bufferization.MaterializeInDestinationOp(dest.type, tile, dest).results[0]
+    return insert(tile, dest, region)
 
 
 def _split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:

@@ -11,7 +11,10 @@ from ..infra import Pass
 from ..kernel import scheduled_functions
 from .reduction import CONTRACT, ROLE
 
+# Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
+# hide the contraction, which then becomes scalars and transposes that `lower-transfers` rewrites for ever.
 _FOLD = (
+    "vector.sink_ops",
     "tensor.fold_tensor_subset_ops_into_vector_transfers",
     "vector.transfer_permutation_patterns",
     "canonicalization",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -388,3 +389,49 @@ def test_a_packed_weight_that_lies_along_k_keeps_its_blocks() -> None:
     text = matmul(1, 64, 96, 32).replace("(m,n,k)->(k,n)", "(m,n,k)->(n,k)").replace(tensor(96, 64), tensor(64, 96))
     text = text.replace("perm = [1, 0] inner_dims_pos = [1]", "perm = [0, 1] inner_dims_pos = [0]")
     assert "row" not in schedule_text(text)
+
+
+NARROW = {"f16": (np.dtype(np.float16), 2e-3), "bf16": (np.dtype(ml_dtypes.bfloat16), 2e-2)}
+
+
+@pytest.mark.parametrize("element", NARROW)
+@pytest.mark.parametrize("batch, m, n, k", [(5, 2, 4, 3), (2, 14, 32, 24), (1, 7, 71, 9), (3, 5, 6, 40)])
+def test_matmuls_of_narrow_floats_compute_in_float32(element: str, batch: int, m: int, n: int, k: int) -> None:
+    lhs, rhs = tensor(batch, m, k, element=element), tensor(batch, k, n, element=element)
+    wide, out = tensor(batch, m, n), tensor(batch, m, n, element=element)
+    widen = f"%wu = arith.extf %u : {element} to f32 %wv = arith.extf %v : {element} to f32"
+    multiply_add = MULTIPLY_ADD.replace("%u: f32, %v: f32", f"%u: {element}, %v: {element}")
+    multiply_add = multiply_add.replace("%p = arith.mulf %u, %v", f"{widen} %p = arith.mulf %wu, %wv")
+    narrow = f"^bb0(%v: f32, %o: {element}): %t = arith.truncf %v : f32 to {element} linalg.yield %t : {element}"
+    maps, same = ["(b,m,n,k)->(b,m,k)", "(b,m,n,k)->(b,k,n)", "(b,m,n,k)->(b,m,n)"], "(b,m,n)->(b,m,n)"
+    text = f"""func.func @k(%a: {lhs}, %b: {rhs}) -> {out} {{
+      {filled("f", wide)}
+      %e = tensor.empty() : {out}
+      {generic("c", {"%a": lhs, "%b": rhs}, maps, "pppr", ("%f", wide), multiply_add)}
+      {generic("r", {"%c": wide}, [same, same], "ppp", ("%e", out), narrow)}
+      return %r : {out} }}"""
+    dtype, tolerance = NARROW[element]
+    a, b = random(batch, m, k).astype(dtype), random(batch, k, n).astype(dtype)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    got = CompiledKernel(text)([a, b], np.zeros(want.shape, dtype), 2)
+    close(got.astype(np.float32), want, tolerance)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (1, 1, 2, 2), (3, 40), (1000,), (0,), (2, 4, 0)])
+def test_a_result_that_is_an_argument_is_copied(shape: tuple[int, ...]) -> None:
+    x, dims = tensor(*shape), ",".join("abcd"[: len(shape)])
+    body = "^bb0(%v: f32, %o: f32): linalg.yield %v : f32"
+    text = f"""func.func @k(%x: {x}) -> {x} {{
+      %e = tensor.empty() : {x}
+      {generic("r", {"%x": x}, [f"({dims})->({dims})"] * 2, "p" * len(shape), ("%e", x), body)}
+      return %r : {x} }}"""
+    a = random(*shape)
+    np.testing.assert_array_equal(CompiledKernel(text)([a], a, 2), a)
+
+
+def test_an_empty_tensor_takes_part() -> None:
+    text = """func.func @k(%x: tensor<2x0x4xf32>, %y: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+      %c = tensor.concat dim(1) %x, %y : (tensor<2x0x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
+      return %c : tensor<2x3x4xf32> }"""
+    x, y = random(2, 0, 4), random(2, 3, 4)
+    np.testing.assert_array_equal(CompiledKernel(text)([x, y], y), y)
