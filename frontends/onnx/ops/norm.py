@@ -28,19 +28,44 @@ def batch_normalization(
     momentum: float = 0.9,  # of training alone
     spatial: int = 1,
     training_mode: int = 0,
-) -> Tensor:
-    """``x * factor + shift``, both made from the weights alone: ops of one axis, which are computed once."""
-    if training_mode or any(ctx.wants(i) for i in range(1, 5)):
-        ctx.unsupported("training mode")
+) -> tuple[Tensor, ...]:
+    """``x * factor + shift``, both made from the weights alone: ops of one axis, which are computed once.
+
+    In training mode the statistics are the input's own, and the running ones moved towards them are outputs as well.
+    """
+    if not training_mode and any(ctx.wants(i) for i in range(1, 5)):
+        ctx.unsupported("training mode of opset 13 and before")
     if x.rank < 2:
         ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch and channels")
-    wide = widened(ctx, x).dtype
-    scale, bias, mean, variance = (ctx.cast(t, wide) for t in (scale, bias, mean, variance))
+    wide, running = widened(ctx, x), []
+    if training_mode:
+        own = _channel_statistics(ctx, wide)
+        running = [_moved(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
+        mean, variance = own
+    scale, bias, mean, variance = (ctx.cast(t, wide.dtype) for t in (scale, bias, mean, variance))
     factor = ctx.elementwise(lambda s, v: scalars.mul(s, _inverse_root(v, epsilon)), scale, variance)
     shift = ctx.elementwise(lambda b, m, f: scalars.sub(b, scalars.mul(m, f)), bias, mean, factor)
     shape = (x.shape[1], *[1] * (x.rank - 2)) if spatial else x.shape[1:]
     factor, shift = (ctx.reshape(t, shape) for t in (factor, shift))
-    return ctx.elementwise(lambda a, f, s: scalars.add(scalars.mul(a, f), s), x, factor, shift)
+    return ctx.elementwise(lambda a, f, s: scalars.add(scalars.mul(a, f), s), x, factor, shift), *running
+
+
+def _channel_statistics(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel over the batch and what is spatial."""
+    axes = [0, *range(2, x.rank)]
+    mean = _mean(ctx, x, axes)
+    centred = ctx.elementwise(scalars.sub, x, mean)
+    variance = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
+    return ctx.reshape(mean, [x.shape[1]]), ctx.reshape(variance, [x.shape[1]])
+
+
+def _moved(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """``running * momentum + new * (1 - momentum)``"""
+
+    def body(a: ir.Value, b: ir.Value) -> ir.Value:
+        return scalars.fma(a, scalars.like(a, momentum), scalars.mul(b, scalars.like(b, 1 - momentum)))
+
+    return ctx.elementwise(body, ctx.cast(running, new.dtype), new, dtype=running.dtype)
 
 
 @op("InstanceNormalization")
