@@ -133,9 +133,7 @@ def thresholded_relu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @op("Shrink")
 def shrink(ctx: Context, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """x + bias below -lambd, x - bias above lambd, 0 between."""
-    if not x.floating:
-        ctx.unsupported(f"dtype {x.dtype}")
+    """x + bias below -lambd, x - bias above lambd, 0 between; integers by way of f64, the result cut off."""
 
     def body(a: ir.Value) -> ir.Value:
         low = scalars.compare("lt", a, scalars.like(a, -lambd))
@@ -143,7 +141,8 @@ def shrink(ctx: Context, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) ->
         middle = scalars.select(high, _plus(a, -bias), scalars.like(a, 0))
         return scalars.select(low, _plus(a, bias), middle)
 
-    return ctx.elementwise(body, x)
+    wide = x if x.floating else ctx.cast(x, "float64")
+    return ctx.cast(ctx.elementwise(body, wide), x.dtype)
 
 
 @op("Gelu")

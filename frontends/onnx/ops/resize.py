@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....dialects import builders, ir, scalars
-from ....dialects.types import element_type
+from ....dialects import math as mlir_math
+from ....dialects.types import bits, element_type, is_signed
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -168,12 +169,24 @@ def _resized(ctx: Context, x: Tensor, axes: Sequence[_Axis], rule: _Rule) -> Ten
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
     if rule.mode == "nearest":
         return _nearest(ctx, x, changed, rule)
-    wide = x.dtype if x.dtype == "float64" else "float32"
-    result = ctx.cast(x, wide)
+    exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
+    result = ctx.cast(x, "float32" if exact_in_single else "float64")
     for axis in changed:
         at = _COORDINATES[rule.coordinates](axis)
         result = _extrapolated(ctx, _interpolated(ctx, result, axis, at, rule), axis, at, rule)
-    return ctx.cast(result, x.dtype)
+    return ctx.cast(result if x.floating else _saturated(ctx, result, x.dtype), x.dtype)
+
+
+def _saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+    """Rounded to whole numbers within the dtype's range, which cubic interpolation leaves; as ONNX's reference does."""
+    low, high = (limit(element_type(dtype), is_signed(dtype)) for limit in (scalars.lowest, scalars.highest))
+
+    def body(a: ir.Value) -> ir.Value:
+        if bits(dtype) < 64:  # f64 has no number for the greatest of 64 bits
+            a = scalars.minimum(scalars.maximum(a, scalars.like(a, low)), scalars.like(a, high))
+        return mlir_math.roundeven(a)
+
+    return ctx.elementwise(body, x)
 
 
 _HALF, _ONE = np.float32(0.5), np.float32(1)

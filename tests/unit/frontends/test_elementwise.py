@@ -38,6 +38,11 @@ def test_activation(op):
     check_node(op, X * 3)
 
 
+def test_shrink_of_integers_cuts_off():
+    check_node("Shrink", np.arange(-4, 5, dtype=np.int32), lambd=1.5, bias=1.25)
+    check_node("Shrink", np.arange(0, 9, dtype=np.uint8), lambd=2.0, bias=1.0)
+
+
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
 def test_gelu(approximate):
     check_node("Gelu", X, opset=20, approximate=approximate)

@@ -97,10 +97,15 @@ def test_the_first_versions(mode):
     check_node("Upsample", X, opset=8, scales=[1.0, 1.0, 2.0, 2.0], mode=mode)
 
 
-def test_integers():
-    pixels = (X * 200).astype(np.uint8)
-    check_node("Resize", pixels, None, scales(2, 1.5), known=[2], mode="nearest")
-    check_node("Resize", pixels, None, scales(2, 1.5), known=[2], mode="linear", atol=1)
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_integers_are_rounded_and_stay_in_range(mode, dtype):
+    info = np.iinfo(dtype)
+    numbers = np.where(X > 0.5, info.max, info.min) if info.bits < 64 else X * 1000  # steps, where cubic overshoots
+    arrays = [numbers.astype(dtype), None, scales(2, 2)]  # which has exact weights
+    model, inputs = node_model("Resize", arrays, known=[2], opset=19, mode=mode)
+    [want] = ReferenceEvaluator(model).run(None, inputs)
+    np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], want)
 
 
 def test_linear_on_every_axis_of_any_rank():
