@@ -153,4 +153,18 @@ def _erf(x: ir.Value) -> ir.Value:
     return arith.select(_less(size, _f(0.921875)), small, arith.select(_is_nan(x), x, large))
 
 
-EXPANSIONS: dict[str, Expand] = {"math.exp": _exp, "math.log": _log, "math.tanh": _tanh, "math.erf": _erf}
+def _log1p(x: ir.Value) -> ir.Value:
+    """log(1 + x) = log(u) x / (u - 1) for u = 1 + x rounded (W. Kahan): exact where log(u) alone loses x's low bits."""
+    u = arith.addf(_f(1.0), x)
+    value = arith.mulf(_log(u), arith.divf(x, arith.subf(u, _f(1.0))))
+    value = arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, u, _f(1.0)), x, value)
+    return arith.select(arith.cmpf(arith.CmpFPredicate.OEQ, x, _f(float("inf"))), x, value)
+
+
+EXPANSIONS: dict[str, Expand] = {
+    "math.exp": _exp,
+    "math.log": _log,
+    "math.log1p": _log1p,
+    "math.tanh": _tanh,
+    "math.erf": _erf,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dialects import ir, linalg
+from ...dialects import arith, ir, linalg
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
 from .loops import chunked
 from .rows import materialize_shared
@@ -24,11 +24,15 @@ from .structured import (
     kept_dims,
     operand_region,
     outside,
+    shape_of,
 )
-from .tiler import Tiler, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
+from .tiler import Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
 
 # A mark on the matmuls that a nest leaves, with the number of their parallel loops: `vectorize` steps through their k.
 ROLE, CONTRACT = "tw.role", "contract"
+
+# A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
+_CHAIN = 32
 
 
 def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -43,6 +47,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
+    combiner = _combiner(op)
+    in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
         if not remaining:
@@ -58,10 +64,36 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             loops[loop] = Interval(offset, size)
             return accumulate(deeper, value)
 
+        def part(start: Linear, length: int, total: ir.Value) -> ir.Value:
+            zero = arith.ConstantOp(element_of(total), 0.0).result
+            none = linalg.fill(zero, outs=[fresh(op.results[0], region)])
+            return _add(chunked(length, 1, none, lambda offset, size, value: step(start + offset, size, value)), total)
+
+        if in_parts and extents[loop] > _CHAIN:
+            return chunked(extents[loop], _CHAIN, acc, part)
         return chunked(extents[loop], 1, acc, step)
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _combiner(op: ir.Operation) -> ir.Operation | None:
+    """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
+    body = op.regions[0].blocks[0]
+    users = [use.owner for use in body.arguments[len(body.arguments) - 1].uses]
+    if len(users) != 1 or users[0].results[0] != list(body.operations)[-1].operands[0]:
+        return None
+    return users[0].operation
+
+
+def _add(part: ir.Value, total: ir.Value) -> ir.Value:
+    """The sum of two tiles, in the second's place."""
+    rank = len(shape_of(total))
+    identity = ir.AffineMap.get_identity(rank)
+    made, block = generic([part], [total], [identity, identity], ["parallel"] * rank)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([arith.addf(block.arguments[1], block.arguments[0])])
+    return made.results[0]
 
 
 def _whole_blocks(op: ir.Operation, region: Region) -> Region:
@@ -170,14 +202,14 @@ def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.V
     """Combine the partial results with the body's own combiner: the op that takes the accumulator."""
     body = op.regions[0].blocks[0]
     accumulator = body.arguments[len(body.arguments) - 1]
-    users = [use.owner for use in accumulator.uses]
-    if len(users) != 1 or users[0].results[0] != list(body.operations)[-1].operands[0]:
+    combiner = _combiner(op)
+    if combiner is None:
         raise NotSchedulable("a reduction whose body is more than a combiner at its end")
     identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
     made, block = generic([partial], [init], [identity, scalar], ["reduction"])
     with ir.InsertionPoint(block):
-        combine = users[0].operation.clone()
-        for i, operand in enumerate(users[0].operands):
+        combine = combiner.clone()
+        for i, operand in enumerate(combiner.operands):
             combine.operands[i] = block.arguments[1] if operand == accumulator else block.arguments[0]
         linalg.YieldOp([combine.results[0]])
     return made.results[0]

@@ -1,8 +1,11 @@
 """Real pretrained models against recorded answers: each case of each model, with the weights that people use."""
 
 import json
+from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from agreement import TOLERANCE, check, program
 
@@ -16,9 +19,10 @@ CASES = {
     "basic_pitch": ("tones",),
     "silero_vad_openvino_16k": ("first", "speech"),
 }
-# Random pixels drive this network's last sigmoid to 1e-7: the recorded answer itself has that much rounding in it.
-# onnxruntime without its optimiser is 1.7e-4 away from what it recorded with it.
-ILL_CONDITIONED = {("pp_ocr_det", "rand320"): 2e-4}
+# Random pixels drive this network's last Sigmoid to 1e-22. onnxruntime's is right to 1.2e-7 of 1 at most, and zero for
+# 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,
+# onnxruntime's Sigmoid is 1.7e-4 from the recording. So we are held to the recorded logits' own sigmoid too.
+FLUSHED = {("pp_ocr_det", "rand320")}
 
 
 @pytest.mark.parametrize("name, case", [(name, case) for name, cases in CASES.items() for case in cases])
@@ -29,7 +33,20 @@ def test_answers_are_the_recorded_ones(name, case, shared_models):
     with np.load(folder / f"{case}_outputs.npz") as file:
         want = [file[key] for key in sorted(file.files, key=position)]
     module = program(folder / "model.onnx", tuple((key, array.shape) for key, array in inputs.items()))
-    check(module.outputs, module.run(inputs), want, ILL_CONDITIONED.get((name, case), TOLERANCE))
+    got = module.run(inputs)
+    if (name, case) in FLUSHED:
+        check(module.outputs, got, want, 2 * TOLERANCE)
+        want = [with_exact_sigmoid(folder / "model.onnx", inputs)]
+    check(module.outputs, got, want)
+
+
+def with_exact_sigmoid(path: Path, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """The one answer of a model that ends in a Sigmoid: onnxruntime's logits, and theirs in float64."""
+    model = onnx.load(path)
+    model.graph.output[0].name = model.graph.node.pop().input[0]
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    logits = np.asarray(session.run(None, inputs)[0], np.float64)
+    return (1 / (1 + np.exp(-logits))).astype(np.float32)
 
 
 def position(key: str) -> int:
