@@ -44,6 +44,8 @@ def run_here(job: Job) -> Any:
     """Do the job in this process; whatever goes wrong is a TilewrightError that says where."""
     try:
         return job.function(*job.arguments)
+    except CompileError as error:
+        raise CompileError(f"{error}, in {job.what}") from error
     except TilewrightError:
         raise
     except MemoryError as error:
