@@ -181,9 +181,10 @@ def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     """``insert`` of a tile of the kernel's result, whose buffer must be written even where the tile is all of it.
 
     Inserting a whole tensor folds to that tensor, and a copied tile folds to what it is a copy of: a loop would hand
-    on a tensor that does not lie in the result.
+    on a tensor that does not lie in the result. A tile that loops have made is no copy: it lies there already.
     """
-    if tile.type == dest.type:
+    op = defining_op(tile)
+    if tile.type == dest.type and op is not None and op.name == "linalg.generic":
         return bufferization.MaterializeInDestinationOp(dest.type, tile, dest).results[0]
     return insert(tile, dest, region)
 

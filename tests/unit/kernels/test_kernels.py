@@ -220,7 +220,7 @@ def softmax(rows: int, columns: int) -> str:
       return %out : {x} }}"""
 
 
-@pytest.mark.parametrize("rows, columns", [(7, 128), (3, 197), (5, 10), (4, 1), (1, 64), (2, 63)])
+@pytest.mark.parametrize("rows, columns", [(7, 128), (3, 197), (5, 10), (4, 1), (1, 64), (1, 256), (2, 63)])
 def test_softmax_in_one_pass_over_rows(rows: int, columns: int) -> None:
     x = 5 * random(rows, columns)
     want = np.exp(x - x.max(1, keepdims=True))
@@ -240,6 +240,18 @@ def test_sum_along_and_across_rows(shape: tuple[int, int]) -> None:
           return %r : {out} }}"""
         want = x.sum(axis)
         close(CompiledKernel(text)([x], want), want, 1e-5)
+
+
+def test_a_long_sum_across_rows_is_made_of_parts() -> None:
+    shape = (5000, 16)
+    out = tensor(shape[1])
+    text = f"""func.func @k(%x: {tensor(*shape)}) -> {out} {{
+      {filled("f", out)}
+      {generic("r", {"%x": tensor(*shape)}, ["(j,i)->(i,j)", "(j,i)->(j)"], "pr", ("%f", out), SUM)}
+      return %r : {out} }}"""
+    assert schedule_text(text) != "None"
+    want = np.full(shape[1], 500, np.float32)
+    close(CompiledKernel(text)([np.full(shape, 0.1, np.float32)], want), want, 5e-6)
 
 
 def test_elementwise_with_broadcasts_collapses_its_loops() -> None:
@@ -281,6 +293,10 @@ def test_what_no_family_takes_runs_as_plain_loops() -> None:
 FUNCTIONS = {
     "exp": (np.exp, np.linspace(-110, 95, 4001)),
     "log": (np.log, np.concatenate([np.geomspace(1e-44, 3e38, 4000), [0.0, np.inf]])),
+    "log1p": (
+        np.log1p,
+        np.concatenate([np.geomspace(1e-44, 3e38, 3000), -np.geomspace(1e-44, 1, 3000), [0.0, np.inf, -1]]),
+    ),
     "tanh": (np.tanh, np.linspace(-12, 12, 4001)),
     "erf": (np.vectorize(math.erf), np.linspace(-5, 5, 4001)),
 }
