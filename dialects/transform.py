@@ -18,6 +18,15 @@ from ..errors import CompileError
 Handle = ir.Value
 _ENTRY = "__transform_main"
 
+# The budget of a pattern set, a few seconds: patterns that undo each other's work would rewrite until memory is full.
+# Kernels of the zoo are done in 3 iterations of a few hundred rewrites. Rewrites are counted in each iteration anew.
+MAX_ITERATIONS, MAX_REWRITES = 10, 10_000
+_NO_FIXPOINT = "greedy pattern application failed"  # how upstream says that it was not enough
+
+
+class EndlessRewriteError(CompileError):
+    """A pattern set was not done when it had used up its iterations."""
+
 
 def _any() -> ir.Type:
     return upstream.AnyOpType.get()
@@ -45,11 +54,15 @@ def sequence() -> Iterator[Script]:
 
 
 def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
-    """Run the schedule on the payload, which is changed in place. Raises CompileError when a transform fails."""
+    """Run the schedule on the payload, which is changed in place.
+
+    Raises CompileError when a transform fails, of the kind EndlessRewriteError when a pattern set finds no end.
+    """
     try:
         interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
     except (ValueError, ir.MLIRError) as error:  # type: ignore[attr-defined]
-        raise CompileError(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
+        kind = EndlessRewriteError if _NO_FIXPOINT in str(error) else CompileError
+        raise kind(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
 
 
 def match(root: Handle, *ops: str, attributes: dict[str, ir.Attribute] | None = None) -> Handle:
@@ -100,7 +113,7 @@ def cse(root: Handle) -> None:
 
 
 def apply_patterns(root: Handle, *names: str, **strategies: str) -> None:
-    """Apply pattern sets together, greedily.
+    """Apply pattern sets together, greedily, until nothing changes or the budget is used up.
 
     ``names`` are what follows ``transform.apply_patterns.``; ``strategies`` gives a set its ``lowering_strategy``
     (key: the name with dots and its last word joined by ``_``), e.g. ``vector_lower_contraction="outerproduct"``.
@@ -110,7 +123,8 @@ def apply_patterns(root: Handle, *names: str, **strategies: str) -> None:
     for key, strategy in strategies.items():
         dialect, _, rest = key.partition("_")
         body += f'\ntransform.apply_patterns.{dialect}.{rest} lowering_strategy = "{strategy}"'
-    _parse_into(f"transform.apply_patterns to %root {{\n{body}\n}} : !transform.any_op", root)
+    budget = f"{{max_iterations = {MAX_ITERATIONS} : i64, max_num_rewrites = {MAX_REWRITES} : i64}}"
+    _parse_into(f"transform.apply_patterns to %root {{\n{body}\n}} {budget} : !transform.any_op", root)
 
 
 _LOWER_PACKS = """

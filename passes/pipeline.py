@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from ..dialects import codegen, func, ir
+from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, make_context
 from ..errors import CompileError
 from ..model import Model, TensorInfo
@@ -54,12 +54,12 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     )
 
 
-def kernel_passes(target: Target) -> tuple[Pass, ...]:
-    """The passes on one kernel, from tensors to the LLVM dialect."""
+def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
+    """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
         ExpandMath(),
         CollapseLoops(),
-        ApplySchedule(target=target),
+        ApplySchedule(target=target, plain=plain),
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
@@ -97,11 +97,15 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
 def lower_kernel(module: ir.Module, target: Target, context: PassContext) -> Kernel:
     """Lower a kernel's module in place; returns its description without the object.
 
-    Raises CompileError that names the pass and the model's node for what cannot be compiled.
+    A kernel whose vectors upstream's patterns rewrite without end runs as plain loops: slow, and right. Raises
+    CompileError that names the pass and the model's node for what cannot be compiled.
     """
-    with context:
-        for stage in kernel_passes(target):
-            context.run(stage, module)
+    source = _copy(module)
+    try:
+        _run(kernel_passes(target), module, context)
+    except transform.EndlessRewriteError:
+        _replace(module, source)
+        _run(kernel_passes(target, plain=True), module, context)
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
@@ -115,6 +119,20 @@ def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Ker
         kernel = lower_kernel(module, target, context)
         with context.timed("emit-object"):
             return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))
+
+
+def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext) -> None:
+    with context:
+        for stage in passes:
+            context.run(stage, module)
+
+
+def _replace(module: ir.Module, other: ir.Module) -> None:
+    """Give the module the ops of another one."""
+    for op in list(module.body.operations):
+        op.operation.erase()
+    for op in other.body.operations:
+        op.operation.clone(ip=ir.InsertionPoint(module.body))
 
 
 def _copy(module: ir.Module) -> ir.Module:

@@ -42,15 +42,19 @@ class ApplySchedule(Pass):
           bufferization.materialize_in_destination %v in restrict writable %r
 
     A kernel that no family of schedules takes has no ``tw.schedule``: its ops stand in it whole.
+
+    Options:
+        plain: take no schedule for any kernel.
     """
 
     name: ClassVar[str] = "apply-schedule"
     target: Target | None = None
+    plain: bool = False
 
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
         for function in functions(module):
-            schedule = heuristic.choose(function, self.target or host())
+            schedule = None if self.plain else heuristic.choose(function, self.target or host())
             made = as_nest(function, schedule) if schedule else None
             if schedule is None or made is None:
                 schedule, made = None, as_it_is(function)
