@@ -10,7 +10,7 @@ from onnx import TensorProto, checker, defs
 from ...errors import ModelError
 from .weights import Detached
 
-OLDEST_OPSET = 7
+OLDEST_OPSET = 6
 # An op without a schema is for the conversion to judge, which lists all of them.
 _UNKNOWN_OP = ("No Op registered", "is not registered", "No opset import for domain")
 

@@ -25,6 +25,8 @@ def fold(node: onnx.NodeProto, inputs: Sequence[Tensor | None], opset: int) -> l
     """The node's outputs where all its inputs are known and onnx's reference evaluates it, else None."""
     if node.domain not in ("", "ai.onnx") or node.op_type in _NOT_FOLDED or not any(inputs):
         return None
+    if opset < 7 and any(a.name == "broadcast" for a in node.attribute):  # which the reference does not look at
+        return None
     if any(t is not None and (t.known is None or not _native(t.dtype)) for t in inputs):
         return None
     if sum(t.size for t in inputs if t is not None) > FOLD_LIMIT or any(a.HasField("g") for a in node.attribute):

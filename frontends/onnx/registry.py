@@ -10,7 +10,7 @@ str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them
         ...
         return ctx.elementwise(scalars.div, e, total)
 
-    @op("Softmax", since=1)  # picked for models of opset 7 to 12
+    @op("Softmax", since=1)  # picked for models of opset 6 to 12
     def softmax_flattened(ctx, x, *, axis=1): ...
 
     @op("Conv")

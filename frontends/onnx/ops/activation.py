@@ -86,7 +86,7 @@ def leaky_relu(ctx: Context, x: Tensor, *, alpha: float = 0.01) -> Tensor:
     return ctx.elementwise(lambda a: scalars.select(_positive(a), a, _scaled(a, alpha)), x)
 
 
-@op("PRelu")
+@op("PRelu", since=7)
 def prelu(ctx: Context, x: Tensor, slope: Tensor) -> Tensor:
     signed = x.signed
 

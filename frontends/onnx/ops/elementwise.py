@@ -23,7 +23,7 @@ def _unary(name: str, body: Body) -> None:
 def _binary(name: str, body: Callable[[ir.Value, ir.Value, bool], ir.Value], result: str | None = None) -> None:
     """An op on two numbers of the same dtype; ``body`` is told whether they are signed."""
 
-    @op(name)
+    @op(name, since=7)
     def convert(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         signed = a.signed
         return ctx.elementwise(lambda x, y: body(x, y, signed), a, b, dtype=result)
@@ -45,7 +45,7 @@ def _variadic(name: str, body: Callable[[ir.Value, ir.Value, bool], ir.Value]) -
 
 
 def _logic(name: str, body: Callable[[ir.Value, ir.Value], ir.Value]) -> None:
-    @op(name)
+    @op(name, since=7)
     def convert(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         return ctx.elementwise(lambda x, y: body(scalars.truth(x), scalars.truth(y)), a, b)
 
@@ -188,7 +188,7 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     return ctx.elementwise(body, a, b)
 
 
-@op("Pow")
+@op("Pow", since=7)
 def power(ctx: Context, base: Tensor, exponent: Tensor) -> Tensor:
     """The base's dtype is the result's; small constant exponents become products. Integers go through f64."""
     wide = base.dtype if base.floating else "float64"

@@ -15,7 +15,7 @@ from .pool import lp_norm
 from .reduction import widened
 
 
-@op("BatchNormalization")
+@op("BatchNormalization", since=7)
 def batch_normalization(
     ctx: Context,
     x: Tensor,

@@ -168,7 +168,7 @@ def test_an_empty_graph_is_refused():
         import_model(empty)
 
 
-@pytest.mark.parametrize(("opset", "message"), [(6, "has opset 6, the oldest supported one is 7"), (999, "upgrade it")])
+@pytest.mark.parametrize(("opset", "message"), [(5, "has opset 5, the oldest supported one is 6"), (999, "upgrade it")])
 def test_opsets_out_of_range_are_refused(opset, message):
     model = relu([2, 3])
     model.opset_import[0].version = opset

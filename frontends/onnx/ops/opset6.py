@@ -1,0 +1,90 @@
+"""Ops as opset 6 has them: broadcasting along an axis that an attribute names, and flags that opset 7 dropped."""
+
+from __future__ import annotations
+
+from .. import registry
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+from .activation import prelu
+from .matmul import gemm
+from .norm import batch_normalization
+from .shape import dropout_by_attribute
+
+_BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
+
+
+def _binary(name: str) -> None:
+    """A binary op of elementwise.py, with ``b`` brought to where ``axis`` says that it lies along ``a``."""
+
+    @op(name, since=6)
+    def convert(ctx: Context, a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> object:
+        later = registry.find("", name, 7)
+        assert later is not None
+        return later(ctx, a, _along(ctx, a, b, axis) if broadcast and axis is not None else b)
+
+
+for _name in _BINARY:
+    _binary(_name)
+
+
+def _along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
+    """``b`` with axes of extent 1 after its own, so that its first is the axis of ``a``."""
+    if b.size == 1:
+        return ctx.reshape(b, [])
+    first = ctx.axis(axis, a.rank)
+    covered = a.shape[first : first + b.rank]
+    if len(covered) < b.rank or any(m not in (1, n) for n, m in zip(covered, b.shape, strict=True)):
+        ctx.invalid(f"shape {list(b.shape)} does not lie in {list(a.shape)} from axis {axis} on")
+    return ctx.reshape(b, [*b.shape, *[1] * (a.rank - first - b.rank)])
+
+
+@op("PRelu", since=6)
+def prelu_of_channels(ctx: Context, x: Tensor, slope: Tensor) -> Tensor:
+    """One slope for all, or one for each channel."""
+    return prelu(ctx, x, slope if x.rank < 2 else _along(ctx, x, ctx.reshape(slope, [slope.size]), 1))
+
+
+@op("Gemm", since=6)
+def gemm_with_flag(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    broadcast: int = 0,  # what is allowed without it means the same with it
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    return gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+
+
+@op("BatchNormalization", since=6)
+def batch_normalization_with_flag(
+    ctx: Context,
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    is_test: int = 0,
+    momentum: float = 0.9,
+    spatial: int = 1,
+) -> tuple[Tensor, ...]:
+    _demand_test(ctx, is_test)
+    return batch_normalization(ctx, x, scale, bias, mean, variance, epsilon=epsilon, spatial=spatial)
+
+
+@op("Dropout", since=6)
+def dropout_with_flag(ctx: Context, x: Tensor, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Tensor, ...]:
+    _demand_test(ctx, is_test)
+    return dropout_by_attribute(ctx, x)
+
+
+def _demand_test(ctx: Context, is_test: int) -> None:
+    if not is_test:
+        ctx.unsupported("training mode (is_test is 0): compile the model exported for inference")
