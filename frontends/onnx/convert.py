@@ -7,7 +7,7 @@ from ...dialects.types import element_type, is_float, is_integer, is_signed
 from .context import Context
 from .tensor import Tensor
 
-_NIBBLES = ("int4", "uint4")
+NIBBLES = ("int4", "uint4")
 
 
 def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
@@ -20,14 +20,14 @@ def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
     source, target = x.dtype, element_type(dtype)
 
     def body(value: ir.Value) -> ir.Value:
-        if source in _NIBBLES:  # numpy's int4 leaves the byte's other half zero: an input's sign is to be spread here
+        if source in NIBBLES:  # numpy's int4 leaves the byte's other half zero: an input's sign is to be spread here
             value = _nibble(value, source)
         if dtype == "bool":
             return scalars.truth(value)
         if is_float(dtype):
             return _to_float(value, source, target, saturate)
         made = _to_integer(value, source, dtype)
-        return _nibble(made, dtype) if dtype in _NIBBLES else made
+        return _nibble(made, dtype) if dtype in NIBBLES else made
 
     return ctx.elementwise(body, x, dtype=dtype)
 

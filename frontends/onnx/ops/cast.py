@@ -1,9 +1,11 @@
-"""Cast and CastLike."""
+"""Cast, CastLike and BitCast."""
 
 from __future__ import annotations
 
+from ....dialects import arith, builders
+from ....dialects.types import bits, element_type
 from ..context import Context
-from ..convert import cast
+from ..convert import NIBBLES, cast
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -17,3 +19,23 @@ def cast_to(ctx: Context, x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
 @op("CastLike")
 def cast_like(ctx: Context, x: Tensor, target: Tensor, *, saturate: int = 1) -> Tensor:
     return cast(ctx, x, target.dtype, bool(saturate))
+
+
+@op("BitCast", since=26)
+def bit_cast(ctx: Context, x: Tensor, *, to: int) -> Tensor:
+    """The same bits under another dtype of the same width; what is not 0 is made the bool 1, the only other one."""
+    dtype = dtype_name(to, "the result")
+    if _width(x.dtype) != _width(dtype):
+        ctx.invalid(f"{x.dtype} and {dtype} have not the same width")
+    if dtype == "bool":
+        return ctx.cast(x, dtype)
+    elem = element_type(dtype)
+    if elem == builders.element_of(x.value):
+        return ctx.wrap(x.value, dtype)
+    out, each = builders.empty(x.shape, elem), range(x.rank)
+    made = builders.generic([x.value], [out], [each, each], "p" * x.rank, lambda a, _: arith.bitcast(elem, a))
+    return ctx.wrap(made[0], dtype)
+
+
+def _width(dtype: str) -> int:
+    return 4 if dtype in NIBBLES else bits(dtype)

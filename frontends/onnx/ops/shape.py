@@ -164,15 +164,15 @@ def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -
     """Keep the upper (``column >= row + k``) or the lower triangle of matrices, zero elsewhere."""
     if x.rank < 2:
         ctx.invalid(f"the input has rank {x.rank}, it must be at least 2")
-    diagonal = 0 if k is None else int(ctx.known(k, "k").reshape(()))
+    diagonal = ctx.const(0, "int64") if k is None else ctx.reshape(k, [])
 
-    def body(value: ir.Value) -> ir.Value:
+    def body(value: ir.Value, offset: ir.Value) -> ir.Value:
         row, column = builders.linalg_index(x.rank - 2), builders.linalg_index(x.rank - 1)
-        edge = scalars.add(row, scalars.like(row, diagonal))
+        edge = scalars.add(row, scalars.to_index(offset))
         kept = scalars.compare("ge" if upper else "le", column, edge)
         return scalars.select(kept, value, scalars.like(value, 0))
 
-    return ctx.elementwise(body, x)
+    return ctx.elementwise(body, x, diagonal)
 
 
 @op("OneHot")

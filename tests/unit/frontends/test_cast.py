@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 from onnx_case import check_node, node_model
 from reference import run_model
 
+from tilewright.errors import ModelError
 from tilewright.frontends import import_model
 
 VALUES = np.array([-100.7, -1.5, -0.2, 0, 0.5, 1, 2.5, 100.9], np.float32)
@@ -77,6 +78,25 @@ def test_only_the_low_half_of_a_nibbles_byte_counts(name, target):
     codes = np.arange(256, dtype=np.uint8).view(getattr(ml_dtypes, name))
     got = cast(codes, helper.np_dtype_to_tensor_dtype(np.dtype(target)))
     np.testing.assert_array_equal(got, codes.astype(np.int8).astype(target))
+
+
+@pytest.mark.parametrize("pair", ["float32 int32", "uint16 float16", "int64 float64", "bool uint8", "int8 uint8"])
+def test_bits_under_another_name(pair):
+    first, second = map(np.dtype, pair.split())
+    for source, target in ((first, second), (second, first)):
+        if target == np.bool_:  # a bool is 0 or 1 in ONNX as well
+            continue
+        given = VALUES.astype(source)
+        model, inputs = node_model("BitCast", [given], opset=26, to=helper.np_dtype_to_tensor_dtype(target))
+        got = run_model(import_model(model), inputs)[0]
+        assert (got.dtype, got.tobytes()) == (target, given.tobytes())
+
+
+def test_bits_of_another_width_are_refused():
+    model, _ = node_model("BitCast", [VALUES], opset=26, to=TensorProto.INT32)
+    model.graph.node[0].attribute[0].i = TensorProto.INT16
+    with pytest.raises(ModelError, match="float32 and int16 have not the same width"):
+        import_model(model)
 
 
 def cast(values: np.ndarray, to: int, saturate: int = 1) -> np.ndarray:

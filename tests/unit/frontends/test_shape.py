@@ -51,6 +51,7 @@ def test_expand_broadcasts_both_ways():
 def test_trilu_and_eye(upper):
     check_node("Trilu", X, upper=upper)
     check_node("Trilu", X, np.array(1), known=[1], upper=upper)
+    check_node("Trilu", X, np.array(-1), upper=upper)
     check_node("EyeLike", X[0], k=upper)
 
 
