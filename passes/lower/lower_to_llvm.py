@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir
+from ...dialects import ir, llvm
+from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import run_upstream
 
@@ -37,6 +38,10 @@ _UPSTREAM = (
     "cse",
 )
 
+_MOVES = {"llvm.load", "llvm.store", "llvm.bitcast", "llvm.select", "llvm.br", "llvm.cond_br", "llvm.mlir.constant"}
+_MOVES |= {"llvm.mlir.zero", "llvm.mlir.undef", "llvm.mlir.poison", "llvm.insertvalue", "llvm.extractvalue"}
+_MOVES |= {"llvm.insertelement", "llvm.extractelement", "llvm.shufflevector"}
+
 
 @dataclass(frozen=True)
 class LowerToLlvm(Pass):
@@ -49,6 +54,8 @@ class LowerToLlvm(Pass):
     After::
 
         llvm.func @k(%x: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+
+    A bfloat16 that is only moved is 16 bits.
     """
 
     name: ClassVar[str] = "lower-to-llvm"
@@ -56,3 +63,42 @@ class LowerToLlvm(Pass):
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""
         run_upstream(module, _UPSTREAM)
+        for function in module.body.operations:
+            _bfloat16_as_bits(function)
+
+
+def _bfloat16_as_bits(function: ir.OpView) -> None:
+    """Move bfloat16 as i16, unless something computes in it.
+
+    On CPUs without bfloat16 LLVM keeps one in a register of float32, and to put it into a vector it calls a conversion
+    that nobody links. Constants are cast, which the optimiser folds.
+    """
+    narrow = collect(function, lambda op: any(_is_bfloat16(v.type) for v in (*op.operands, *op.results)))
+    if any(op.name not in _MOVES for op in narrow):
+        return
+    for op in collect(function, lambda _: True):
+        if op.name == "llvm.mlir.constant":
+            _cast_constant(op)
+            continue
+        arguments = [a for region in op.regions for block in region for a in block.arguments]
+        for value in filter(lambda v: _is_bfloat16(v.type), [*op.results, *arguments]):
+            value.set_type(_as_bits(value.type))
+        if "elem_type" in op.attributes:
+            op.attributes["elem_type"] = ir.TypeAttr.get(_as_bits(ir.TypeAttr(op.attributes["elem_type"]).value))
+
+
+def _cast_constant(op: ir.Operation) -> None:
+    constant = op.results[0]
+    if _is_bfloat16(constant.type):
+        with ir.InsertionPoint.after(op), op.location:
+            cast = llvm.bitcast(_as_bits(constant.type), constant)
+        constant.replace_all_uses_except(cast, cast.owner)
+
+
+def _is_bfloat16(kind: ir.Type) -> bool:
+    """Whether the type is bfloat16 or one of several: a vector, an array of vectors, a struct."""
+    return "bf16" in str(kind)
+
+
+def _as_bits(kind: ir.Type) -> ir.Type:
+    return ir.Type.parse(str(kind).replace("bf16", "i16"))

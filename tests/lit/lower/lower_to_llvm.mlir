@@ -17,4 +17,28 @@ func.func @add(%x: memref<4x4xf32>, %r: memref<4x4xf32>, %lo: index) attributes 
   return
 }
 
+// A bfloat16 that is only moved is 16 bits.
+// CHECK-LABEL: llvm.func @splat(
+// CHECK:         %[[V:.*]] = llvm.load %{{.*}} : !llvm.ptr -> i16
+// CHECK:         llvm.insertelement %[[V]], {{.*}} : vector<4xi16>
+// CHECK-NOT:     bf16
+// CHECK:         llvm.return
+func.func @splat(%x: memref<4xbf16>, %r: memref<4x4xbf16>, %lo: index) {
+  %c0 = arith.constant 0 : index
+  %s = memref.load %x[%lo] : memref<4xbf16>
+  %v = vector.broadcast %s : bf16 to vector<4xbf16>
+  vector.store %v, %r[%lo, %c0] : memref<4x4xbf16>, vector<4xbf16>
+  return
+}
+
+// Where something computes in bfloat16, LLVM is to see the type.
+// CHECK-LABEL: llvm.func @rejects_arithmetic(
+// CHECK:         llvm.fneg %{{.*}} : bf16
+func.func @rejects_arithmetic(%x: memref<4xbf16>, %lo: index) {
+  %s = memref.load %x[%lo] : memref<4xbf16>
+  %n = arith.negf %s : bf16
+  memref.store %n, %x[%lo] : memref<4xbf16>
+  return
+}
+
 // FAIL: error: upstream pass 'finalize-memref-to-llvm' failed: conversion of memref memory space

@@ -1,0 +1,49 @@
+"""Kernels that move single bfloat16 values, which LLVM does badly on CPUs without the type."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+from kernel_runner import CompiledKernel
+
+RNG = np.random.default_rng(0)
+
+
+def test_a_broadcast_scalar() -> None:
+    text = """func.func @k(%x: tensor<24xbf16>, %s: tensor<bf16>) -> tensor<24xf32> {
+      %e = tensor.empty() : tensor<24xf32>
+      %r = linalg.generic {
+        indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> ()>, affine_map<(i) -> (i)>],
+        iterator_types = ["parallel"]
+      } ins(%x, %s : tensor<24xbf16>, tensor<bf16>) outs(%e : tensor<24xf32>) {
+      ^bb0(%a: bf16, %b: bf16, %o: f32):
+        %u = arith.extf %a : bf16 to f32
+        %v = arith.extf %b : bf16 to f32
+        %m = arith.mulf %u, %v : f32
+        linalg.yield %m : f32
+      } -> tensor<24xf32>
+      return %r : tensor<24xf32> }"""
+    x, s = RNG.standard_normal(24).astype(ml_dtypes.bfloat16), np.asarray(0.375, ml_dtypes.bfloat16)
+    want = x.astype(np.float32) * np.float32(0.375)
+    np.testing.assert_array_equal(CompiledKernel(text)([x, s], want), want)
+
+
+def test_a_pool_of_channels_that_fill_no_vector() -> None:
+    text = """func.func @k(%x: tensor<10x5xbf16>) -> tensor<8x5xf32> {
+      %low = arith.constant 0xFF800000 : f32
+      %w = tensor.empty() : tensor<3xf32>
+      %e = tensor.empty() : tensor<8x5xf32>
+      %f = linalg.fill ins(%low : f32) outs(%e : tensor<8x5xf32>) -> tensor<8x5xf32>
+      %r = linalg.generic {
+        indexing_maps = [affine_map<(i, c, k) -> (i + k, c)>, affine_map<(i, c, k) -> (k)>, affine_map<(i, c, k) -> (i, c)>],
+        iterator_types = ["parallel", "parallel", "reduction"]
+      } ins(%x, %w : tensor<10x5xbf16>, tensor<3xf32>) outs(%f : tensor<8x5xf32>) {
+      ^bb0(%a: bf16, %b: f32, %o: f32):
+        %u = arith.extf %a : bf16 to f32
+        %m = arith.maximumf %o, %u : f32
+        linalg.yield %m : f32
+      } -> tensor<8x5xf32>
+      return %r : tensor<8x5xf32> }"""
+    x = RNG.standard_normal((10, 5)).astype(ml_dtypes.bfloat16)
+    want = np.lib.stride_tricks.sliding_window_view(x.astype(np.float32), 3, axis=0).max(-1)
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
