@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import arith, ir, scalars, tensor
-from .structured import element_of, empty, extract, generic, index_map, ranked, shape_of
+from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
 
 
 def transpose(x: ir.Value, perm: Sequence[int]) -> ir.Value:
@@ -67,6 +67,8 @@ def pad(x: ir.Value, low: Sequence[int], high: Sequence[int], value: ir.Value) -
     if not any(low) and not any(high):
         return x
     shape = [a + n + b for a, n, b in zip(low, shape_of(x), high, strict=True)]
+    if 0 in shape_of(x):  # whose pad upstream's bufferization cannot take
+        return full(shape, value)
     op = tensor.PadOp(ranked(shape, element_of(x)), x, [], [], list(low), list(high))
     index = ir.IndexType.get()
     block = op.regions[0].blocks.append(*[index] * len(shape), arg_locs=[ir.Location.current] * len(shape))

@@ -67,9 +67,10 @@ def pad_spatial(ctx: Context, x: Tensor, low: Ints, high: Ints, value: float | i
 
 
 def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) -> None:
-    """Refuse a window that is larger than the padded input."""
-    if any((k - 1) * d + 1 > n for n, k, d in zip(spatial, window, dilations, strict=True)):
-        ctx.invalid(f"a window of {list(window)} is larger than the padded input {list(spatial)}")
+    """Refuse a window that is larger, with its dilation, than the padded input."""
+    dilated = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
+    if any(k > n for n, k in zip(spatial, dilated, strict=True)):
+        ctx.invalid(f"a window of {dilated} is larger than the padded input {list(spatial)}")
 
 
 def add_bias(ctx: Context, y: Tensor, b: Tensor) -> Tensor:

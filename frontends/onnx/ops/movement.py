@@ -95,7 +95,7 @@ def _sliced(
     axes: Sequence[int] | None,
     steps: Sequence[int] | None,
 ) -> Tensor:
-    """Bounds and negative indices are Python's."""
+    """Negative indices count from the end; bounds outside are moved to the nearest that has a meaning."""
     along = ctx.axes(range(len(starts)) if axes is None else axes, x.rank)
     strides = [1] * len(along) if steps is None else steps
     if not len(starts) == len(ends) == len(along) == len(strides):
@@ -103,7 +103,13 @@ def _sliced(
     if 0 in strides:
         ctx.invalid("a step is 0")
     bounds = zip(along, starts, ends, strides, strict=True)
-    return cut(ctx, x, {axis: range(*slice(a, b, step).indices(x.shape[axis])) for axis, a, b, step in bounds})
+    return cut(ctx, x, {axis: _positions(x.shape[axis], a, b, step) for axis, a, b, step in bounds})
+
+
+def _positions(extent: int, start: int, end: int, step: int) -> range:
+    """What a slice takes: Python's, but that going down a start below the first element is moved to it."""
+    lowest_start = -extent if step < 0 and extent else start
+    return range(*slice(max(start, lowest_start), end, step).indices(extent))
 
 
 @op("Pad", since=2)

@@ -14,7 +14,7 @@ from ....dialects.types import element_type
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .conv import pad_spatial, padding
+from .conv import check_windows, pad_spatial, padding
 from .gather import scatter_elements
 from .reduction import widened
 
@@ -95,11 +95,11 @@ def _windows(
     if count < 1 or not len(kernel_shape) == len(strides) == len(dilations) == count:
         ctx.invalid(f"a window of {list(kernel_shape)} does not fit an input of shape {list(x.shape)}")
     low, high = padding(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    padded = [n + a + b for n, a, b in zip(spatial, low, high, strict=True)]
+    check_windows(ctx, padded, kernel_shape, dilations)
     axes = []
     for n, k, s, d, a, b in zip(spatial, kernel_shape, strides, dilations, low, high, strict=True):
         room = n + a + b - (k - 1) * d - 1
-        if room < 0:
-            ctx.invalid(f"a window of {list(kernel_shape)} is larger than the padded input {list(spatial)}")
         out = (-(-room // s) if ceil_mode else room // s) + 1
         if ceil_mode and (out - 1) * s >= n + a:  # it would start in the padding above
             out -= 1

@@ -44,6 +44,11 @@ def test_slice():
     check_node("Slice", X, opset=9, axes=[2], starts=[-3], ends=[100])
 
 
+def test_a_slice_down_from_below_the_first_element_takes_it():
+    check_node("Slice", X, known(-100, 2), known(-200, -200), known(0, 3), known(-1, -1), known=[1, 2, 3, 4])
+    check_node("Slice", X[:, :0], known(-1), known(-9), known(1), known(-1), known=[1, 2, 3, 4])
+
+
 def test_a_slice_that_keeps_order_is_no_copy():
     model, _ = node_model("Slice", [X, known(1), known(3), known(1)], known=[1, 2, 3])
     assert "linalg" not in str(import_model(model).module)
@@ -53,6 +58,11 @@ def test_a_slice_that_keeps_order_is_no_copy():
 def test_pad(mode):
     check_node("Pad", X, known(0, 1, 3, 2, 1, 0, 2, 4), known=[1], mode=mode, opset=19)
     check_node("Pad", X, known(0, -1, 1, 2, 1, 0, -2, 4), known=[1], mode=mode, opset=19)
+
+
+def test_pad_of_what_is_empty():
+    check_node("Pad", X[0, 0, :, :2], known(2, -1, 3, -1), known=[1], opset=19)
+    check_node("Pad", X[0, 0, :0], known(2, 1, 0, 0), np.array(3, np.float32), known=[1], opset=19)
 
 
 def test_pad_with_a_value_and_axes():

@@ -120,7 +120,7 @@ def test_half_precision_accumulates_in_single(op):
 
 
 def test_a_window_larger_than_the_input_is_refused():
-    model, _ = node_model("MaxPool", [X], kernel_shape=[3, 3])
-    model.graph.node[0].attribute[0].ints[:] = [3, 20]
-    with pytest.raises(ModelError, match=r"a window of \[3, 20\] is larger than the padded input \[9, 8\]"):
+    model, _ = node_model("MaxPool", [X], kernel_shape=[3, 3], dilations=[1, 2], pads=[1, 0, 0, 0])
+    model.graph.node[0].attribute[1].ints[:] = [3, 20]
+    with pytest.raises(ModelError, match=r"a window of \[3, 39\] is larger than the padded input \[10, 8\]"):
         import_model(model)
