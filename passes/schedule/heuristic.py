@@ -126,7 +126,7 @@ def _contraction(
     ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
     """
     channels = kind.n if isinstance(kind, Contraction) else kind.f
-    rows = (kind.m or kind.batch) if isinstance(kind, Contraction) else kind.o or kind.n
+    rows = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
     shape = shape_of(result)
     channel_axis = vector_axis(shape)
     if (

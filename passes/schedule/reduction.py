@@ -123,12 +123,13 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[in
 
     A contraction of tiles keeps its last reduction loop; a reduction to a scalar keeps the one that walks its operands'
     last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all reductions
-    go one by one.
+    go one by one. So do those of a contraction whose tile is one row: it adds rows of its right operand, each times a
+    scalar, and as a matmul of one row it would read them as columns.
     """
     reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
     tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
     maps = indexing_maps(op)[:-1]
-    if _is_contraction(op) and tiled:
+    if _is_contraction(op) and len(tiled) > 1:
         both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
         inside = both[-1] if both else None
         if inside is not None and inside < max(tiled):
