@@ -20,6 +20,7 @@ from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
+from .graph.store_padded import StorePadded
 from .infra import Pass, PassContext
 from .kernel import SCRATCH, describe
 from .lower.bufferize import Bufferize
@@ -48,6 +49,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         Simplify(),
         PackWeights(target=target),
         SplitPrepare(),
+        StorePadded(),
         FuseOps(fuse_opt_level=opt_level),
         Outline(),
         PlanMemory(),

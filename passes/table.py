@@ -13,6 +13,7 @@ from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
+from .graph.store_padded import StorePadded
 from .infra import Pass
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -30,6 +31,7 @@ _ALL: tuple[type[Pass], ...] = (
     ConvertLayout,
     PackWeights,
     SplitPrepare,
+    StorePadded,
     FuseOps,
     Outline,
     PlanMemory,

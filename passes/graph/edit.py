@@ -139,11 +139,11 @@ def replace(op: ir.Operation, values: Sequence[ir.Value]) -> None:
 
 
 # What may be erased without users and cloned to its users: it costs nothing, or the kernel that reads it folds it.
-CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack")
+CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack", "tensor.extract_slice")
 
 
 def is_cheap(op: ir.Operation) -> bool:
-    """Whether an op is no work of its own: constants, fills, the view of a packed weight, scalar arithmetic."""
+    """Whether an op is no work of its own: constants, fills, slices, the view of a packed weight, scalar arithmetic."""
     if op.name in CHEAP:
         return True
     scalar = bool(len(op.results)) and not any(is_tensor(r) for r in op.results)

@@ -8,7 +8,8 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ..classify import Contraction, Conv, DepthwiseConv, Pool
 from ..infra import Pass
-from .edit import VIEWS, erase_dead, is_cheap, operations, programs
+from ..schedule.border import can_border
+from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
 from .groups import (
     Facts,
     Group,
@@ -32,8 +33,9 @@ class FuseOps(Pass):
 
     (a) A contraction, convolution or pool takes the elementwise ops on its result; (b) elementwise, broadcast and
     injective ops merge into the one that alone reads them; (c) reductions along the innermost dims take what works on
-    the same rows (softmax, normalisations); everything else is a kernel of its own. Constants, fills, empty tensors and
-    views of packed weights belong to nobody: they are cloned to where they are used.
+    the same rows (softmax, normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its
+    own. Constants, fills, empty tensors, slices and views of packed weights belong to nobody: they are cloned to where
+    they are used.
 
     Before::
 
@@ -95,11 +97,16 @@ class _Grouping:
             grow_backward(group, self.facts, self._free, epilogue_joins(group.members[0], self.facts))
             self._take(group)
         for op in reversed(work):
-            if self._free(op):
+            if self._free(op) and not (fuse and self._is_border(op)):
                 group = Group([op])
                 if fuse and is_map(op, self.facts):
                     grow_backward(group, self.facts, self._free, tree_joins(self.facts))
                 self._take(group)
+        for op in work:
+            if self._free(op):
+                border = self.taken[producer(op.operands[0])]
+                border.members.append(op)
+                self.taken[op] = border
         groups = {id(g): g for g in self.taken.values()}.values()
         for group in groups:
             group.members.sort(key=self.facts.order.__getitem__)
@@ -107,6 +114,13 @@ class _Grouping:
 
     def _free(self, op: ir.Operation) -> bool:
         return op not in self.taken
+
+    def _is_border(self, op: ir.Operation) -> bool:
+        """Whether a padding is written by the kernel of what it pads."""
+        if op.name != "tensor.pad" or not can_border(op):
+            return False
+        source = producer(op.operands[0])
+        return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]
 
     def _take(self, group: Group) -> None:
         self.taken.update(dict.fromkeys(group.members, group))

@@ -24,6 +24,7 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
+from .border import Border, can_border
 from .schedule import Schedule, Split
 from .structured import defining_op, shape_of, vector_axis
 from .tiler import packed_dims
@@ -41,14 +42,17 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     returned = list(ops[-1].operands)
     if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
         return None
+    result = Border.of(returned[0])
+    if result.pad is not None and not can_border(result.pad):
+        return None
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [
         (op, kind)
         for op, kind in classes
         if not isinstance(kind, Elementwise | Broadcast | Injective | Fill) and op.name != "linalg.unpack"
     ]
-    shape = shape_of(returned[0])
-    lanes = target.lanes * 32 // max(_bits(returned[0]), 32)
+    shape = shape_of(result.inner)
+    lanes = target.lanes * 32 // max(_bits(result.inner), 32)
     if not anchors:
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
@@ -57,9 +61,9 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
         return None
     op, kind = anchors[0]
     if isinstance(kind, Contraction | Conv):
-        return _contraction(op, kind, returned[0], lanes, target)
+        return _contraction(op, kind, result.inner, lanes, target)
     if isinstance(kind, DepthwiseConv | Pool):
-        return _window(op, returned[0], lanes)
+        return _window(op, result.inner, lanes)
     return None
 
 

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
 from ..classify import iterator_types
+from .border import Border
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
 from .rows import compute_row
@@ -42,9 +43,8 @@ from .structured import (
     shape_of,
     store,
     vector_axis,
-    without_unit_dims,
 )
-from .tiler import Tiler, constant_tile, empty_tile, fill_tile, loop_intervals, tile_op, unpack_tile
+from .tiler import Tiler, constant_tile, empty_tile, fill_tile, loop_intervals, slice_tile, tile_op, unpack_tile
 
 
 def build_nest(
@@ -63,17 +63,18 @@ def build_nest(
         lo, hi: the part of the parallel axis to compute.
         arguments: the tensors, squeezed, to use for the function's arguments.
     """
+    border = Border.of(result)
     tiler = Tiler(arguments, HANDLERS, schedule.row_chunk)
     offsets: dict[int, Interval] = {}
     leading, inner = schedule.splits[: schedule.parallel], schedule.splits[schedule.parallel :]
 
-    rank, vector = len(shape_of(result)), vector_axis(shape_of(result))
+    rank, vector = len(shape_of(border.inner)), vector_axis(shape_of(border.inner))
 
     def tile(target: ir.Value) -> ir.Value:
         scope = tiler.scope()
         for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), vector, schedule.row_chunk):
-            place, _ = without_unit_dims(region, shape_of(result))
-            computed = scope.compute(result, region, extract(target, place).value)
+            place = border.place(region)
+            computed = scope.compute(border.inner, region, extract(target, place).value)
             target = store(computed.value, target, place)
         return target
 
@@ -91,7 +92,7 @@ def build_nest(
         whole = chunked(split.whole * split.tile, split.tile, target, step)
         return step(Linear(split.whole * split.tile), split.rest, whole) if split.rest else whole
 
-    return _parallel(leading, lo, hi, dest, offsets, lambda target: loops(inner, target))
+    return _parallel(leading, lo, hi, border.fill(dest, lo), offsets, lambda target: loops(inner, target))
 
 
 def _parallel(
@@ -171,6 +172,7 @@ HANDLERS = {
     "arith.constant": constant_tile,
     "linalg.fill": fill_tile,
     "tensor.empty": empty_tile,
+    "tensor.extract_slice": slice_tile,
     "linalg.unpack": unpack_tile,
     "linalg.generic": _generic,
 }

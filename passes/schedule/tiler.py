@@ -58,9 +58,9 @@ class Tiler:
         for (other, whole), tile in self.known.items():
             if other == value and (part := within(region, whole)):
                 return part_of(tile, whole, part)
-        if any(interval.stride != 1 for interval in region):
-            raise NotSchedulable("a strided read of a value computed in the kernel")
         op = defining_op(value)
+        if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
+            raise NotSchedulable("a strided read of a value computed in the kernel")
         handler = self.handlers.get(op.name) if op is not None else None
         if op is None or handler is None:
             raise NotSchedulable(f"no tile form of {op.name if op is not None else 'an argument'}")
@@ -112,6 +112,20 @@ def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
 
 def fresh(value: ir.Value, region: Region) -> ir.Value:
     return empty([region[d].size for d in kept_dims(region)], element_of(value))
+
+
+def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a slice is read where the slice lies."""
+    if len(op.operands) != 1 or len(shape_of(op.operands[0])) != len(region):
+        raise NotSchedulable("a slice at offsets known at run time only, or of fewer dims")
+    starts, steps = (ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"]) for name in ("offsets", "strides"))
+    if any(step < 1 for step in steps):
+        raise NotSchedulable("a slice that goes backwards")
+    moved = [
+        Interval(Linear(start) + interval.offset * step, interval.size, interval.stride * step)
+        for interval, start, step in zip(region, starts, steps, strict=True)
+    ]
+    return tiler.compute(op.operands[0], tuple(moved))
 
 
 def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

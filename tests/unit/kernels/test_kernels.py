@@ -451,3 +451,51 @@ def test_an_empty_tensor_takes_part() -> None:
       return %c : tensor<2x3x4xf32> }"""
     x, y = random(2, 0, 4), random(2, 3, 4)
     np.testing.assert_array_equal(CompiledKernel(text)([x, y], y), y)
+
+
+def padded(low: list[int], high: list[int], value: str = "0.25") -> str:
+    x = tensor(5, 3, 40)
+    shape = [a + n + b for a, n, b in zip(low, (5, 3, 40), high, strict=True)]
+    body = "^bb0(%v: f32, %o: f32): %n = arith.negf %v : f32 linalg.yield %n : f32"
+    return f"""func.func @k(%x: {x}) -> {tensor(*shape)} {{
+      %c = arith.constant {value} : f32
+      %e = tensor.empty() : {x}
+      {generic("r", {"%x": x}, ["(a,b,c)->(a,b,c)", "(a,b,c)->(a,b,c)"], "ppp", ("%e", x), body)}
+      %p = tensor.pad %r low{low} high{high} {{
+      ^bb0(%i: index, %j: index, %k: index):
+        tensor.yield %c : f32
+      }} : {x} to {tensor(*shape)}
+      return %p : {tensor(*shape)} }}"""
+
+
+@pytest.mark.parametrize("low, high", [([1, 1, 0], [1, 1, 0]), ([0, 2, 0], [3, 0, 0]), ([2, 0, 0], [0, 0, 0])])
+def test_a_kernel_writes_the_padding_around_its_result(low: list[int], high: list[int]) -> None:
+    x = random(5, 3, 40)
+    want = np.pad(-x, list(zip(low, high, strict=True)), constant_values=0.25)
+    text = padded(low, high)
+    assert schedule_text(text) != "None"
+    kernel = CompiledKernel(text)
+    for chunks in (1, 2, 5):
+        np.testing.assert_array_equal(kernel([x], want, chunks), want)
+
+
+def test_a_padding_along_vectors_runs_as_plain_loops() -> None:
+    x = random(5, 3, 40)
+    want = np.pad(-x, [(0, 0), (0, 0), (1, 2)], constant_values=0.25)
+    text = padded([0, 0, 1], [0, 0, 2])
+    assert schedule_text(text) == "None"
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+def test_a_slice_is_read_where_it_lies() -> None:
+    whole, part = tensor(9, 7, 40), tensor(3, 5, 32)
+    body = "^bb0(%v: f32, %o: f32): %n = arith.negf %v : f32 linalg.yield %n : f32"
+    text = f"""func.func @k(%x: {whole}) -> {part} {{
+      %s = tensor.extract_slice %x[2, 1, 8] [3, 5, 32] [2, 1, 1] : {whole} to {part}
+      %e = tensor.empty() : {part}
+      {generic("r", {"%s": part}, ["(a,b,c)->(a,b,c)", "(a,b,c)->(a,b,c)"], "ppp", ("%e", part), body)}
+      return %r : {part} }}"""
+    x = random(9, 7, 40)
+    want = -x[2:8:2, 1:6, 8:40]
+    assert schedule_text(text) != "None"
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want, 2), want)
