@@ -13,7 +13,6 @@ from .loops import chunked
 from .structured import (
     Interval,
     Linear,
-    NotSchedulable,
     Region,
     defining_op,
     extract,
@@ -86,12 +85,12 @@ class Border:
 
 def can_border(pad: ir.Operation) -> bool:
     """Whether a kernel can write this ``tensor.pad``: a constant around all but the axis that vectors lie along."""
-    result = ir.RankedTensorType(pad.results[0].type)
-    if not result.has_static_shape or len(pad.operands) != 1:
+    if len(pad.operands) != 1 or not ir.RankedTensorType(pad.results[0].type).has_static_shape:
         return False
     value = defining_op(list(pad.regions[0].blocks[0].operations)[-1].operands[0])
-    axis = vector_axis(list(result.shape))
-    return value is not None and value.name == "arith.constant" and shape_of(pad.operands[0])[axis] == result.shape[axis]
+    inner, outer = shape_of(pad.operands[0]), shape_of(pad.results[0])
+    axis = vector_axis(outer)
+    return value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
 
 
 def _fill(value: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
