@@ -8,7 +8,7 @@ all the modes, coordinate transformations and borders; a table that only repeats
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,27 +18,11 @@ from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_signed
 from ..context import Context
 from ..registry import op
+from ..resampling import COORDINATES, NEAREST, Axis
 from ..tensor import Tensor
 from .gather import gather
 
 _UNROLLED_TAPS = 4  # more of them, as antialiasing has, become a matrix product
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region.
-
-    ``length`` is ONNX's ``length_resized``, which is ``scale * extent`` before it is rounded down to ``result``: ONNX's
-    reference and data have it so on purpose (issue 2462 of onnx), onnxruntime takes the result's extent in its place.
-    """
-
-    index: int
-    extent: int
-    result: int
-    scale: np.float32
-    length: np.float32
-    start: float = 0.0
-    end: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -83,9 +67,9 @@ def resize(
     axes: Sequence[int] | None = None,
     keep_aspect_ratio_policy: str = "stretch",
 ) -> Tensor:
-    if coordinate_transformation_mode not in _COORDINATES:
+    if coordinate_transformation_mode not in COORDINATES:
         ctx.invalid(f"coordinate_transformation_mode '{coordinate_transformation_mode}' does not exist")
-    if nearest_mode not in _NEAREST:
+    if nearest_mode not in NEAREST:
         ctx.invalid(f"nearest_mode '{nearest_mode}' does not exist")
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
     region = []
@@ -119,7 +103,7 @@ def _mode(ctx: Context, mode: str) -> str:
 
 def _by_scales(
     ctx: Context, x: Tensor, along: Sequence[int], scales: np.ndarray, roi: Sequence[float] = ()
-) -> list[_Axis]:
+) -> list[Axis]:
     if scales.size != len(along) or (scales <= 0).any():
         ctx.invalid(f"scales {scales.tolist()} are not a positive one for each of {len(along)} axes")
     results = [math.floor(np.float32(x.shape[axis]) * scale) for axis, scale in zip(along, scales, strict=True)]
@@ -128,7 +112,7 @@ def _by_scales(
 
 def _by_sizes(
     ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[int], roi: Sequence[float], policy: str
-) -> list[_Axis]:
+) -> list[Axis]:
     """With a policy other than stretch one scale serves all axes, and the sizes are bounds."""
     if len(sizes) != len(along) or 0 in (x.shape[axis] for axis in along):
         ctx.invalid(f"sizes {list(sizes)} do not fit axes {list(along)} of shape {list(x.shape)}")
@@ -143,23 +127,13 @@ def _by_sizes(
 
 def _axes(
     x: Tensor, along: Sequence[int], results: Sequence[int], scales: Iterable[np.float32], roi: Sequence[float]
-) -> list[_Axis]:
+) -> list[Axis]:
     roi = roi or [0.0] * len(along) + [1.0] * len(along)
     facts = zip(along, results, scales, roi[: len(along)], roi[len(along) :], strict=True)
-    return [
-        _Axis(axis, x.shape[axis], result, scale, _length(x.shape[axis], scale), start, end)
-        for axis, result, scale, start, end in facts
-    ]
+    return [Axis(axis, x.shape[axis], result, scale, start, end) for axis, result, scale, start, end in facts]
 
 
-def _length(extent: int, scale: np.float32) -> np.float32:
-    """``scale * extent``; a whole number where a scale rounded to f32, such as 7 / 3, stands for one."""
-    exact = np.float32(extent) * scale
-    whole = np.round(exact)
-    return whole if np.isclose(exact, whole, rtol=1e-6, atol=0) else exact
-
-
-def _resized(ctx: Context, x: Tensor, axes: Sequence[_Axis], rule: _Rule) -> Tensor:
+def _resized(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: _Rule) -> Tensor:
     cropped = rule.coordinates == "tf_crop_and_resize"
     changed = [a for a in axes if a.extent != a.result or a.scale != 1 or (cropped and (a.start, a.end) != (0, 1))]
     changed.sort(key=lambda a: a.result / a.extent if a.extent else 0)  # what makes it smaller first
@@ -172,7 +146,7 @@ def _resized(ctx: Context, x: Tensor, axes: Sequence[_Axis], rule: _Rule) -> Ten
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
     for axis in changed:
-        at = _COORDINATES[rule.coordinates](axis)
+        at = COORDINATES[rule.coordinates](axis)
         result = _extrapolated(ctx, _interpolated(ctx, result, axis, at, rule), axis, at, rule)
     return ctx.cast(result if x.floating else _saturated(ctx, result, x.dtype), x.dtype)
 
@@ -189,59 +163,13 @@ def _saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     return ctx.elementwise(body, x)
 
 
-_HALF, _ONE = np.float32(0.5), np.float32(1)
-
-
-def _points(a: _Axis) -> np.ndarray:
-    return np.arange(a.result, dtype=np.float32)
-
-
-def _half_pixel(a: _Axis) -> np.ndarray:
-    return (_points(a) + _HALF) / a.scale - _HALF
-
-
-def _symmetric(a: _Axis) -> np.ndarray:
-    adjustment = np.float32(a.result) / a.length
-    offset = np.float32(a.extent) / 2 * (_ONE - adjustment)
-    return (offset + (_points(a) + _HALF) / a.scale) - _HALF  # in this order onnxruntime rounds
-
-
-def _align_corners(a: _Axis) -> np.ndarray:
-    return _points(a) * np.float32(a.extent - 1) / max(a.length - _ONE, _ONE)  # up to a length of 2 there is one point
-
-
-def _crop(a: _Axis) -> np.ndarray:
-    start, end, last = np.float32(a.start), np.float32(a.end), np.float32(a.extent - 1)
-    if a.length <= 1:
-        return np.array([_HALF * (start + end) * last])
-    return start * last + _points(a) * (end - start) * last / (a.length - _ONE)
-
-
-# Index of the result -> coordinate in the input.
-_COORDINATES: dict[str, Callable[[_Axis], np.ndarray]] = {
-    "half_pixel": _half_pixel,
-    "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": lambda a: _half_pixel(a) if a.length > 1 else np.zeros(1, np.float32),
-    "tf_half_pixel_for_nn": lambda a: (_points(a) + _HALF) / a.scale,
-    "asymmetric": lambda a: _points(a) / a.scale,
-    "align_corners": _align_corners,
-    "tf_crop_and_resize": _crop,
-}
-_NEAREST: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round_prefer_floor": lambda at: np.ceil(at - _HALF),
-    "round_prefer_ceil": lambda at: np.floor(at + _HALF),
-}
-
-
-def _nearest(ctx: Context, x: Tensor, axes: Sequence[_Axis], rule: _Rule) -> Tensor:
+def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: _Rule) -> Tensor:
     """Axes that repeat each element equally often are one broadcast, the others a gather or a slice each."""
     repeats, others = {}, []
     for axis in axes:
-        at = _COORDINATES[rule.coordinates](axis)
+        at = COORDINATES[rule.coordinates](axis)
         rounding = rule.nearest if rule.nearest != "simple" else "ceil" if axis.scale < 1 else "floor"
-        source = np.clip(_NEAREST[rounding](at), 0, axis.extent - 1).astype(np.int64)
+        source = np.clip(NEAREST[rounding](at), 0, axis.extent - 1).astype(np.int64)
         count = axis.result // axis.extent
         if count * axis.extent == axis.result and np.array_equal(source, np.arange(axis.result) // count):
             repeats[axis.index] = count
@@ -273,7 +201,7 @@ def _keys(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-def _taps(at: np.ndarray, axis: _Axis, rule: _Rule) -> tuple[np.ndarray, np.ndarray]:
+def _taps(at: np.ndarray, axis: Axis, rule: _Rule) -> tuple[np.ndarray, np.ndarray]:
     """For each coordinate the first of the neighbours that it is made of, which may lie outside, and their weights."""
     narrowed = min(float(axis.scale), 1.0) if rule.antialias else 1.0  # antialiasing widens the filter's reach
     reach = (1 if rule.mode == "linear" else 2) / narrowed
@@ -286,7 +214,7 @@ def _taps(at: np.ndarray, axis: _Axis, rule: _Rule) -> tuple[np.ndarray, np.ndar
     return first, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _interpolated(ctx: Context, x: Tensor, axis: _Axis, at: np.ndarray, rule: _Rule) -> Tensor:
+def _interpolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: _Rule) -> Tensor:
     first, weights = _taps(at, axis, rule)
     taps = weights.shape[1]
     if taps > _UNROLLED_TAPS:
@@ -312,7 +240,7 @@ def _interpolated(ctx: Context, x: Tensor, axis: _Axis, at: np.ndarray, rule: _R
     return ctx.wrap(builders.generic(operands, [out], maps, "p" * x.rank, lambda *a: body(*a[:-1]))[0], x.dtype)
 
 
-def _by_matrix(ctx: Context, x: Tensor, axis: _Axis, first: np.ndarray, weights: np.ndarray) -> Tensor:
+def _by_matrix(ctx: Context, x: Tensor, axis: Axis, first: np.ndarray, weights: np.ndarray) -> Tensor:
     """The weights as a dense matrix (result, input); neighbours outside count for the border."""
     matrix = np.zeros((axis.result, axis.extent))
     columns = np.clip(first[:, None] + np.arange(weights.shape[1]), 0, axis.extent - 1)
@@ -324,7 +252,7 @@ def _by_matrix(ctx: Context, x: Tensor, axis: _Axis, first: np.ndarray, weights:
     return ctx.reshape(ctx.wrap(made, x.dtype), shape)
 
 
-def _extrapolated(ctx: Context, x: Tensor, axis: _Axis, at: np.ndarray, rule: _Rule) -> Tensor:
+def _extrapolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: _Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
     outside = (at < 0) | (at > axis.extent - 1)
     if rule.coordinates != "tf_crop_and_resize" or not outside.any():
