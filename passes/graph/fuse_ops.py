@@ -103,10 +103,9 @@ class _Grouping:
                     grow_backward(group, self.facts, self._free, tree_joins(self.facts))
                 self._take(group)
         for op in work:
-            if self._free(op):
-                border = self.taken[producer(op.operands[0])]
-                border.members.append(op)
-                self.taken[op] = border
+            if self._free(op) and (source := producer(op.operands[0])) is not None:
+                self.taken[source].members.append(op)
+                self.taken[op] = self.taken[source]
         groups = {id(g): g for g in self.taken.values()}.values()
         for group in groups:
             group.members.sort(key=self.facts.order.__getitem__)
