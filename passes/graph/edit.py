@@ -100,7 +100,8 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
     neutral: set[ir.Value] = set()
     for op in operations(function):
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
-            neutral.update(op.results)
+            if all(v in neutral or v in known for v in uses(op)):  # else a scalar that is read from an input
+                neutral.update(op.results)
         elif op.name == "arith.constant":
             known.update(op.results)
         else:

@@ -181,10 +181,11 @@ def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     """``insert`` of a tile of the kernel's result, whose buffer must be written even where the tile is all of it.
 
     Inserting a whole tensor folds to that tensor, and a copied tile folds to what it is a copy of: a loop would hand
-    on a tensor that does not lie in the result. A tile that loops have made is no copy: it lies there already.
+    on a tensor that does not lie in the result. So would one that yields the part of a wider tile without its padding.
+    A tile that loops have made is no copy: it lies there already.
     """
     op = defining_op(tile)
-    if tile.type == dest.type and op is not None and op.name == "linalg.generic":
+    if tile.type == dest.type and op is not None and op.name in ("linalg.generic", "tensor.extract_slice"):
         return bufferization.MaterializeInDestinationOp(dest.type, tile, dest).results[0]
     return insert(tile, dest, region)
 
@@ -228,10 +229,10 @@ def clone_body(
 
 
 def outside(value: ir.Value) -> ir.Value:
-    """A value that a body captures: a constant is copied to where it is used."""
+    """A value that a body captures: a scalar constant is copied to where it is used."""
     op = defining_op(value)
-    if op is None or op.name != "arith.constant":
-        raise NotSchedulable("a body captures a value that is no constant")
+    if op is None or op.name != "arith.constant" or isinstance(value.type, ir.RankedTensorType):
+        raise NotSchedulable("a body captures a value that is no scalar constant")
     return op.clone().results[0]
 
 

@@ -170,3 +170,16 @@ def test_constants_alone():
     made = _plan("", "tensor<2xf32>", body, inputs=0)
     assert _kinds(made) == ["copy"] and list(made.prepare) == ["constant.prepared"]
     assert made.main.params[0].dtype == np.dtype(np.float32).name
+
+
+def test_a_choice_of_constants_by_an_input_is_not_prepared():
+    body = """%true = arith.constant 1 : i8
+      %a = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+      %b = arith.constant dense<[3.0, 4.0]> : tensor<2xf32>
+      %v = tensor.extract %p[] : tensor<i8>
+      %c = arith.cmpi eq, %v, %true : i8
+      %r = arith.select %c, %a, %b : tensor<2xf32>
+      return %r : tensor<2xf32>"""
+    made = _plan('%p: tensor<i8> {tw.name = "p"}', "tensor<2xf32>", body)
+    assert not made.prepare
+    assert [str(s) for s in made.main.calls[-1].args][-1] == "output0"
