@@ -499,3 +499,22 @@ def test_a_slice_is_read_where_it_lies() -> None:
     want = -x[2:8:2, 1:6, 8:40]
     assert schedule_text(text) != "None"
     np.testing.assert_array_equal(CompiledKernel(text)([x], want, 2), want)
+
+
+def test_a_gather_from_a_constant_table_runs_as_plain_loops() -> None:
+    text = f"""func.func @k(%i: tensor<4xi64>) -> {tensor(4, 3)} {{
+      %t = arith.constant dense<[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]> : {tensor(2, 3)}
+      %e = tensor.empty() : {tensor(4, 3)}
+      %r = linalg.generic {{indexing_maps = [affine_map<(a, b) -> (a)>, affine_map<(a, b) -> (a, b)>],
+                           iterator_types = ["parallel", "parallel"]}}
+        ins(%i : tensor<4xi64>) outs(%e : {tensor(4, 3)}) {{
+      ^bb0(%v: i64, %o: f32):
+        %row = arith.index_cast %v : i64 to index
+        %column = linalg.index 1 : index
+        %x = tensor.extract %t[%row, %column] : {tensor(2, 3)}
+        linalg.yield %x : f32
+      }} -> {tensor(4, 3)}
+      return %r : {tensor(4, 3)} }}"""
+    rows = np.array([1, 0, 0, 1])
+    want = np.arange(6, dtype=np.float32).reshape(2, 3)[rows]
+    np.testing.assert_array_equal(CompiledKernel(text)([rows], want), want)
