@@ -35,7 +35,7 @@ _CODE_FLAGS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "abm", "movbe", "popc
 
 @dataclass
 class CompileReport:
-    """What a compilation did: seconds by stage, and the sizes of what it made."""
+    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     kernels: int = 0
@@ -44,6 +44,7 @@ class CompileReport:
     arena_bytes: int = 0
     weight_bytes: int = 0
     code_bytes: int = 0
+    notes: list[str] = field(default_factory=list)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -83,7 +84,7 @@ def make(
     names = prepare if whole else list(dict.fromkeys(main + prepare))
     options.progress(f"compiling {len(names)} kernels")
     with report.stage("kernels"):
-        kernels = _compile_kernels(plan, names, options, pool)
+        kernels = _compile_kernels(plan, names, options, pool, report)
     options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _prepare_executor({name: kernels[name] for name in prepare}, options, pool)
@@ -125,7 +126,9 @@ def _make_whole(plan: Plan, names: Sequence[str], options: Options, manifest: Ma
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
-def _compile_kernels(plan: Plan, names: Sequence[str], options: Options, pool: Pool) -> dict[str, Kernel]:
+def _compile_kernels(
+    plan: Plan, names: Sequence[str], options: Options, pool: Pool, report: CompileReport
+) -> dict[str, Kernel]:
     """Compile kernels, the largest first."""
     nodes: dict[str, dict[str, None]] = {}
     for program in (plan.main, *plan.prepare.values()):
@@ -137,9 +140,11 @@ def _compile_kernels(plan: Plan, names: Sequence[str], options: Options, pool: P
         for name in ordered
     ]
     kernels: dict[str, Kernel] = {}
-    for name, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+    for job, name, (kernel, forked) in zip(work, ordered, pool.run(work), strict=True):
         options.join(name, forked)
         kernels[name] = kernel
+        if kernel.note:
+            report.notes.append(f"{job.what} {kernel.note}")
     return kernels
 
 

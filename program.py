@@ -72,7 +72,7 @@ class Kernel:
     ``args`` are pointers in the order of the calls' slots. The kernel computes the half-open range [lo, hi) of its
     parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. ``scratch`` points
     to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread. ``parallel`` says whether more
-    than one thread is worth it.
+    than one thread is worth it. ``note`` says what about the kernel a user should know, if there is anything.
     """
 
     name: str
@@ -80,3 +80,4 @@ class Kernel:
     extent: int
     parallel: bool
     scratch_bytes: int = 0
+    note: str = ""

@@ -99,19 +99,20 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
 def lower_kernel(module: ir.Module, target: Target, context: PassContext) -> Kernel:
     """Lower a kernel's module in place; returns its description without the object.
 
-    A kernel whose vectors upstream's patterns rewrite without end runs as plain loops: slow, and right. Raises
+    A kernel whose vectors upstream's patterns rewrite without end runs as plain loops, and its note says so. Raises
     CompileError that names the pass and the model's node for what cannot be compiled.
     """
-    source = _copy(module)
+    source, note = _copy(module), ""
     try:
         _run(kernel_passes(target), module, context)
     except transform.EndlessRewriteError:
+        note = "runs as plain loops, which is slow: upstream's patterns found no end in its vectors"
         _replace(module, source)
         _run(kernel_passes(target, plain=True), module, context)
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    return wrapped[0]
+    return replace(wrapped[0], note=note)
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:

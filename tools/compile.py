@@ -44,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             return _write(path, text, args)
     if args.time_passes and context:
         print(context.instruments[0], file=sys.stderr)
+    for note in made.notes:
+        print("note:", note, file=sys.stderr)
     seconds = time.perf_counter() - start
     report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
 

@@ -75,6 +75,17 @@ def test_an_entered_pass_context_counts(path):
     assert tw.compile(path).report.calls == 1
 
 
+def test_a_report_tells_of_a_kernel_that_fell_back(path, monkeypatch):
+    from tilewright.dialects import transform
+
+    assert not tw.compile(path, workers=0).report.notes
+    monkeypatch.setattr(transform, "MAX_ITERATIONS", 2)
+    monkeypatch.setattr(transform, "MAX_REWRITES", 1)
+    lib = tw.compile(path, workers=0)
+    check(lib)
+    assert any("runs as plain loops" in note for note in lib.report.notes)
+
+
 def test_an_instrument_that_cannot_travel_keeps_the_compilation_here(path):
     from tilewright.passes.instruments import Instrument
 

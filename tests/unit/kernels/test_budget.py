@@ -32,5 +32,6 @@ def test_a_kernel_whose_rewrites_find_no_end_runs_as_plain_loops(monkeypatch: py
     monkeypatch.setattr(transform, "MAX_REWRITES", 1)
     plain = CompiledKernel(COLUMN_SUMS)
     assert plain.kernel.extent == 1
+    assert "plain loops" in plain.kernel.note and not scheduled.kernel.note
     for kernel in (scheduled, plain):
         np.testing.assert_array_equal(kernel([x], want), want)

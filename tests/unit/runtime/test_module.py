@@ -131,7 +131,7 @@ def test_prepared_weights_are_those_of_the_program(module):
 def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
     options = driver.make_options()
-    kernels = product._compile_kernels(plan, ["transpose"], options, workers.pool(0))
+    kernels = product._compile_kernels(plan, ["transpose"], options, workers.pool(0), product.CompileReport())
     executor = product._prepare_executor(kernels, options, workers.pool(0))
     assert isinstance(executor, Executor)
     find = executor._library.get_function("kernel")
