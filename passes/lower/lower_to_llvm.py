@@ -92,7 +92,7 @@ def _cast_constant(op: ir.Operation) -> None:
     if _is_bfloat16(constant.type):
         with ir.InsertionPoint.after(op), op.location:
             cast = llvm.bitcast(_as_bits(constant.type), constant)
-        constant.replace_all_uses_except(cast, cast.owner)
+        constant.replace_all_uses_except(cast, cast.owner.operation)
 
 
 def _is_bfloat16(kind: ir.Type) -> bool:

@@ -140,13 +140,22 @@ def _contraction(
     ):
         return None
     columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
-    row_axis = _result_axis(op, rows[-1], result) if rows else None
     best = max((target.registers - columns - 1) // columns, 1)
+    tiles = _row_tiles([_result_axis(op, loop, result) for loop in rows], shape, best)
     splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
-    for axis, extent in enumerate(shape):
-        if axis != channel_axis:
-            splits.append(Split(axis, extent, row_tile(extent, best) if axis == row_axis else 1))
+    splits += [Split(axis, extent, tiles.get(axis, 1)) for axis, extent in enumerate(shape) if axis != channel_axis]
     return _with_parallel(splits)
+
+
+def _row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
+    """Tiles of the axes of rows, the last one first: short rows (7 columns of an image) are taken several at a time."""
+    tiles: dict[int, int] = {}
+    for axis in reversed(axes):
+        if axis is None or best < 2:
+            break
+        tiles[axis] = row_tile(shape[axis], best)
+        best = best // tiles[axis] if tiles[axis] == shape[axis] else 1
+    return tiles
 
 
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:

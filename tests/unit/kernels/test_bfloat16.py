@@ -47,3 +47,16 @@ def test_a_pool_of_channels_that_fill_no_vector() -> None:
     x = RNG.standard_normal((10, 5)).astype(ml_dtypes.bfloat16)
     want = np.lib.stride_tricks.sliding_window_view(x.astype(np.float32), 3, axis=0).max(-1)
     np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+def test_a_padding_with_a_constant() -> None:
+    text = """func.func @k(%x: tensor<3x5xbf16>) -> tensor<4x7xbf16> {
+      %c = arith.constant 0.5 : bf16
+      %p = tensor.pad %x low[1, 0] high[0, 2] {
+      ^bb0(%i: index, %j: index):
+        tensor.yield %c : bf16
+      } : tensor<3x5xbf16> to tensor<4x7xbf16>
+      return %p : tensor<4x7xbf16> }"""
+    x = RNG.standard_normal((3, 5)).astype(ml_dtypes.bfloat16)
+    want = np.pad(x, [(1, 0), (0, 2)], constant_values=0.5)
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
