@@ -23,7 +23,7 @@ from . import jobs, product, workers
 from .errors import CompileError, ModelError
 from .jobs import Planned
 from .model import Model
-from .product import CompileReport, ExecutorKind, Options
+from .product import CompileReport, ExecutorKind, Options, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
@@ -144,6 +144,20 @@ def emit(
         [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
         options.join("", forked)
         return text
+
+
+def stepwise(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+) -> Stepwise:
+    """Compile a model to kernels that can be called, and measured, one by one."""
+    options, report = options or make_options(), CompileReport()
+    pool = _pool(workers, options)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        planned = _plan_source(source, input_shapes, options, pool, folder, report)
+        return product.make_stepwise(planned, options, pool, report)
 
 
 def make_options(

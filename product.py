@@ -17,7 +17,7 @@ import numpy as np
 from . import jobs
 from .jobs import Planned, Settings
 from .model import FileSlice, Param
-from .program import Kernel, Plan
+from .program import Kernel, Plan, Program
 from .runtime.artifact import Code
 from .runtime.executor import Executor
 from .runtime.link import Library, link
@@ -73,6 +73,21 @@ class Product:
     weights: Weights | None
 
 
+@dataclass(frozen=True)
+class Stepwise:
+    """A program whose kernels can be called one by one, to be measured."""
+
+    program: Program
+    kernels: Mapping[str, Kernel]
+    executor: Executor
+    weights: Weights | None
+
+    def time(self, inputs: Sequence[np.ndarray], rounds: int) -> list[float]:
+        """Median seconds of each call, in one thread; the inputs are contiguous and as the program says."""
+        params = self.weights.arrays(self.program.params) if self.weights else []
+        return self.executor.time(self.program, inputs, params, rounds)
+
+
 def make(
     planned: Planned, options: Options, pool: Pool, report: CompileReport, weights_folder: Path | None = None
 ) -> Product:
@@ -82,14 +97,7 @@ def make(
     prepare = [*dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)]
     whole = options.executor == "engine"
     names = prepare if whole else list(dict.fromkeys(main + prepare))
-    options.progress(f"compiling {len(names)} kernels")
-    with report.stage("kernels"):
-        kernels = _compile_kernels(plan, names, options, pool, report)
-    options.progress("preparing the weights")
-    with report.stage("weights"):
-        executor = _prepare_executor({name: kernels[name] for name in prepare}, options, pool)
-        fingerprint = _fingerprint(planned)
-        weights = _write_weights(planned, executor, fingerprint, weights_folder)
+    kernels, weights, fingerprint = _make_parts(planned, names, options, pool, report, weights_folder)
     manifest = _manifest(planned, fingerprint, options, len(main))
     with report.stage("entry"):
         if whole:
@@ -100,6 +108,36 @@ def make(
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
     return Product(code, linker, manifest, weights)
+
+
+def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
+    """Compile a program whose kernels are called from Python, one by one."""
+    plan = planned.plan
+    names = [*dict.fromkeys(call.kernel for p in (plan.main, *plan.prepare.values()) for call in p.calls)]
+    kernels, weights, _ = _make_parts(planned, names, options, pool, report)
+    used = {call.kernel: kernels[call.kernel] for call in plan.main.calls}
+    return Stepwise(plan.main, used, _executor(used, options, pool), weights)
+
+
+def _make_parts(
+    planned: Planned,
+    names: Sequence[str],
+    options: Options,
+    pool: Pool,
+    report: CompileReport,
+    weights_folder: Path | None = None,
+) -> tuple[dict[str, Kernel], Weights | None, str]:
+    """The kernels ``names``, the weights, and the fingerprint of those."""
+    plan = planned.plan
+    prepare = dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)
+    options.progress(f"compiling {len(names)} kernels")
+    with report.stage("kernels"):
+        kernels = _compile_kernels(plan, names, options, pool, report)
+    options.progress("preparing the weights")
+    with report.stage("weights"):
+        executor = _executor({name: kernels[name] for name in prepare}, options, pool) if prepare else None
+        fingerprint = _fingerprint(planned)
+        return kernels, _write_weights(planned, executor, fingerprint, weights_folder), fingerprint
 
 
 Linked = tuple[Code, Callable[[], Library]]
@@ -200,10 +238,8 @@ def _write_weights(
         return writer.finish()
 
 
-def _prepare_executor(kernels: Mapping[str, Kernel], options: Options, pool: Pool) -> Executor | None:
-    if not kernels:
-        return None
-    [table] = pool.run([Job("the preparation's entry", jobs.emit_kernel_table, (tuple(kernels), options.target))])
+def _executor(kernels: Mapping[str, Kernel], options: Options, pool: Pool) -> Executor:
+    [table] = pool.run([Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels), options.target))])
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 

@@ -73,6 +73,9 @@ class Kernel:
     parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. ``scratch`` points
     to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread. ``parallel`` says whether more
     than one thread is worth it. ``note`` says what about the kernel a user should know, if there is anything.
+
+    ``schedule`` is its loop nest as text ("" for plain loops), ``flops`` and ``bytes`` are the work of one run: its
+    arithmetic, and the sizes of its arguments and results.
     """
 
     name: str
@@ -81,3 +84,6 @@ class Kernel:
     parallel: bool
     scratch_bytes: int = 0
     note: str = ""
+    schedule: str = ""
+    flops: int = 0
+    bytes: int = 0

@@ -49,4 +49,5 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     """The kernel that a wrapped function is, without its object."""
     attributes = op.operation.attributes
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
-    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch)
+    schedule = ir.StringAttr(attributes[SCHEDULE]).value if SCHEDULE in attributes else ""
+    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch, schedule=schedule)

@@ -11,6 +11,7 @@ from ..errors import CompileError
 from ..model import Model, TensorInfo
 from ..program import Kernel, Plan, Program
 from ..target import Target
+from .cost import cost
 from .graph.convert_layout import ConvertLayout
 from .graph.edit import programs, string_attr
 from .graph.fuse_ops import FuseOps
@@ -22,7 +23,7 @@ from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .infra import Pass, PassContext
-from .kernel import SCRATCH, describe
+from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.lower_to_llvm import LowerToLlvm
@@ -112,7 +113,8 @@ def lower_kernel(module: ir.Module, target: Target, context: PassContext) -> Ker
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    return replace(wrapped[0], note=note)
+    own = cost(functions(source)[0])
+    return replace(wrapped[0], note=note, flops=own.flops, bytes=own.bytes)
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:

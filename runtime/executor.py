@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import tvm_ffi
@@ -33,6 +35,33 @@ class Executor:
         The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
         """
         outputs = [tensor.empty(info) for info in program.outputs]
+        calls, _memory = self._calls(program, inputs, params, outputs)
+        for call in calls:
+            call()
+        return outputs
+
+    def time(
+        self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray], rounds: int
+    ) -> list[float]:
+        """Median seconds of each call of ``program``, over some rounds of all of them in this thread."""
+        outputs = [tensor.empty(info) for info in program.outputs]
+        calls, _memory = self._calls(program, inputs, params, outputs)
+        seconds = np.empty((rounds, len(calls)))
+        for of_round in seconds:
+            for i, call in enumerate(calls):
+                start = time.perf_counter()
+                call()
+                of_round[i] = time.perf_counter() - start
+        return list(np.median(seconds, axis=0))
+
+    def _calls(
+        self,
+        program: Program,
+        inputs: Sequence[np.ndarray],
+        params: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> tuple[list[Callable[[], object]], object]:
+        """The program's calls, ready to be made in order, and the memory that must live as long as they do."""
         arena = tensor.aligned_bytes(program.arena_bytes)
         scratch = tensor.aligned_bytes(max((self._kernels[c.kernel].scratch_bytes for c in program.calls), default=0))
         bases = {"input": inputs, "output": outputs, "param": params}
@@ -42,8 +71,9 @@ class Executor:
                 return arena.ctypes.data + slot.offset
             return bases[slot.space][slot.index].ctypes.data
 
-        for call in program.calls:
-            arguments = np.array([address(slot) for slot in call.args], np.uint64)
-            extent = self._kernels[call.kernel].extent
-            self._functions[call.kernel](arguments.ctypes.data, 0, extent, scratch.ctypes.data)
-        return outputs
+        arguments = [np.array([address(slot) for slot in call.args], np.uint64) for call in program.calls]
+        calls: list[Callable[[], object]] = []
+        for call, own in zip(program.calls, arguments, strict=True):
+            function, extent = self._functions[call.kernel], self._kernels[call.kernel].extent
+            calls.append(partial(function, own.ctypes.data, 0, extent, scratch.ctypes.data))
+        return calls, (arena, scratch, arguments)

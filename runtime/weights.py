@@ -163,6 +163,14 @@ class Weights:
             result[i] = base + begin
         return result
 
+    def arrays(self, params: Sequence[TensorInfo]) -> list[np.ndarray]:
+        """The weights as arrays on the mapped file."""
+        places = [self._places[info.name] for info in params]
+        return [
+            self.data[begin:end].view(numpy_dtype(info.dtype)).reshape(info.shape)
+            for info, (begin, end) in zip(params, places, strict=True)
+        ]
+
     def save(self, path: Path) -> None:
         """Make ``path``, which no one else may use yet, a file of these weights.
 

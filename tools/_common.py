@@ -93,3 +93,22 @@ def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Names
         print(json.dumps(record))
     elif not args.quiet:
         print("\n".join(lines))
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print rows, the head first: a table for people on a terminal, aligned columns in a pipe."""
+    if not sys.stdout.isatty():
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for index, name in enumerate(rows[0]):
+        table.add_column(name, justify="right" if index else "left")
+    for row in rows[1:]:
+        table.add_row(*row)
+    Console().print(table)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _rivals
-from tilewright.tools._common import command, parser, progress, report
+from tilewright.tools._common import command, parser, print_table, progress, report
 from tilewright.tools._measure import PeakMemory, Spread, interleave, ratio, relative_error
 from tilewright.tools.compile import input_shape
 from tilewright.tools.run import fill
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     record = _record(args, compiled, times, errors)
     report(record, _head(record), args)
     if not args.json and not args.quiet:
-        _print_table(_rows(record))
+        print_table(_rows(record))
     return 0 if all(rival["agrees"] for rival in record["rivals"]) else DISAGREE
 
 
@@ -186,25 +186,6 @@ def _numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]
 
 def _digits(value: float, count: int) -> str:
     return np.format_float_positional(value, count, unique=False, fractional=False, trim="-")
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """A table for people on a terminal, aligned columns in a pipe."""
-    if not sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="right" if index else "left")
-    for row in rows[1:]:
-        table.add_row(*row)
-    Console().print(table)
 
 
 if __name__ == "__main__":

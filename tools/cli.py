@@ -14,6 +14,7 @@ COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
     "bench": "measure a model, against another runtime if wanted",
+    "explain": "show a model's kernels, their work and time",
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }

@@ -11,7 +11,6 @@ from handmade import SHAPE, affine, affine_module, affine_plan, copy_module
 import tilewright as tw
 from tilewright import driver, product, workers
 from tilewright.runtime import tensor
-from tilewright.runtime.executor import Executor
 
 
 def x(seed: int = 1) -> np.ndarray:
@@ -132,8 +131,7 @@ def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
     options = driver.make_options()
     kernels = product._compile_kernels(plan, ["transpose"], options, workers.pool(0), product.CompileReport())
-    executor = product._prepare_executor(kernels, options, workers.pool(0))
-    assert isinstance(executor, Executor)
+    executor = product._executor(kernels, options, workers.pool(0))
     find = executor._library.get_function("kernel")
     assert find(0).value
     for bad in [(1,), (-1,), ("a",), ()]:
