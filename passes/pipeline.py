@@ -29,6 +29,7 @@ from .lower.expand_math import ExpandMath
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
+from .lower.prefetch_weights import PrefetchWeights
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
@@ -66,6 +67,7 @@ def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
+        PrefetchWeights(),
         PlanScratch(),
         LowerToLlvm(),
         WrapKernel(),
