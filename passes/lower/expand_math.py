@@ -81,16 +81,26 @@ def _power_of_two(n: ir.Value) -> ir.Value:
 
 def _exp(x: ir.Value) -> ir.Value:
     """exp(x) = 2^n exp(r), |r| <= ln2/2; two factors of 2^(n/2) reach the denormals and infinity."""
-    clamped = arith.maximumf(arith.minimumf(x, _f(89.0)), _f(-104.0))
-    n = math.roundeven(arith.mulf(clamped, _f(_LOG2E)))
-    r = math.fma(n, _f(-_LN2_HIGH), clamped)
+    n, value = _exp_parts(arith.maximumf(arith.minimumf(x, _f(89.0)), _f(-104.0)))
+    half = math.floor(arith.mulf(n, _f(0.5)))
+    return arith.mulf(arith.mulf(value, _power_of_two(half)), _power_of_two(arith.subf(n, half)))
+
+
+def _exp_normal(x: ir.Value) -> ir.Value:
+    """exp(x) where it is a normal number: -87 <= x <= 88."""
+    n, value = _exp_parts(x)
+    return arith.mulf(value, _power_of_two(n))
+
+
+def _exp_parts(x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """n and exp(r) of exp(x) = 2^n exp(r)."""
+    n = math.roundeven(arith.mulf(x, _f(_LOG2E)))
+    r = math.fma(n, _f(-_LN2_HIGH), x)
     r = math.fma(n, _f(-_LN2_LOW), r)
     poly = _horner(
         r, 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
     )
-    value = arith.addf(math.fma(poly, arith.mulf(r, r), r), _f(1.0))
-    half = math.floor(arith.mulf(n, _f(0.5)))
-    return arith.mulf(arith.mulf(value, _power_of_two(half)), _power_of_two(arith.subf(n, half)))
+    return n, arith.addf(math.fma(poly, arith.mulf(r, r), r), _f(1.0))
 
 
 def _tanh(x: ir.Value) -> ir.Value:
@@ -99,7 +109,8 @@ def _tanh(x: ir.Value) -> ir.Value:
     square = arith.mulf(x, x)
     small = _horner(square, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
     small = math.fma(arith.mulf(small, square), x, x)
-    exp2 = _exp(arith.addf(size, size))
+    bounded = arith.minimumf(size, _f(10.0))  # from 9.1 on the result is 1
+    exp2 = _exp_normal(arith.addf(bounded, bounded))
     large = arith.subf(_f(1.0), arith.divf(_f(2.0), arith.addf(exp2, _f(1.0))))
     large = math.copysign(large, x)
     return arith.select(_less(size, _f(0.625)), small, arith.select(_is_nan(x), x, large))
@@ -133,7 +144,7 @@ def _log(x: ir.Value) -> ir.Value:
 
 def _erf(x: ir.Value) -> ir.Value:
     """erf: x + x P(x^2) below 0.921875, 1 - exp(-Q(|x|)) above, 1 from 3.92 on; fits of erf(x)/x - 1 and -log erfc."""
-    size = math.absf(x)
+    size = arith.minimumf(math.absf(x), _f(3.93))
     small = _horner(
         arith.mulf(x, x),
         -6.008737253e-4,
@@ -148,8 +159,7 @@ def _erf(x: ir.Value) -> ir.Value:
         size, -1.613101946e-6, 4.557118562e-5, -5.926017273e-4, 4.739417722e-3, -2.636238030e-2, 1.099740467e-1,
         6.319416356e-1, 1.130163978, -3.025418409e-4,
     )  # fmt: skip
-    large = arith.subf(_f(1.0), _exp(arith.negf(exponent)))
-    large = math.copysign(arith.select(_less(_f(3.92), size), _f(1.0), large), x)
+    large = math.copysign(arith.subf(_f(1.0), _exp_normal(arith.negf(exponent))), x)
     return arith.select(_less(size, _f(0.921875)), small, arith.select(_is_nan(x), x, large))
 
 

@@ -290,6 +290,7 @@ def test_what_no_family_takes_runs_as_plain_loops() -> None:
     np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
 
 
+LARGE = [1e4, -1e4, 3e38, -3e38, np.inf, -np.inf]
 FUNCTIONS = {
     "exp": (np.exp, np.linspace(-110, 95, 4001)),
     "log": (np.log, np.concatenate([np.geomspace(1e-44, 3e38, 4000), [0.0, np.inf]])),
@@ -297,8 +298,8 @@ FUNCTIONS = {
         np.log1p,
         np.concatenate([np.geomspace(1e-44, 3e38, 3000), -np.geomspace(1e-44, 1, 3000), [0.0, np.inf, -1]]),
     ),
-    "tanh": (np.tanh, np.linspace(-12, 12, 4001)),
-    "erf": (np.vectorize(math.erf), np.linspace(-5, 5, 4001)),
+    "tanh": (np.tanh, np.concatenate([np.linspace(-12, 12, 4001), LARGE])),
+    "erf": (np.vectorize(math.erf), np.concatenate([np.linspace(-5, 5, 4001), LARGE])),
 }
 
 
