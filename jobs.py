@@ -155,7 +155,7 @@ def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settin
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
-    module = whole.lower_program(plan.main, sources, settings.target, "{}", settings.pass_context())
+    module, _ = whole.lower_program(plan.main, sources, settings.target, "{}", settings.pass_context())
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 

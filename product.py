@@ -101,7 +101,7 @@ def make(
     manifest = _manifest(planned, fingerprint, options, len(main))
     with report.stage("entry"):
         if whole:
-            code, linker = _make_whole(plan, main, options, manifest)
+            code, linker = _make_whole(plan, main, options, manifest, report)
         else:
             code, linker = _make_objects(plan, {name: kernels[name] for name in main}, options, manifest, pool)
     report.kernels, report.calls, report.prepared = len(main), len(plan.main.calls), len(plan.prepare)
@@ -153,13 +153,17 @@ def _make_objects(
     return code, lambda: link(code.objects)
 
 
-def _make_whole(plan: Plan, names: Sequence[str], options: Options, manifest: Manifest) -> Linked:
+def _make_whole(
+    plan: Plan, names: Sequence[str], options: Options, manifest: Manifest, report: CompileReport
+) -> Linked:
     """Everything in one module for one ExecutionEngine; objects are made only when the program is exported."""
     from .passes.lower import whole
     from .runtime import engine
 
     sources = {name: plan.kernels[name] for name in names}
-    module = whole.lower_program(plan.main, sources, options.target, manifest.to_json(), options.pass_context())
+    context, metadata = options.pass_context(), manifest.to_json()
+    module, kernels = whole.lower_program(plan.main, sources, options.target, metadata, context)
+    report.notes += _notes(plan, kernels)
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
@@ -168,22 +172,33 @@ def _compile_kernels(
     plan: Plan, names: Sequence[str], options: Options, pool: Pool, report: CompileReport
 ) -> dict[str, Kernel]:
     """Compile kernels, the largest first."""
+    nodes = _nodes(plan)
+    ordered = sorted(names, key=lambda name: -len(plan.kernels[name]))
+    work = [
+        Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], options.fork(name)))
+        for name in ordered
+    ]
+    kernels: dict[str, Kernel] = {}
+    for name, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+        options.join(name, forked)
+        kernels[name] = kernel
+    report.notes += _notes(plan, kernels)
+    return kernels
+
+
+def _notes(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
+    """What the compiler has to say about kernels, with their nodes."""
+    nodes = _nodes(plan)
+    return [f"{_describe(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
+
+
+def _nodes(plan: Plan) -> dict[str, list[str]]:
+    """The model's nodes that each kernel computes, of all its calls."""
     nodes: dict[str, dict[str, None]] = {}
     for program in (plan.main, *plan.prepare.values()):
         for call in program.calls:
             nodes.setdefault(call.kernel, {}).update(dict.fromkeys(call.nodes))
-    ordered = sorted(names, key=lambda name: -len(plan.kernels[name]))
-    work = [
-        Job(_describe(name, list(nodes[name])), jobs.compile_kernel, (plan.kernels[name], options.fork(name)))
-        for name in ordered
-    ]
-    kernels: dict[str, Kernel] = {}
-    for job, name, (kernel, forked) in zip(work, ordered, pool.run(work), strict=True):
-        options.join(name, forked)
-        kernels[name] = kernel
-        if kernel.note:
-            report.notes.append(f"{job.what} {kernel.note}")
-    return kernels
+    return {name: list(found) for name, found in nodes.items()}
 
 
 def _describe(kernel: str, nodes: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ..errors import UnsupportedError
 from . import ir
 
@@ -65,3 +67,14 @@ def bits(dtype: str) -> int:
 
 
 _WIDTHS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+
+
+def element_bits(element: ir.Type) -> int:
+    """Bits of an element in memory, before bytes are filled; an index has 64."""
+    return int(getattr(element, "width", 64))
+
+
+def nbytes(shaped: ir.Type) -> int:
+    """The size of a static tensor or memref in memory; elements of less than a byte take one."""
+    kind = ir.ShapedType(shaped)
+    return math.prod(kind.shape) * -(-element_bits(kind.element_type) // 8)

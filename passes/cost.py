@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..dialects import func, ir
+from ..dialects.types import nbytes
 from .classify import body_ops, is_structured, loop_extents
 
 # Arithmetic that moves or converts a number and makes no new one.
@@ -27,7 +28,7 @@ class Cost:
 def cost(function: func.FuncOp) -> Cost:
     """The cost of one run of a kernel of static shapes."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    return Cost(sum(map(_flops, ops)), sum(map(_bytes, (*function.type.inputs, *function.type.results))))
+    return Cost(sum(map(_flops, ops)), sum(map(nbytes, (*function.type.inputs, *function.type.results))))
 
 
 def _flops(op: ir.Operation) -> int:
@@ -41,9 +42,3 @@ def _is_arithmetic(name: str) -> bool:
     if name in _FREE or not name.startswith(("arith.", "math.")):
         return False
     return not any(word in name for word in _CONVERSIONS)
-
-
-def _bytes(kind: ir.Type) -> int:
-    tensor = ir.RankedTensorType(kind)
-    bits = int(getattr(tensor.element_type, "width", 64))  # an index has no width
-    return math.prod(tensor.shape) * bits // 8

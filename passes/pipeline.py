@@ -99,31 +99,30 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
             return Plan(main, prepare, _kernels(module, called))
 
 
-def lower_kernel(module: ir.Module, target: Target, context: PassContext) -> Kernel:
-    """Lower a kernel's module in place; returns its description without the object.
+def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple[ir.Module, Kernel]:
+    """Lower a kernel's module to the LLVM dialect; returns it, and the kernel's description without the object.
 
     A kernel whose vectors upstream's patterns rewrite without end runs as plain loops, and its note says so. Raises
     CompileError that names the pass and the model's node for what cannot be compiled.
     """
-    source, note = _copy(module), ""
+    module, note = ir.Module.parse(bytecode), ""
+    work = [cost(function) for function in functions(module)]
     try:
         _run(kernel_passes(target), module, context)
     except transform.EndlessRewriteError:
         note = "runs as plain loops, which is slow: upstream's patterns found no end in its vectors"
-        _replace(module, source)
+        module = ir.Module.parse(bytecode)
         _run(kernel_passes(target, plain=True), module, context)
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    own = cost(functions(source)[0])
-    return replace(wrapped[0], note=note, flops=own.flops, bytes=own.bytes)
+    return module, replace(wrapped[0], note=note, flops=work[0].flops, bytes=work[0].bytes)
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
     """Compile the one function of a kernel module to an object."""
     with make_context(), ir.Location.unknown():
-        module = ir.Module.parse(bytecode)
-        kernel = lower_kernel(module, target, context)
+        module, kernel = lower_kernel(bytecode, target, context)
         with context.timed("emit-object"):
             return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))
 
@@ -132,14 +131,6 @@ def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext) -> N
     with context:
         for stage in passes:
             context.run(stage, module)
-
-
-def _replace(module: ir.Module, other: ir.Module) -> None:
-    """Give the module the ops of another one."""
-    for op in list(module.body.operations):
-        op.operation.erase()
-    for op in other.body.operations:
-        op.operation.clone(ip=ir.InsertionPoint(module.body))
 
 
 def _copy(module: ir.Module) -> ir.Module:

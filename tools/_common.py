@@ -47,6 +47,24 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
     return result
 
 
+def add_input_shape(cli: argparse.ArgumentParser) -> None:
+    """Add ``--input-shape``, which may be repeated: ``args.input_shape`` is a list of names and shapes."""
+    kind = {"type": input_shape, "action": "append", "default": [], "metavar": "N:1,3,224,224"}
+    cli.add_argument("--input-shape", help="shape of input N where the file is open", **kind)
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """``name:1,3,224,224`` as a name and a shape; the name may contain colons."""
+    name, colon, extents = text.rpartition(":")
+    try:
+        shape = tuple(int(extent) for extent in extents.replace("x", ",").split(",") if extent.strip())
+    except ValueError:
+        shape = (-1,)
+    if not name or not colon or min(shape, default=0) < 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...")
+    return name, shape
+
+
 def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
     """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2.
 

@@ -15,9 +15,8 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _rivals
-from tilewright.tools._common import command, parser, print_table, progress, report
+from tilewright.tools._common import add_input_shape, command, parser, print_table, progress, report
 from tilewright.tools._measure import PeakMemory, Spread, interleave, ratio, relative_error
-from tilewright.tools.compile import input_shape
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
@@ -65,10 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--threads", type=int, default=1, metavar="N", help="threads of each runtime (1)")
     cli.add_argument("--rounds", type=int, default=9, metavar="N", help="rounds of measurement (9)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
-    cli.add_argument(
-        "--input-shape", type=input_shape, action="append", default=[], metavar="N:1,3,224,224",
-        help="shape of the input N where the model leaves it open; may be repeated",
-    )  # fmt: skip
+    add_input_shape(cli)
     return cli
 
 

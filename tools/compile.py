@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArtifactError
-from tilewright.tools._common import command, parser, progress, report
+from tilewright.tools._common import add_input_shape, command, parser, progress, report
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
@@ -65,10 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("model", help="the ONNX file")
     cli.add_argument("--target", default="x86", help="what to make code for (x86: this CPU)")
     cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
-    cli.add_argument(
-        "--input-shape", type=input_shape, action="append", default=[], metavar="N:1,3,224,224",
-        help="shape of input N where the file is open",
-    )  # fmt: skip
+    add_input_shape(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
     cli.add_argument(
@@ -79,18 +76,6 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
     return cli
-
-
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """``name:1,3,224,224`` as a name and a shape; the name may contain colons."""
-    name, colon, extents = text.rpartition(":")
-    try:
-        shape = tuple(int(extent) for extent in extents.replace("x", ",").split(",") if extent.strip())
-    except ValueError:
-        shape = (-1,)
-    if not name or not colon or min(shape, default=0) < 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...")
-    return name, shape
 
 
 def _watched(args: argparse.Namespace) -> bool:

@@ -10,8 +10,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _machine
-from tilewright.tools._common import command, parser, print_table, progress, report
-from tilewright.tools.compile import input_shape
+from tilewright.tools._common import add_input_shape, command, parser, print_table, progress, report
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
@@ -52,10 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--schedules", action="store_true", help="show the loops of each kernel shown")
     cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
-    cli.add_argument(
-        "--input-shape", type=input_shape, action="append", default=[], metavar="N:1,3,224,224",
-        help="shape of input N where the file is open",
-    )  # fmt: skip
+    add_input_shape(cli)
     return cli
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.model import TensorInfo, numpy_dtype
-from tilewright.tools._common import command, parser, progress, report
+from tilewright.tools._common import add_input_shape, command, parser, progress, report
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import Module
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
     cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
-    cli.add_argument("--input-shape", action="append", default=[], metavar="N:1,3,224,224", help="for an ONNX model")
+    add_input_shape(cli)
     return cli
 
 
@@ -62,10 +62,9 @@ def _load(args: argparse.Namespace) -> Module:
 
         return load_module(args.model, args.threads)
     from tilewright import driver
-    from tilewright.tools.compile import input_shape
 
     try:
-        shapes = dict(map(input_shape, args.input_shape))
+        shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
     return driver.compile(args.model, input_shapes=shapes, num_threads=args.threads)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.types import element_bits
 from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
 from ..infra import Pass
@@ -71,7 +72,7 @@ class PackWeights(Pass):
     def _packing(self, n: int, value: ir.Value) -> Packing | None:
         if self.n_tile:
             return Packing(self.n_tile)
-        return contraction_packing(n, _bits(builders.element_of(value)), self.target or host())
+        return contraction_packing(n, element_bits(builders.element_of(value)), self.target or host())
 
 
 def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[int]]:
@@ -111,10 +112,6 @@ def _segments(*sizes: int) -> ir.Attribute:
 
 def _create(name: str, result: ir.Type, operands: list[ir.Value], attributes: dict[str, ir.Attribute]) -> ir.Value:
     return ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
-
-
-def _bits(element: ir.Type) -> int:
-    return 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _channels_last(op: ir.Operation, number: int, channels: Dims, window: Dims) -> None:

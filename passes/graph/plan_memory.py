@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir
+from ...dialects import func, ir
+from ...dialects.types import nbytes
 from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from .arena import Buffer, assign
-from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs, shape_of
+from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
@@ -122,12 +122,5 @@ def _arena_slots(calls: list[ir.Operation], known: dict[ir.Value, Slot]) -> tupl
         for value in (*map(_base, op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
-    offsets, total = assign([Buffer(nbytes(v), first, last) for v, (first, last) in lives.items()])
+    offsets, total = assign([Buffer(nbytes(v.type), first, last) for v, (first, last) in lives.items()])
     return {v: Slot("arena", 0, offset) for v, offset in zip(lives, offsets, strict=True)}, total
-
-
-def nbytes(value: ir.Value) -> int:
-    """The size of a tensor value in memory; elements of less than a byte take one."""
-    element = builders.element_of(value)
-    bits = 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
-    return math.prod(shape_of(value)) * -(-bits // 8)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir
+from ...dialects import func, ir
+from ...dialects.types import nbytes
 from ..infra import Pass
 from .edit import (
     VIEWS,
@@ -23,7 +23,6 @@ from .edit import (
     producer,
     program_order,
     programs,
-    shape_of,
     string_attr,
     uses,
 )
@@ -228,6 +227,4 @@ def _drop_unused_params(function: func.FuncOp) -> None:
 
 
 def _bytes(value: ir.Value) -> int:
-    element = builders.element_of(value)
-    bits = 64 if isinstance(element, ir.IndexType) else element.width  # pyright: ignore[reportAttributeAccessIssue]
-    return math.prod(shape_of(value)) * max(bits // 8, 1)
+    return nbytes(value.type)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir, memref
 from ...dialects.context import at_node
+from ...dialects.types import nbytes
 from ...dialects.walk import collect
 from ...errors import CompileError
 from ..infra import Pass
@@ -58,7 +58,7 @@ def _place_buffers(function: func.FuncOp) -> int:
         if op.operands:
             raise CompileError(f"pass 'plan-scratch': a buffer's size is known only at run time{at_node(op)}")
         placed.append((op, offset))
-        offset += -(-_bytes(ir.MemRefType(op.results[0].type)) // _ALIGNMENT) * _ALIGNMENT
+        offset += -(-nbytes(op.results[0].type) // _ALIGNMENT) * _ALIGNMENT
     size = max(offset, 1)
     byte_type = ir.MemRefType.get([size], ir.IntegerType.get_signless(8))
     scratch = _insert_argument(function, entry, byte_type)
@@ -94,9 +94,3 @@ def _insert_argument(function: func.FuncOp, entry: ir.Block, kind: ir.Type) -> i
     kinds = [*old[:position], kind, *old[position:]]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, []))
     return value
-
-
-def _bytes(buffer: ir.MemRefType) -> int:
-    element = buffer.element_type
-    bits = int(getattr(element, "width", 64))  # an index has no width
-    return math.prod(buffer.shape) * -(-bits // 8)

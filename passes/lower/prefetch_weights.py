@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, ir, memref
+from ...dialects.types import element_bits
 from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import scheduled_functions
@@ -52,7 +53,7 @@ class PrefetchWeights(Pass):
         buffer, *outer, step, _ = list(load.operands)
         kind = ir.MemRefType(buffer.type)
         index = ir.IndexType.get()
-        line = _LINE_BITS // kind.element_type.width  # pyright: ignore[reportAttributeAccessIssue]
+        line = _LINE_BITS // element_bits(kind.element_type)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
             ahead = arith.addi(step, arith.ConstantOp(index, self.distance).result)
             for column in range(0, kind.shape[-1], line):

@@ -16,23 +16,23 @@ from . import entry
 
 def lower_program(
     program: Program, sources: Mapping[str, bytes], target: Target, metadata: str, context: PassContext
-) -> ir.Module:
+) -> tuple[ir.Module, dict[str, Kernel]]:
     """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
 
-    The passes on each kernel run in the pass context ``context``.
+    Returns the module, and what the kernels are, without objects. Passes on kernels run in the context ``context``.
     """
     with make_context(), ir.Location.unknown():
         merged = ir.Module.create()
         kernels: dict[str, Kernel] = {}
         for name, bytecode in sources.items():
-            module, own = ir.Module.parse(bytecode), context.fork(name)
-            kernels[name] = lower_kernel(module, target, own)
+            own = context.fork(name)
+            module, kernels[name] = lower_kernel(bytecode, target, own)
             context.join(name, own)
             _make_private(module, name)
             _merge(merged, module)
         _merge(merged, entry.entry_module(program, kernels, metadata))
         _ask_for_wide_vectors(merged, target)
-        return merged
+        return merged, kernels
 
 
 def emit(module: ir.Module, target: Target, kind: codegen.Kind, opt_level: int) -> bytes:

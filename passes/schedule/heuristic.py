@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ...dialects import func, ir
+from ...dialects.types import element_bits
 from ...target import Target
 from ..classify import (
     Broadcast,
@@ -26,7 +27,7 @@ from ..classify import (
 )
 from .border import Border, can_border
 from .schedule import Schedule, Split
-from .structured import defining_op, shape_of, vector_axis
+from .structured import defining_op, element_of, shape_of, vector_axis
 from .tiler import packed_dims
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
@@ -52,7 +53,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
         if not isinstance(kind, Elementwise | Broadcast | Injective | Fill) and op.name != "linalg.unpack"
     ]
     shape = shape_of(result.inner)
-    lanes = target.lanes * 32 // max(_bits(result.inner), 32)
+    lanes = target.lanes * 32 // max(element_bits(element_of(result.inner)), 32)
     if not anchors:
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
@@ -81,11 +82,6 @@ def work(function: func.FuncOp) -> int:
 
 def _static(value: ir.Value) -> bool:
     return not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape
-
-
-def _bits(value: ir.Value) -> int:
-    element = ir.RankedTensorType(value.type).element_type
-    return int(getattr(element, "width", 64))  # an index has no width
 
 
 def _is_dot(op: ir.Operation, kind: OpClass) -> bool:

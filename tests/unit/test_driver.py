@@ -75,13 +75,14 @@ def test_an_entered_pass_context_counts(path):
     assert tw.compile(path).report.calls == 1
 
 
-def test_a_report_tells_of_a_kernel_that_fell_back(path, monkeypatch):
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+def test_a_report_tells_of_a_kernel_that_fell_back(path, executor, monkeypatch):
     from tilewright.dialects import transform
 
-    assert not tw.compile(path, workers=0).report.notes
+    assert not tw.compile(path, executor=executor, workers=0).report.notes
     monkeypatch.setattr(transform, "MAX_ITERATIONS", 2)
     monkeypatch.setattr(transform, "MAX_REWRITES", 1)
-    lib = tw.compile(path, workers=0)
+    lib = tw.compile(path, executor=executor, workers=0)
     check(lib)
     assert any("runs as plain loops" in note for note in lib.report.notes)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import sys
-from pathlib import Path
 from typing import Any
 
+import networks
 import numpy as np
 import pytest
+import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,10 +22,6 @@ from tilewright.passes.pipeline import graph_passes, plan
 from tilewright.program import Plan, Program, Slot
 from tilewright.sizes import static
 from tilewright.target import Target
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-import networks  # noqa: E402
-import reference  # noqa: E402
 
 TARGET = Target(lanes=4)
 

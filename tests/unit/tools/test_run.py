@@ -98,3 +98,11 @@ def test_refuses_outputs_that_are_not_there(program, tmp_path, capsys):
 def test_refuses_a_program_that_is_not_there(capsys):
     assert run.main([str(Path("none.so"))]) == 2
     assert "there is no program none.so" in capsys.readouterr().err
+
+
+def test_a_wrong_input_shape_is_one_line(program, capsys):
+    with pytest.raises(SystemExit) as info:
+        run.main([program, "--input-shape", "x"])
+    assert info.value.code == 2
+    error = capsys.readouterr().err
+    assert "NAME:EXTENT" in error and error.count("\n") == 1
