@@ -38,6 +38,7 @@ __all__ = [
     "Opaque",
     "Pool",
     "Reduction",
+    "Transform",
     "body_ops",
     "classify",
     "dim_of",
@@ -111,6 +112,19 @@ class Pool:
 
 
 @dataclass(frozen=True)
+class Transform:
+    """``out[…, p] += data[…, i] * matrix[p, i]`` with small constant matrices, one for each reduction loop.
+
+    ``data`` is an operand number, ``matrices[r]`` that of the matrix whose columns the r-th reduction loop walks.
+    """
+
+    parallel: tuple[int, ...]
+    reduction: tuple[int, ...]
+    data: int
+    matrices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Reduction:
     """Any other reduction whose operands are indexed by loops alone; may have several results (argmax)."""
 
@@ -151,7 +165,19 @@ class Opaque:
     """Nothing is known: an op that is no structured op, or a body or maps of no known kind."""
 
 
-OpClass = Contraction | Conv | DepthwiseConv | Pool | Reduction | Elementwise | Broadcast | Injective | Fill | Opaque
+OpClass = (
+    Contraction
+    | Conv
+    | DepthwiseConv
+    | Pool
+    | Transform
+    | Reduction
+    | Elementwise
+    | Broadcast
+    | Injective
+    | Fill
+    | Opaque
+)
 
 
 def classify(op: AnyOp) -> OpClass:
@@ -168,6 +194,9 @@ def classify(op: AnyOp) -> OpClass:
         return Opaque()
     if not reduction:
         return _classify_parallel(op, inputs, outputs[0], parallel)
+    transform = _as_transform(op, inputs, parallel, reduction)
+    if transform is not None:
+        return transform
     if all(is_projection(m) for m in inputs):
         return _as_contraction(op, inputs, parallel, reduction) or Reduction(parallel, reduction)
     return _as_windowed(op, inputs, outputs[0]) or Opaque()
@@ -214,6 +243,45 @@ def _as_contraction(
     if any(d not in lhs or d not in rhs for d in reduction):
         return None
     return Contraction(batch, m, n, reduction)
+
+
+def _as_transform(
+    op: AnyOp, inputs: list[ir.AffineMap], parallel: tuple[int, ...], reduction: tuple[int, ...]
+) -> Transform | None:
+    """A sum of products of data with two or more constant matrices; one alone is a contraction."""
+    operands = list(op.operation.operands)
+    matrices = [i for i, m in enumerate(inputs) if len(m.results) == 2 and _is_constant(operands[i])]
+    others = [i for i in range(len(inputs)) if i not in matrices]
+    if len(matrices) < 2 or len(others) != 1 or len(operands) != len(inputs) + 1:
+        return None
+    columns = {dim_of(inputs[i].results[1]): i for i in matrices}
+    rows = {d for i in matrices for d in dims_in(inputs[i].results[0])}
+    if set(columns) != set(reduction) or not rows <= set(parallel) or not _is_product_sum(op):
+        return None
+    return Transform(parallel, reduction, others[0], tuple(columns[r] for r in reduction))
+
+
+def _is_constant(value: ir.Value) -> bool:
+    source = _def(value)
+    return source is not None and source.name == "arith.constant"
+
+
+def _is_product_sum(op: AnyOp) -> bool:
+    """Whether the body is ``acc`` plus the product of all other arguments."""
+    block = op.operation.regions[0].blocks[0]
+    *factors, acc = block.arguments
+    add = _def(block.operations[len(block.operations) - 1].operation.operands[0])
+    if add is None or add.name != "arith.addf" or acc not in add.operands:
+        return False
+    pending, found = [v for v in add.operands if v != acc], []
+    while pending:
+        value = pending.pop()
+        product = _def(value)
+        if product is not None and product.name == "arith.mulf":
+            pending += list(product.operands)
+        else:
+            found.append(value)
+    return len(found) == len(factors) and all(v in found for v in factors)
 
 
 def _as_windowed(op: AnyOp, inputs: list[ir.AffineMap], output: ir.AffineMap) -> OpClass | None:

@@ -22,6 +22,7 @@ from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
+from .graph.winograd import Winograd
 from .infra import Pass, PassContext
 from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
@@ -49,6 +50,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         Simplify(),
         ConvertLayout(),
         Simplify(),
+        Winograd(),
         PackWeights(target=target),
         SplitPrepare(),
         StorePadded(),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir
-from ..classify import Contraction, Conv, DepthwiseConv, Pool
+from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.border import can_border
 from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
@@ -31,7 +31,8 @@ GROUP = "tw.group"
 class FuseOps(Pass):
     """Mark the ops of each kernel with ``tw.group``, and merge the elementwise ops among them.
 
-    (a) A contraction, convolution or pool takes the elementwise ops on its result; (b) elementwise, broadcast and
+    (a) A contraction, convolution or pool takes the elementwise ops on its result, so do the products of transformed
+    patches with both transforms; (b) elementwise, broadcast and
     injective ops merge into the one that alone reads them; (c) reductions along the innermost dims take what works on
     the same rows (softmax, normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its
     own. Constants, fills, empty tensors, slices and views of packed weights belong to nobody: they are cloned to where
@@ -128,11 +129,30 @@ class _Grouping:
         """A group for each heavy op and what follows it; what else an epilogue reads may join when all have theirs."""
         groups = []
         for op in work:
+            if (members := self._transformed_products(op)) is not None:
+                groups.append(grow_forward(Group(members), self.facts, self._free, epilogue_joins(op, self.facts)))
+                self._take(groups[-1])
+        for op in work:
             if self._free(op) and isinstance(self.facts.kind(op), Contraction | Conv | DepthwiseConv | Pool):
                 group = grow_forward(Group([op]), self.facts, self._free, epilogue_joins(op, self.facts))
                 self._take(group)
                 groups.append(group)
         return groups
+
+    def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
+        """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm."""
+        members = [op]
+        for kind in (Transform, Contraction, Transform):
+            found = self.facts.kind(members[0])
+            if not isinstance(found, kind) or len(members) > 1 and self.facts.users(members[0]) != [members[1]]:
+                return None
+            if kind is Transform and len(members) == 3:
+                return members
+            source = producer(members[0].operands[found.data if isinstance(found, Transform) else found.lhs])
+            if source is None:
+                return None
+            members.insert(0, source)
+        return None
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)

@@ -79,9 +79,9 @@ def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[in
     """The dim of the weight to block, and the order of its dims outside of the blocks; None where there is no such."""
     place = {loop: dim for dim, loop in enumerate(dims)}
     if isinstance(kind, Contraction):
-        if kind.batch or len(kind.n) != 1 or len(dims) != len(kind.k) + 1:
+        if len(kind.n) != 1 or len(dims) != len(kind.batch) + len(kind.k) + 1:
             return None, []
-        return place[kind.n[0]], [place[d] for d in (*kind.n, *kind.k)]
+        return place[kind.n[0]], [place[d] for d in (*kind.n, *kind.batch, *kind.k)]
     if len(kind.f) != 1 or len(dims) != len(place):
         return None, []
     return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]

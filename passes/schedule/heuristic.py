@@ -19,6 +19,7 @@ from ..classify import (
     OpClass,
     Pool,
     Reduction,
+    Transform,
     classify,
     dim_of,
     indexing_maps,
@@ -26,7 +27,7 @@ from ..classify import (
     loop_extents,
 )
 from .border import Border, can_border
-from .schedule import Schedule, Split
+from .schedule import Schedule, Split, Stage
 from .structured import defining_op, element_of, shape_of, vector_axis
 from .tiler import packed_dims
 
@@ -35,6 +36,7 @@ PARALLEL_WORK = 400_000
 _MAX_EXTENT_OF_CHUNKS = 64
 _ROW_VECTORS = 4
 _WINDOW_ROWS = 7
+_STAGED = 1_100_000
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | None:
@@ -58,6 +60,8 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
         return _rows([op for op, _ in anchors], shape, lanes)
+    if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
+        return _winograd([op for op, _ in anchors], ops, result.inner, lanes, target)
     if len(anchors) != 1:
         return None
     op, kind = anchors[0]
@@ -141,6 +145,44 @@ def _contraction(
     splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
     splits += [Split(axis, extent, tiles.get(axis, 1)) for axis, extent in enumerate(shape) if axis != channel_axis]
     return _with_parallel(splits)
+
+
+def _winograd(
+    anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int, target: Target
+) -> Schedule | None:
+    """Transformed patches and their products in buffers that stay in the cache, one block of channels at a time.
+
+    Where the patches of a whole image fit into half of the cache, they are made once and each block of filters is read
+    once; else rows of patches come outermost.
+    """
+    patches, products, outputs = anchors
+    kind, back = classify(products), classify(outputs)
+    assert isinstance(kind, Contraction) and isinstance(back, Transform)
+    number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
+    inputs = (products.operands[kind.lhs], outputs.operands[back.data])
+    shape, columns = shape_of(result), _block(products, kind)
+    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4 or shape[3] < lanes:
+        return None
+    p, q, _, s, t, c = shape_of(patches.results[0])
+    step = -(-shape[1] // s)
+    size = 4 * p * q * t * (c + columns)  # bytes of one row of patches, and of its products
+    whole = size * s <= _STAGED
+    block = s if whole else max(_STAGED // 2 // size, 1)
+    best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
+    tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)
+    over = [Split(3, shape[3], columns), Split(1, min(block * step, shape[1]), step), Split(2, shape[2], step)]
+    last = Split(3, columns, lanes)
+    filters = (Split(0, p, 1), Split(1, q, 1), Split(3, block, tiles.get(3, 1)), Split(4, t, tiles.get(4, 1)))
+    data = (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, _power_floor(c))))
+    outer = [Split(0, shape[0], 1)] if shape[0] > 1 else []
+    if not whole:
+        outer.append(Split(1, shape[1], block * step))
+    depth = len(outer)
+    stages = (
+        Stage(number[patches.results[0]], depth, data),
+        Stage(number[products.results[0]], depth + 1, filters),
+    )
+    return Schedule((*outer, *over, last), 1, 0, stages)
 
 
 def _row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:

@@ -25,26 +25,42 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
-from ..classify import iterator_types
+from ..classify import Transform, classify, iterator_types
 from .border import Border
+from .linear_transform import transform_tile
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
 from .rows import compute_row
-from .schedule import Schedule, Split
+from .schedule import Schedule, Split, Stage
 from .structured import (
     Interval,
     Linear,
     NotSchedulable,
     Region,
     Tile,
+    defining_op,
     extract,
+    full_region,
     index_constant,
+    insert,
     kept_dims,
     shape_of,
     store,
     vector_axis,
 )
-from .tiler import Tiler, constant_tile, empty_tile, fill_tile, loop_intervals, slice_tile, tile_op, unpack_tile
+from .tiler import (
+    Tiler,
+    constant_tile,
+    empty_tile,
+    fill_tile,
+    fresh,
+    loop_intervals,
+    needed,
+    relative,
+    slice_tile,
+    tile_op,
+    unpack_tile,
+)
 
 
 def build_nest(
@@ -65,34 +81,85 @@ def build_nest(
     """
     border = Border.of(result)
     tiler = Tiler(arguments, HANDLERS, schedule.row_chunk)
-    offsets: dict[int, Interval] = {}
-    leading, inner = schedule.splits[: schedule.parallel], schedule.splits[schedule.parallel :]
+    loops = _Loops(schedule, border.inner, {op: _op(result, op) for op in {s.op for s in schedule.stages}})
 
-    rank, vector = len(shape_of(border.inner)), vector_axis(shape_of(border.inner))
-
-    def tile(target: ir.Value) -> ir.Value:
-        scope = tiler.scope()
-        for region in _vector_pieces(tuple(offsets[axis] for axis in range(rank)), vector, schedule.row_chunk):
-            place = border.place(region)
-            computed = scope.compute(border.inner, region, extract(target, place).value)
+    def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
+        for piece in _vector_pieces(region, loops.vector, schedule.row_chunk):
+            place = border.place(piece)
+            computed = scope.compute(border.inner, piece, extract(target, place).value)
             target = store(computed.value, target, place)
         return target
 
-    def loops(splits: Sequence[Split], target: ir.Value) -> ir.Value:
-        if not splits:
-            return tile(target)
-        split, deeper = splits[0], splits[1:]
+    loops.stage(0, tiler)
+    leading = schedule.splits[: schedule.parallel]
+    filled = border.fill(dest, lo)
+    return _parallel(leading, lo, hi, filled, loops, lambda target: loops.inner(schedule.parallel, tiler, target, tile))
+
+
+def _op(result: ir.Value, number: int) -> ir.Operation:
+    """The op of a kernel's function by its number."""
+    owner = defining_op(result)
+    assert owner is not None
+    return list(owner.block.operations)[number].operation
+
+
+Body = Callable[[Tiler, Region, ir.Value], ir.Value]
+
+
+class _Loops:
+    """The loops around tiles of one value, and what is computed ahead inside of them."""
+
+    def __init__(self, schedule: Schedule, value: ir.Value, ops: dict[int, ir.Operation]) -> None:
+        self.schedule, self.ops = schedule, ops
+        shape = shape_of(value)
+        self.vector = vector_axis(shape)
+        self.value = value
+        self.region = list(full_region(shape))  # the part that the loops so far have chosen
+
+    def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
+        """The loops from ``depth`` on, around ``body``."""
+        scope = tiler.scope()
+        if depth:
+            self.stage(depth, scope)
+        if depth == len(self.schedule.splits):
+            return body(scope, tuple(self.region), target)
+        split = self.schedule.splits[depth]
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
-            offsets[split.axis] = Interval(offset, size)
-            return loops(deeper, value)
+            self.region[split.axis] = Interval(around.offset + offset, size)
+            made = self.inner(depth + 1, scope, value, body)
+            self.region[split.axis] = around
+            return made
 
-        if split.axis == vector:
-            return chunked(split.extent, split.tile, target, step)
-        whole = chunked(split.whole * split.tile, split.tile, target, step)
-        return step(Linear(split.whole * split.tile), split.rest, whole) if split.rest else whole
+        around = self.region[split.axis]
+        if split.axis == self.vector:
+            return chunked(around.size, split.tile, target, step)
+        rest = around.size % split.tile
+        whole = chunked(around.size - rest, split.tile, target, step)
+        return step(Linear(around.size - rest), rest, whole) if rest else whole
 
-    return _parallel(leading, lo, hi, border.fill(dest, lo), offsets, lambda target: loops(inner, target))
+    def stage(self, depth: int, tiler: Tiler) -> None:
+        """Compute ahead, into buffers, what the schedule wants at this depth."""
+        for stage in self.schedule.stages:
+            if stage.depth == depth:
+                value = self.ops[stage.op].results[0]
+                part = needed(self.value, tuple(self.region), value)
+                tiler.share(value, part, _computed(stage, value, part, tiler))
+
+
+def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+    """A part of a value in a buffer of its own, tile by tile."""
+    loops = _Loops(Schedule(stage.splits, 0), value, {})
+    loops.region = list(part)
+
+    def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
+        for piece in _vector_pieces(region, loops.vector, 0):
+            place = tuple(relative(piece, part)[d] for d in kept_dims(part))
+            computed = scope.compute(value, piece, extract(target, place).value)
+            target = insert(computed.value, target, place)
+        return target
+
+    return loops.inner(0, tiler, fresh(value, part), tile)
 
 
 def _parallel(
@@ -100,7 +167,7 @@ def _parallel(
     lo: ir.Value,
     hi: ir.Value,
     dest: ir.Value,
-    offsets: dict[int, Interval],
+    loops: _Loops,
     body: Callable[[ir.Value], ir.Value],
 ) -> ir.Value:
     """The loop over [lo, hi) of the joined leading axes. Only a single axis may have a smaller last tile."""
@@ -121,14 +188,14 @@ def _parallel(
                 index = arith.remui(position, index_constant(split.whole))
                 position = arith.divui(position, index_constant(split.whole))
             start = Linear() if split.whole == 1 and split.rest == 0 else Linear(0, ((index, split.tile),))
-            offsets[split.axis] = Interval(start, split.tile)
+            loops.region[split.axis] = Interval(start, split.tile)
         scf.YieldOp([body(loop.inner_iter_args[0])])
     if not rest:
         return loop.results[0]
     last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(steps))
     branch = scf.IfOp(last, [dest.type], has_else=True)
     with ir.InsertionPoint(branch.then_block):
-        offsets[splits[0].axis] = Interval(Linear(splits[0].whole * splits[0].tile), rest)
+        loops.region[splits[0].axis] = Interval(Linear(splits[0].whole * splits[0].tile), rest)
         scf.YieldOp([body(loop.results[0])])
     assert branch.else_block is not None
     with ir.InsertionPoint(branch.else_block):
@@ -160,6 +227,8 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
     if len(op.results) != 1:
         raise NotSchedulable("an op with more than one result")
     if "reduction" in iterator_types(op):
+        if isinstance(kind := classify(op), Transform):
+            return transform_tile(tiler, op, kind, region, dest)
         return compute_reduction(tiler, op, region, dest)
     loops = loop_intervals(op, region)
     longest = max((interval.size for interval in region), default=1)

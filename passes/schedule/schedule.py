@@ -29,17 +29,33 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Stage:
+    """A value of the kernel that is computed ahead of its readers, into a buffer that they share.
+
+    op: number of the op that makes the value, in the kernel's function.
+    depth: how many of the result's loops are around it; inside of them it is computed as far as they need it.
+    splits: the loops over that part, outermost first.
+    """
+
+    op: int
+    depth: int
+    splits: tuple[Split, ...]
+
+
+@dataclass(frozen=True)
 class Schedule:
     """Tiling of a kernel's result.
 
-    splits: the axes in loop order, outermost first.
+    splits: the loops, outermost first. An axis may come again: its tiles are then cut into smaller ones.
     parallel: how many of the leading loops are joined to the parallel axis that threads share.
     row_chunk: elements of one step along a whole row, for kernels that compute whole rows (softmax, norms); 0 if none.
+    stages: what is computed ahead, in program order.
     """
 
     splits: tuple[Split, ...]
     parallel: int = 1
     row_chunk: int = 0
+    stages: tuple[Stage, ...] = ()
 
     @property
     def extent(self) -> int:
@@ -50,10 +66,22 @@ class Schedule:
         return steps
 
     def __str__(self) -> str:
-        lines = []
-        for depth, split in enumerate(self.splits):
-            word = "parallel" if depth < self.parallel else "for"
-            rest = f" + {split.rest}" if split.rest else ""
-            lines.append(f"{'  ' * depth}{word} d{split.axis} in {split.whole} x {split.tile}{rest}:")
+        lines: list[str] = []
+        for depth in range(len(self.splits) + 1):
+            for stage in self.stages:
+                if stage.depth == depth:
+                    lines += [f"{'  ' * depth}stage %{stage.op}:", *_loops(stage.splits, depth + 1)]
+            if depth < len(self.splits):
+                lines.append(f"{'  ' * depth}{_loop(self.splits[depth], depth < self.parallel)}")
         body = f"row in steps of {self.row_chunk}" if self.row_chunk else "tile"
         return "\n".join([*lines, "  " * len(self.splits) + body])
+
+
+def _loops(splits: tuple[Split, ...], depth: int) -> list[str]:
+    lines = [f"{'  ' * (depth + i)}{_loop(split, False)}" for i, split in enumerate(splits)]
+    return [*lines, "  " * (depth + len(splits)) + "tile"]
+
+
+def _loop(split: Split, parallel: bool) -> str:
+    rest = f" + {split.rest}" if split.rest else ""
+    return f"{'parallel' if parallel else 'for'} d{split.axis} in {split.whole} x {split.tile}{rest}:"

@@ -143,6 +143,11 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
     """The part of an operand that a tile of the loops reads, and for each of its dims the loop that walks it."""
     region, walkers = [], []
     for expression in indexing_map.results:
+        if isinstance(expression, ir.AffineFloorDivExpr | ir.AffineModExpr):
+            interval, walker = _quotient(expression, loops)
+            region.append(interval)
+            walkers.append(walker)
+            continue
         const, coefficients = linear_coefficients(expression, len(loops))
         offset, walker = Linear(const), None
         for loop, coefficient in enumerate(coefficients):
@@ -159,6 +164,41 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
             region.append(Interval(offset, loops[walker].size, coefficients[walker]))
         walkers.append(walker)
     return tuple(region), walkers
+
+
+def covered(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
+    """All places between the first and the last that an index expression takes while the loops walk their tiles."""
+    if isinstance(expression, ir.AffineFloorDivExpr) and isinstance(expression.lhs, ir.AffineDimExpr):
+        walked, divisor = loops[expression.lhs.position], ir.AffineConstantExpr(expression.rhs).value
+        return Interval(walked.offset.exact_div(divisor), -(-walked.size // divisor))
+    if isinstance(expression, ir.AffineModExpr) and isinstance(expression.rhs, ir.AffineConstantExpr):
+        return Interval(Linear(), expression.rhs.value)
+    const, coefficients = linear_coefficients(expression, len(loops))
+    first, length = Linear(const), 1
+    for loop, coefficient in enumerate(coefficients):
+        if coefficient < 0:
+            raise NotSchedulable("a loop that walks a dimension backwards")
+        first = first + loops[loop].offset * coefficient
+        length += coefficient * (loops[loop].size - 1)
+    return Interval(first, length)
+
+
+def _quotient(
+    expression: ir.AffineFloorDivExpr | ir.AffineModExpr, loops: Sequence[Interval]
+) -> tuple[Interval, int | None]:
+    """The places that ``d floordiv n`` or ``d mod n`` takes while ``d`` walks a tile that begins at a multiple of n."""
+    loop, divisor = expression.lhs, expression.rhs
+    if not isinstance(loop, ir.AffineDimExpr) or not isinstance(divisor, ir.AffineConstantExpr):
+        raise NotSchedulable(f"index expression {expression} is no quotient of a loop")
+    walked, first = loops[loop.position], loops[loop.position].offset.exact_div(divisor.value)
+    if isinstance(expression, ir.AffineFloorDivExpr):
+        size = -(-walked.size // divisor.value)
+        if size > 1 and walked.size > 1:
+            raise NotSchedulable("a tile that holds several quotients")
+        return Interval(first, size), None
+    if walked.size > divisor.value:
+        raise NotSchedulable("a tile in which a remainder comes twice")
+    return Interval(Linear(), walked.size), loop.position if walked.size > 1 else None
 
 
 def extract(source: ir.Value, region: Region) -> Tile:

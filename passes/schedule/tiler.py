@@ -14,6 +14,7 @@ from .structured import (
     Region,
     Tile,
     clone_body,
+    covered,
     defining_op,
     element_of,
     empty,
@@ -42,17 +43,26 @@ class Tiler:
         handlers: Mapping[str, Handler],
         row_chunk: int = 0,
         known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
+        shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
     ) -> None:
-        self.arguments, self.handlers, self.row_chunk, self.known = arguments, handlers, row_chunk, dict(known or {})
+        self.arguments, self.handlers, self.row_chunk = arguments, handlers, row_chunk
+        self.known, self.shared = dict(known or {}), dict(shared or {})
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(self.arguments, self.handlers, self.row_chunk, self.known)
+        return Tiler(self.arguments, self.handlers, self.row_chunk, self.known, self.shared)
+
+    def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
+        """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
+        self.shared[value] = (region, Tile(buffer, kept_dims(region)))
 
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.arguments:
             return _read(self.arguments[value], shape_of(value), region)
+        if value in self.shared:
+            whole, buffer = self.shared[value]
+            return part_of(buffer, whole, relative(region, whole))
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
@@ -67,6 +77,32 @@ class Tiler:
         tile = handler(self, op, region, dest)
         self.known[value, region] = tile
         return tile
+
+
+def relative(region: Region, whole: Region) -> Region:
+    """A region counted from the beginning of one that contains it."""
+    return tuple(
+        Interval(inner.offset + outer.offset * -1, inner.size, inner.stride)
+        for inner, outer in zip(region, whole, strict=True)
+    )
+
+
+def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
+    """The part of ``value`` that a region of ``result`` depends on, through the structured ops between them."""
+    parts: dict[ir.Value, Region] = {result: region}
+    last = defining_op(result)
+    assert last is not None
+    for op in reversed([o.operation for o in last.block.operations]):
+        if op.name != "linalg.generic" or op.results[0] not in parts or op.results[0] == value:
+            continue
+        loops = loop_intervals(op, parts[op.results[0]])
+        for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
+            part = tuple(covered(expression, loops) for expression in indexing_map.results)
+            if parts.setdefault(operand, part) != part and operand == value:
+                raise NotSchedulable("a shared value of which readers need different parts")
+    if value not in parts:
+        raise NotSchedulable("a shared value that the result does not depend on")
+    return parts[value]
 
 
 def within(region: Region, whole: Region) -> Region | None:
