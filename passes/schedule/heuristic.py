@@ -165,24 +165,49 @@ def _winograd(
         return None
     p, q, _, s, t, c = shape_of(patches.results[0])
     step = -(-shape[1] // s)
-    size = 4 * p * q * t * (c + columns)  # bytes of one row of patches, and of its products
-    whole = size * s <= _STAGED
-    block = s if whole else max(_STAGED // 2 // size, 1)
+    block, channels = _staging(p * q, s, t, c, shape[3], columns)
     best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
     tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)
-    over = [Split(3, shape[3], columns), Split(1, min(block * step, shape[1]), step), Split(2, shape[2], step)]
-    last = Split(3, columns, lanes)
-    filters = (Split(0, p, 1), Split(1, q, 1), Split(3, block, tiles.get(3, 1)), Split(4, t, tiles.get(4, 1)))
-    data = (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, _power_floor(c))))
     outer = [Split(0, shape[0], 1)] if shape[0] > 1 else []
-    if not whole:
-        outer.append(Split(1, shape[1], block * step))
-    depth = len(outer)
+    outer += [Split(1, shape[1], block * step)] if block < s else []
+    over = [Split(3, shape[3], channels), Split(1, min(block * step, shape[1]), step), Split(2, shape[2], step)]
+    rows = (Split(3, block, tiles.get(3, 1)), Split(4, t, tiles.get(4, 1)))
     stages = (
-        Stage(number[patches.results[0]], depth, data),
-        Stage(number[products.results[0]], depth + 1, filters),
+        Stage(
+            number[patches.results[0]],
+            len(outer),
+            (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, _power_floor(c)))),
+        ),
+        Stage(
+            number[products.results[0]],
+            len(outer) + 1,
+            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, columns), *rows),
+        ),
     )
-    return Schedule((*outer, *over, last), 1, 0, stages)
+    return Schedule((*outer, *over, Split(3, channels, lanes)), 1, 0, stages)
+
+
+def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int) -> tuple[int, int]:
+    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond the second cache.
+
+    Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
+    channels. Several blocks are wanted either way, since threads share them.
+    """
+    filters = 4 * points * c * f
+
+    def traffic(block: int, channels: int) -> int:
+        blocks, passes = -(-rows // block), -(-f // channels)
+        data, products = (4 * points * block * tiles * n for n in (c, channels))
+        moved = filters * (1 if filters + data + products <= _STAGED else blocks)
+        if data + products > _STAGED:
+            moved += blocks * data * (1 + passes)
+        if products > _STAGED // 2:
+            moved += blocks * passes * products * 2
+        return moved
+
+    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [columns]
+    choices = [(block, width) for block in range(1, rows + 1) for width in widths]
+    return min(choices, key=lambda choice: (traffic(*choice), choice))
 
 
 def _row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
