@@ -1,7 +1,9 @@
-"""The rows of a weight that a reduction streams through are asked for some steps ahead."""
+"""The rows of a weight that a reduction streams through are asked for ahead of their use."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,36 +14,45 @@ from ..infra import Pass
 from ..kernel import scheduled_functions
 
 _LINE_BITS = 64 * 8
+_ARITHMETIC = ("arith.addi", "arith.muli", "arith.divui", "arith.remui")
 
 
 @dataclass(frozen=True)
 class PrefetchWeights(Pass):
-    """Prefetch consecutive rows that a loop of accumulators loads, one row a step.
+    """Prefetch rows of a packed weight in the loops of accumulators that load one row a step.
 
-    The first tile that needs a block of a packed weight waits for memory: the hardware's prefetcher starts anew in each
-    page of 4 kB, which a register tile goes through in 32 steps.
+    The first tile that needs a block of the weight waits for memory. Where several tiles of rows go over one block
+    before the next one, each of them asks for its share of the next block, so that it comes while they compute; where
+    there is one tile, it asks for the row some steps ahead: the hardware's prefetcher starts anew in each page of 4 kB.
 
     Before::
 
-        scf.for %k ... iter_args(%acc: vector<14x32xf32>) {
-          %w = vector.load %weight[%block, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        scf.for %n ... {
+          scf.for %m = 0 to 9 {
+            scf.for %k = 0 to 512 iter_args(%acc: vector<14x32xf32>) {
+              %w = vector.load %weight[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
 
     After::
 
-        scf.for %k ... iter_args(%acc: vector<14x32xf32>) {
-          memref.prefetch %weight[%block, %k + 32, %c0], read, locality<3>, data        // for each line of the row
-          %w = vector.load %weight[%block, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        scf.for %n ... {
+          scf.for %m = 0 to 9 {
+            scf.for %k = 0 to 512 iter_args(%acc: vector<14x32xf32>) {
+              %row = (%m * 512 + %k) / 9
+              memref.prefetch %weight[%n + 1, %row, %c0], read, locality<3>, data     // for each line of the row
+              %w = vector.load %weight[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
 
     Past the last row an address is only computed: a prefetch never faults. The prefetches stand at the beginning of the
     loop, since LLVM moves no load across one: among the loads they made accumulators spill.
 
     Options:
-        distance: how many steps ahead.
+        distance: how many steps ahead, where there is one tile.
+        tiles: with more tiles of rows than these the first one's waiting does not matter.
     """
 
     name: ClassVar[str] = "prefetch-weights"
     opt_level: ClassVar[int] = 1
     distance: int = 32
+    tiles: int = 64
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
@@ -52,12 +63,141 @@ class PrefetchWeights(Pass):
     def _prefetch(self, load: ir.Operation) -> None:
         buffer, *outer, step, _ = list(load.operands)
         kind = ir.MemRefType(buffer.type)
-        index = ir.IndexType.get()
         line = _LINE_BITS // element_bits(kind.element_type)
+        reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            ahead = arith.addi(step, arith.ConstantOp(index, self.distance).result)
+            ahead = arith.addi(step, _constant(self.distance))
             for column in range(0, kind.shape[-1], line):
-                memref.PrefetchOp(buffer, [*outer, ahead, arith.ConstantOp(index, column).result], False, 3, True)
+                memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)
+            if reuse is not None and 1 < math.prod(reuse.trips) <= self.tiles:
+                memref.PrefetchOp(buffer, reuse.share_of_next(line), False, 2, True)
+
+
+@dataclass(frozen=True)
+class _Reuse:
+    """Tiles of rows that go over the same block of a weight.
+
+    next_block: the loop whose next step needs the next block.
+    tiles, trips: the position in each loop over tiles, outermost first, and how many steps that has.
+    inner: how many of the weight's leading dims the loops outside of the block choose.
+    """
+
+    load: ir.Operation
+    next_block: ir.Value
+    tiles: tuple[ir.Value, ...]
+    trips: tuple[int, ...]
+    inner: int
+
+    @staticmethod
+    def of(load: ir.Operation) -> _Reuse | None:
+        """The reuse of the weight that a load in a loop of accumulators reads; None where there is none."""
+        _, *outer, _step, _ = list(load.operands)
+        sources = [_loops_in(index) for index in outer]
+        used = set().union(*sources) if sources else set()
+        tiles: list[tuple[ir.Value, int]] = []
+        for loop in _enclosing(load)[1:]:
+            counter = loop.regions[0].blocks[0].arguments[0]
+            if counter not in used:
+                trip = _number(loop.operands[1])
+                if trip is None or _number(loop.operands[0]) != 0:
+                    return None
+                tiles.insert(0, (counter, trip))
+                continue
+            joined = [op for index in outer for op in _quotients(index, counter)]
+            if joined and not tiles or tiles:
+                return _Reuse._found(load, counter, joined, tiles, sources)
+        return None
+
+    @staticmethod
+    def _found(
+        load: ir.Operation,
+        counter: ir.Value,
+        joined: Sequence[ir.Operation],
+        tiles: Sequence[tuple[ir.Value, int]],
+        sources: Sequence[set[ir.Value]],
+    ) -> _Reuse | None:
+        values, trips = [value for value, _ in tiles], [trip for _, trip in tiles]
+        if joined:  # the loop's counter is that of blocks and of tiles in one
+            size = _number(joined[0].operands[1])
+            if size is None or any(op != joined[0] for op in joined):
+                return None
+            with ir.InsertionPoint(joined[0]), joined[0].location:
+                values.insert(0, arith.remui(counter, _constant(size)))
+            trips.insert(0, size)
+            counter = joined[0].results[0]
+        inner = max(i + 1 for i, found in enumerate(sources) if counter in found or joined)
+        return _Reuse(load, counter, tuple(values), tuple(trips), inner)
+
+    def share_of_next(self, line: int) -> list[ir.Value]:
+        """Indices of the cache line (of ``line`` elements) that this step asks for, at the insertion point."""
+        buffer, *outer, step, _ = list(self.load.operands)
+        shape = ir.MemRefType(buffer.type).shape
+        place, rows = step, shape[-2]
+        for index, size in zip(reversed(outer[self.inner :]), reversed(shape[self.inner : -2]), strict=True):
+            place = arith.addi(place, arith.muli(index, _constant(rows)))
+            rows *= size
+        passed: ir.Value | None = None
+        for tile, trip in zip(self.tiles, self.trips, strict=True):
+            passed = tile if passed is None else arith.addi(arith.muli(passed, _constant(trip)), tile)
+        assert passed is not None
+        place = arith.addi(arith.muli(passed, _constant(rows)), place)
+        lines = arith.divui(arith.muli(place, _constant(shape[-1] // line)), _constant(math.prod(self.trips)))
+        after = [_next(index, self.next_block) for index in outer[: self.inner]]
+        zeros = [_constant(0) for _ in shape[self.inner : -1]]
+        return [*after, *zeros, arith.muli(lines, _constant(line))]
+
+
+def _next(index: ir.Value, counter: ir.Value) -> ir.Value:
+    """The index in the loop's next step."""
+    factor = _factor(index, counter)
+    return arith.addi(index, _constant(factor)) if factor else index
+
+
+def _factor(index: ir.Value, counter: ir.Value) -> int:
+    """How much a sum of products of loop counters grows from one step of a loop to the next."""
+    if index == counter:
+        return 1
+    op = _defining(index)
+    if op is None:
+        return 0
+    if op.name == "arith.addi":
+        return _factor(op.operands[0], counter) + _factor(op.operands[1], counter)
+    if op.name == "arith.muli":
+        numbers = [_number(v) for v in op.operands]
+        factor = next((n for n in numbers if n is not None), 0)
+        return factor * sum(_factor(v, counter) for v, n in zip(op.operands, numbers, strict=True) if n is None)
+    return 0
+
+
+def _loops_in(index: ir.Value) -> set[ir.Value]:
+    """The loop counters, and quotients of them, that an index is computed from."""
+    op = _defining(index)
+    if op is None:
+        return {index}
+    if op.name not in _ARITHMETIC:
+        return set()
+    found = set().union(*map(_loops_in, op.operands))
+    return found | {index} if op.name == "arith.divui" else found
+
+
+def _quotients(index: ir.Value, counter: ir.Value) -> list[ir.Operation]:
+    """The divisions of a loop's counter that an index is computed from."""
+    op = _defining(index)
+    if op is None or op.name not in _ARITHMETIC:
+        return []
+    if op.name == "arith.divui" and op.operands[0] == counter:
+        return [op]
+    return [found for operand in op.operands for found in _quotients(operand, counter)]
+
+
+def _enclosing(op: ir.Operation) -> list[ir.Operation]:
+    """The loops around an op, innermost first."""
+    loops: list[ir.Operation] = []
+    while op.parent is not None:
+        op = op.parent.operation
+        if op.name == "scf.for":
+            loops.append(op)
+    return loops
 
 
 def _streams(op: ir.Operation) -> bool:
@@ -71,3 +211,16 @@ def _streams(op: ir.Operation) -> bool:
     if kind.rank < 2 or vector.rank != 1 or kind.shape[-1] != vector.shape[0]:
         return False
     return op.operands[kind.rank - 1] == loop.regions[0].blocks[0].arguments[0]
+
+
+def _constant(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result
+
+
+def _number(value: ir.Value) -> int | None:
+    op = _defining(value)
+    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None
+
+
+def _defining(value: ir.Value) -> ir.Operation | None:
+    return value.owner.operation if isinstance(value, ir.OpResult) else None

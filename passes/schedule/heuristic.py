@@ -37,6 +37,7 @@ _MAX_EXTENT_OF_CHUNKS = 64
 _ROW_VECTORS = 4
 _WINDOW_ROWS = 7
 _STAGED = 1_100_000
+_PAIRED, _PAIRED_CHANNELS = 200_000, 768
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | None:
@@ -142,9 +143,22 @@ def _contraction(
     columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
     best = max((target.registers - columns - 1) // columns, 1)
     tiles = _row_tiles([_result_axis(op, loop, result) for loop in rows], shape, best)
-    splits = [Split(channel_axis, shape[channel_axis], min(columns * lanes, shape[channel_axis]))]
-    splits += [Split(axis, extent, tiles.get(axis, 1)) for axis, extent in enumerate(shape) if axis != channel_axis]
-    return _with_parallel(splits)
+    width = columns * lanes
+    inner = [Split(axis, extent, tiles.get(axis, 1)) for axis, extent in enumerate(shape) if axis != channel_axis]
+    if _pair_blocks(op, shape, channel_axis, width):
+        inner.append(Split(channel_axis, 2 * width, width))
+        width *= 2
+    return _with_parallel([Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis])), *inner])
+
+
+def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int) -> bool:
+    """Whether a register tile's rows go over two blocks of the weight before the next rows: they are in the cache then.
+
+    Worth it for many rows and channels, and as long as both blocks stay in the second cache beside the rows.
+    """
+    steps = math.prod(e for e, kind in zip(loop_extents(op), iterator_types(op), strict=True) if kind == "reduction")
+    channels, rows = shape[channel_axis], math.prod(shape) // shape[channel_axis]
+    return channels % (2 * width) == 0 and channels >= _PAIRED_CHANNELS and rows >= 100 and 8 * width * steps <= _PAIRED
 
 
 def _winograd(
@@ -299,6 +313,8 @@ def _with_parallel(splits: list[Split], row_chunk: int = 0) -> Schedule:
     while count < len(ordered) and steps < _MAX_EXTENT_OF_CHUNKS:
         following = ordered[count]
         if ordered[count - 1].rest or following.rest or following.extent == 1 or following.tile == following.extent:
+            break
+        if following.axis in [split.axis for split in ordered[:count]]:
             break
         steps *= following.whole
         count += 1
