@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...dialects import func, ir
 from ...dialects.types import element_bits
@@ -148,7 +149,20 @@ def _contraction(
     if _pair_blocks(op, shape, channel_axis, width):
         inner.append(Split(channel_axis, 2 * width, width))
         width *= 2
-    return _with_parallel([Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis])), *inner])
+    made = _with_parallel([Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis])), *inner])
+    return replace(made, stages=_spread_rows(op, kind, lanes)) if isinstance(kind, Contraction) else made
+
+
+def _spread_rows(op: ir.Operation, kind: Contraction, lanes: int) -> tuple[Stage, ...]:
+    """Copy the left operand where its rows would evict each other: too large for the second cache, 4 kB apart."""
+    value = op.operands[kind.lhs]
+    shape = shape_of(value)
+    row = shape[-1] * element_bits(element_of(value)) // 8
+    if not isinstance(value, ir.BlockArgument) or row % 4096 or math.prod(shape[:-1]) * row < _STAGED:
+        return ()
+    last = len(shape) - 1
+    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
+    return (Stage(~value.arg_number, 0, (*splits, Split(last, shape[last], 4 * lanes)), lanes),)
 
 
 def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int) -> bool:

@@ -38,7 +38,10 @@ from .structured import (
     NotSchedulable,
     Region,
     Tile,
+    copied,
     defining_op,
+    element_of,
+    empty,
     extract,
     full_region,
     index_constant,
@@ -53,7 +56,6 @@ from .tiler import (
     constant_tile,
     empty_tile,
     fill_tile,
-    fresh,
     loop_intervals,
     needed,
     relative,
@@ -81,7 +83,7 @@ def build_nest(
     """
     border = Border.of(result)
     tiler = Tiler(arguments, HANDLERS, schedule.row_chunk)
-    loops = _Loops(schedule, border.inner, {op: _op(result, op) for op in {s.op for s in schedule.stages}})
+    loops = _Loops(schedule, border.inner, [_value(result, stage.value) for stage in schedule.stages])
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, schedule.row_chunk):
@@ -96,11 +98,12 @@ def build_nest(
     return _parallel(leading, lo, hi, filled, loops, lambda target: loops.inner(schedule.parallel, tiler, target, tile))
 
 
-def _op(result: ir.Value, number: int) -> ir.Operation:
-    """The op of a kernel's function by its number."""
+def _value(result: ir.Value, number: int) -> ir.Value:
+    """A value of the kernel's function by its number."""
     owner = defining_op(result)
     assert owner is not None
-    return list(owner.block.operations)[number].operation
+    block = owner.block
+    return block.arguments[~number] if number < 0 else list(block.operations)[number].operation.results[0]
 
 
 Body = Callable[[Tiler, Region, ir.Value], ir.Value]
@@ -109,8 +112,8 @@ Body = Callable[[Tiler, Region, ir.Value], ir.Value]
 class _Loops:
     """The loops around tiles of one value, and what is computed ahead inside of them."""
 
-    def __init__(self, schedule: Schedule, value: ir.Value, ops: dict[int, ir.Operation]) -> None:
-        self.schedule, self.ops = schedule, ops
+    def __init__(self, schedule: Schedule, value: ir.Value, staged: Sequence[ir.Value] = ()) -> None:
+        self.schedule, self.staged = schedule, staged
         shape = shape_of(value)
         self.vector = vector_axis(shape)
         self.value = value
@@ -140,26 +143,28 @@ class _Loops:
 
     def stage(self, depth: int, tiler: Tiler) -> None:
         """Compute ahead, into buffers, what the schedule wants at this depth."""
-        for stage in self.schedule.stages:
+        for stage, value in zip(self.schedule.stages, self.staged, strict=True):
             if stage.depth == depth:
-                value = self.ops[stage.op].results[0]
                 part = needed(self.value, tuple(self.region), value)
                 tiler.share(value, part, _computed(stage, value, part, tiler))
 
 
 def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
-    loops = _Loops(Schedule(stage.splits, 0), value, {})
+    loops = _Loops(Schedule(stage.splits, 0), value)
     loops.region = list(part)
+    *rows, row = [part[d].size for d in kept_dims(part)]
+    buffer = empty([*rows, row + stage.gap], element_of(value))
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, 0):
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
-            computed = scope.compute(value, piece, extract(target, place).value)
-            target = insert(computed.value, target, place)
+            into = extract(target, place).value
+            made = copied(scope.compute(value, piece), into) if stage.value < 0 else scope.compute(value, piece, into).value
+            target = insert(made, target, place)
         return target
 
-    return loops.inner(0, tiler, fresh(value, part), tile)
+    return loops.inner(0, tiler, buffer, tile)
 
 
 def _parallel(

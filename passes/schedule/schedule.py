@@ -30,16 +30,23 @@ class Split:
 
 @dataclass(frozen=True)
 class Stage:
-    """A value of the kernel that is computed ahead of its readers, into a buffer that they share.
+    """A value of the kernel that is computed, or copied, ahead of its readers, into a buffer that they share.
 
-    op: number of the op that makes the value, in the kernel's function.
+    value: number of the op that makes the value, in the kernel's function; ``~n`` for argument ``n``, which is copied.
     depth: how many of the result's loops are around it; inside of them it is computed as far as they need it.
     splits: the loops over that part, outermost first.
+    gap: elements between the buffer's rows: rows that lie a multiple of 4 kB apart share one set of the first cache.
     """
 
-    op: int
+    value: int
     depth: int
     splits: tuple[Split, ...]
+    gap: int = 0
+
+    @property
+    def name(self) -> str:
+        """What the value is called in print."""
+        return f"%{self.value}" if self.value >= 0 else f"%arg{~self.value}"
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Schedule:
         for depth in range(len(self.splits) + 1):
             for stage in self.stages:
                 if stage.depth == depth:
-                    lines += [f"{'  ' * depth}stage %{stage.op}:", *_loops(stage.splits, depth + 1)]
+                    lines += [f"{'  ' * depth}stage {stage.name}:", *_loops(stage.splits, depth + 1)]
             if depth < len(self.splits):
                 lines.append(f"{'  ' * depth}{_loop(self.splits[depth], depth < self.parallel)}")
         body = f"row in steps of {self.row_chunk}" if self.row_chunk else "tile"

@@ -217,6 +217,16 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     return op.result
 
 
+def copied(tile: Tile, dest: ir.Value) -> ir.Value:
+    """``dest`` with a tile's elements: a structured op, which becomes vectors as a copy of slices would not."""
+    rank = len(shape_of(dest))
+    identity = ir.AffineMap.get_identity(rank)
+    op, block = generic([tile.value], [dest], [identity, identity], ["parallel"] * rank)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([block.arguments[0]])
+    return op.results[0]
+
+
 def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     """``insert`` of a tile of the kernel's result, whose buffer must be written even where the tile is all of it.
 
