@@ -17,6 +17,7 @@ from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel
 from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.program import Kernel
 from tilewright.runtime.link import link
 from tilewright.target import Target, host
@@ -37,6 +38,13 @@ def schedule_text(text: str) -> str:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         return str(heuristic.choose(functions(module)[0], TARGET.get(host())))
+
+
+def block_of(channels: int) -> int:
+    """The width of the blocks that a weight of so many channels is packed in."""
+    packing = contraction_packing(channels, 32, TARGET.get(host()))
+    assert packing is not None
+    return packing.n_tile
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
