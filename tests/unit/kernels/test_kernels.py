@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import TARGET, CompiledKernel, block_of, bytecode, schedule_text
+from kernel_runner import CompiledKernel, block_of, bytecode, schedule_text
 
 from tilewright.errors import CompileError
 
@@ -103,33 +103,6 @@ def test_matmul_of_any_shape(m: int, n: int, k: int) -> None:
     a, w, b = random(m, k), random(k, n), random(n)
     want = np.maximum(a @ w + b, 0)
     close(CompiledKernel(matmul(m, n, k, block))([a, pack(w, block), b], want, 2), want)
-
-
-def test_matmul_keeps_its_accumulators_in_registers() -> None:
-    from tilewright.dialects import codegen, ir
-    from tilewright.dialects.context import make_context
-    from tilewright.passes.infra import PassContext
-    from tilewright.passes.kernel import functions
-    from tilewright.passes.pipeline import lower_kernel
-    from tilewright.passes.schedule import heuristic
-
-    target = TARGET.get()
-    with make_context(), ir.Location.unknown():
-        source = matmul(140, 2 * target.lanes, 64, 2 * target.lanes)
-        whole = ir.Module.parse(source)
-        schedule = heuristic.choose(functions(whole)[0], target)
-        module, _ = lower_kernel(bytecode(source), target, PassContext())
-        text = codegen.emit(module, target, "asm").decode()
-    assert schedule is not None
-    rows = schedule.splits[-1].tile
-    product = "vfmadd" if target.has_fma else "mulps"
-    loop = max(text.split(".LBB"), key=lambda block: block.count(product))
-    assert rows == {32: 14, 16: 6}[target.registers]
-    assert loop.count(product) >= 2 * rows, "each row of the register tile has one FMA for each vector"
-    assert {16: "%zmm", 8: "%ymm", 4: "%xmm"}[target.lanes] in loop
-    assert "alloca" not in str(module)
-    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
-    assert "fmaf" not in text, "a library's function for what the target has no instruction for"
 
 
 def conv(size: int, channels: int, filters: int, window: int, stride: int, block: int) -> str:
