@@ -256,7 +256,7 @@ def test_a_network_for_a_lesser_cpu_gives_the_oracles_answer(cpu, tmp_path):
     assert zoo_tool.main(["resnet18", "-o", network, "--quiet"]) == 0
     x = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
     session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
-    [want] = session.run(None, {session.get_inputs()[0].name: x})
+    want = np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
     made = tw.compile(network, target=f"x86 -mcpu={cpu}")
     assert not made.report.notes
     assert np.linalg.norm(made(x)[0] - want) / np.linalg.norm(want) < 1e-5
