@@ -53,7 +53,7 @@ def compile(
 
     Args:
         source: a file's path, its bytes, or a ``ModelProto``.
-        target: what to make code for; "x86" is this machine's CPU.
+        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another.
         input_shapes: extents for inputs whose shape the file leaves open.
         num_threads: threads of a call; by default as many as this process may use.
         opt_level: 0 to 3; inside of ``with PassContext(...)`` that context's level counts.
@@ -61,9 +61,11 @@ def compile(
             one MLIR ExecutionEngine of this process.
         workers: number of worker processes; 0 does all work in this process.
 
-    Raises ModelError or UnsupportedError for the model, TargetError, CompileError.
+    Raises ModelError or UnsupportedError for the model, CompileError, and TargetError for a target that is not known or
+    whose code cannot run here (``compile.py`` writes such a program).
     """
     options = make_options(target, num_threads, opt_level, executor)
+    options.target.refuse_foreign()
     report = CompileReport()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         pool = _pool(workers, options)
@@ -81,6 +83,7 @@ def build(
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is."""
     options = make_options(target, num_threads, opt_level, executor)
+    options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
     return _module(_plan_model(model, options, pool, report), options, pool, report)
@@ -154,6 +157,7 @@ def stepwise(
 ) -> Stepwise:
     """Compile a model to kernels that can be called, and measured, one by one."""
     options, report = options or make_options(), CompileReport()
+    options.target.refuse_foreign()
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = _plan_source(source, input_shapes, options, pool, folder, report)

@@ -14,7 +14,7 @@ import numpy as np
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program
-from .target import Target, host
+from .target import Target
 
 if TYPE_CHECKING:
     from .passes.infra import PassContext
@@ -62,7 +62,7 @@ def warm_up() -> None:
     from .passes import pipeline  # noqa: F401
     from .passes.lower import entry
 
-    entry.emit_support(host())
+    entry.emit_support()
 
 
 def plan_file(
@@ -105,18 +105,18 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], target: Target, metadata: str) -> tuple[bytes, ...]:
+def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str) -> tuple[bytes, ...]:
     """The objects around a program's kernels. ``kernels`` may come without their objects."""
     from .passes.lower import entry
 
-    return entry.emit_support(target), entry.emit_entry(program, kernels, target, metadata)
+    return entry.emit_support(), entry.emit_entry(program, kernels, metadata)
 
 
-def emit_kernel_table(names: Sequence[str], target: Target) -> tuple[bytes, ...]:
+def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
     """The objects that give a host the kernels' addresses."""
     from .passes.lower import entry
 
-    return entry.emit_support(target), entry.emit_kernel_table(names, target)
+    return entry.emit_support(), entry.emit_kernel_table(names)
 
 
 def _spilled(param: Param, folder: str) -> Param:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,14 +23,12 @@ from .runtime.executor import Executor
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest
 from .runtime.weights import Weights, WeightsWriter
-from .target import cpu_flags
+from .target import Target, host
 from .workers import Job, Pool
 
 ExecutorKind = Literal["objects", "engine"]
 
 _CHUNK = 4 << 20
-# Features of Linux's list that LLVM makes code for.
-_CODE_FLAGS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "abm", "movbe", "popcnt", "gfni", "vaes", "vpclmul", "amx")
 
 
 @dataclass
@@ -93,17 +91,14 @@ def make(
 ) -> Product:
     """Compile the kernels, prepare the weights and emit the entry; ``weights_folder`` is where they will be saved."""
     plan = planned.plan
-    main = [*dict.fromkeys(call.kernel for call in plan.main.calls)]
-    prepare = [*dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)]
-    whole = options.executor == "engine"
-    names = prepare if whole else list(dict.fromkeys(main + prepare))
-    kernels, weights, fingerprint = _make_parts(planned, names, options, pool, report, weights_folder)
+    main, whole = _called([plan.main]), options.executor == "engine"
+    kernels, weights, fingerprint = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder)
     manifest = _manifest(planned, fingerprint, options, len(main))
     with report.stage("entry"):
         if whole:
             code, linker = _make_whole(plan, main, options, manifest, report)
         else:
-            code, linker = _make_objects(plan, {name: kernels[name] for name in main}, options, manifest, pool)
+            code, linker = _make_objects(plan, kernels, manifest, pool)
     report.kernels, report.calls, report.prepared = len(main), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
@@ -112,11 +107,9 @@ def make(
 
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
     """Compile a program whose kernels are called from Python, one by one."""
-    plan = planned.plan
-    names = [*dict.fromkeys(call.kernel for p in (plan.main, *plan.prepare.values()) for call in p.calls)]
-    kernels, weights, _ = _make_parts(planned, names, options, pool, report)
-    used = {call.kernel: kernels[call.kernel] for call in plan.main.calls}
-    return Stepwise(plan.main, used, _executor(used, options, pool), weights)
+    main = planned.plan.main
+    kernels, weights, _ = _make_parts(planned, _called([main]), options, pool, report)
+    return Stepwise(main, kernels, _executor(kernels, pool), weights)
 
 
 def _make_parts(
@@ -127,27 +120,35 @@ def _make_parts(
     report: CompileReport,
     weights_folder: Path | None = None,
 ) -> tuple[dict[str, Kernel], Weights | None, str]:
-    """The kernels ``names``, the weights, and the fingerprint of those."""
+    """The kernels ``names``, the weights, and the fingerprint of those.
+
+    What prepares weights runs here and now, so it is code for this machine whatever the target.
+    """
     plan = planned.plan
-    prepare = dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)
-    options.progress(f"compiling {len(names)} kernels")
+    prepare = [(name, host()) for name in _called(plan.prepare.values())]
+    wanted = dict.fromkeys([*((name, options.target) for name in names), *prepare])
+    options.progress(f"compiling {len(wanted)} kernels")
     with report.stage("kernels"):
-        kernels = _compile_kernels(plan, names, options, pool, report)
+        kernels = _compile_kernels(plan, list(wanted), options, pool, report)
     options.progress("preparing the weights")
     with report.stage("weights"):
-        executor = _executor({name: kernels[name] for name in prepare}, options, pool) if prepare else None
+        executor = _executor({part[0]: kernels[part] for part in prepare}, pool) if prepare else None
         fingerprint = _fingerprint(planned)
-        return kernels, _write_weights(planned, executor, fingerprint, weights_folder), fingerprint
+        weights = _write_weights(planned, executor, fingerprint, weights_folder)
+    return {name: kernels[name, options.target] for name in names}, weights, fingerprint
+
+
+def _called(programs: Iterable[Program]) -> list[str]:
+    """The kernels that programs call, each once."""
+    return [*dict.fromkeys(call.kernel for program in programs for call in program.calls)]
 
 
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(
-    plan: Plan, kernels: Mapping[str, Kernel], options: Options, manifest: Manifest, pool: Pool
-) -> Linked:
+def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, pool: Pool) -> Linked:
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
-    job = Job("the program's entry", jobs.emit_entry, (plan.main, bare, options.target, manifest.to_json()))
+    job = Job("the program's entry", jobs.emit_entry, (plan.main, bare, manifest.to_json()))
     [entry] = pool.run([job])
     code = Code((*entry, *(kernel.object for kernel in kernels.values())))
     return code, lambda: link(code.objects)
@@ -169,21 +170,26 @@ def _make_whole(
 
 
 def _compile_kernels(
-    plan: Plan, names: Sequence[str], options: Options, pool: Pool, report: CompileReport
-) -> dict[str, Kernel]:
-    """Compile kernels, the largest first."""
+    plan: Plan, wanted: Sequence[tuple[str, Target]], options: Options, pool: Pool, report: CompileReport
+) -> dict[tuple[str, Target], Kernel]:
+    """Compile kernels, each for its target, the largest first."""
     nodes = _nodes(plan)
-    ordered = sorted(names, key=lambda name: -len(plan.kernels[name]))
-    work = [
-        Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], options.fork(name)))
-        for name in ordered
-    ]
-    kernels: dict[str, Kernel] = {}
-    for name, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
-        options.join(name, forked)
-        kernels[name] = kernel
-    report.notes += _notes(plan, kernels)
+    ordered = sorted(wanted, key=lambda part: -len(plan.kernels[part[0]]))
+    work = []
+    for name, target in ordered:
+        settings = replace(options.fork(_part(name, target, options)), target=target)
+        work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
+    kernels: dict[tuple[str, Target], Kernel] = {}
+    for (name, target), (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+        options.join(_part(name, target, options), forked)
+        kernels[name, target] = kernel
+        report.notes += _notes(plan, {name: kernel})
     return kernels
+
+
+def _part(kernel: str, target: Target, options: Options) -> str:
+    """What instruments call the compilation of a kernel: one for this machine, beside the target's, goes by both."""
+    return kernel if target == options.target else f"{kernel}.{target.cpu}"
 
 
 def _notes(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
@@ -253,8 +259,8 @@ def _write_weights(
         return writer.finish()
 
 
-def _executor(kernels: Mapping[str, Kernel], options: Options, pool: Pool) -> Executor:
-    [table] = pool.run([Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels), options.target))])
+def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
+    [table] = pool.run([Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels),))])
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
@@ -263,14 +269,14 @@ def _manifest(planned: Planned, fingerprint: str, options: Options, kernels: int
     settings: dict[str, object] = {"tilewright": version("tilewright"), "opt_level": options.opt_level}
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
-    flags = tuple(sorted(flag for flag in cpu_flags() if flag.startswith(_CODE_FLAGS)))
     return Manifest(
         name=planned.name,
         inputs=main.inputs,
         outputs=main.outputs,
         params=main.params,
         fingerprint=fingerprint,
-        cpu_flags=flags,
+        target=str(options.target),
+        cpu_features=options.target.features,
         arena_bytes=main.arena_bytes,
         kernels=kernels,
         options=settings,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from collections.abc import Mapping
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Literal
 
@@ -16,8 +17,9 @@ import llvm
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
+from ..cpus import UNSEEN
 from ..errors import CompileError, TargetError
-from ..target import Target
+from ..target import NATIVE, Target
 from .context import at_node
 from .walk import collect
 
@@ -25,6 +27,7 @@ Kind = Literal["obj", "asm", "llvm"]
 
 _ASSEMBLY, _OBJECT = 0, 1
 _RELOC_PIC, _CODE_MODEL_DEFAULT = 2, 0
+_FUNCTION_INDEX = 0xFFFFFFFF
 _SIGNATURES = {
     "LLVMContextCreate": (c_void_p, []),
     "LLVMContextDispose": (None, [c_void_p]),
@@ -57,6 +60,7 @@ _SIGNATURES = {
     "LLVMGetNextFunction": (c_void_p, [c_void_p]),
     "LLVMIsDeclaration": (c_int, [c_void_p]),
     "LLVMAddTargetDependentFunctionAttr": (None, [c_void_p, c_char_p, c_char_p]),
+    "LLVMGetStringAttributeAtIndex": (c_void_p, [c_void_p, c_uint, c_char_p, c_uint]),
 }
 
 
@@ -85,6 +89,17 @@ def host_cpu() -> tuple[str, str]:
     return _take_string(lib.LLVMGetHostCPUName()), _take_string(lib.LLVMGetHostCPUFeatures())
 
 
+def function_attributes(target: Target) -> dict[str, str]:
+    """What LLVM is told of the CPU that a function is for, by the names of its attributes.
+
+    Vectors are as wide as schedules are made for: LLVM prefers half of them on some CPUs.
+    """
+    cpu, features = host_cpu() if target.cpu == NATIVE else (target.cpu, "")
+    changes = [*filter(None, [features]), *(f"-{feature}" for feature in UNSEEN), *target.changes]
+    width = str(target.lanes * 32)
+    return {"target-cpu": cpu, "target-features": ",".join(changes), "prefer-vector-width": width}
+
+
 @functools.cache
 def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int:
     lib = _library()
@@ -97,7 +112,7 @@ def _target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int
 
 
 def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int = 3) -> bytes:
-    """Compile a module of the LLVM dialect (and `omp`) for ``target``.
+    """Compile a module of the LLVM dialect (and `omp`) for ``target``; a function may say that it is for another CPU.
 
     Args:
         module: only ops that translate to LLVM IR; anything else raises CompileError (MLIR itself would crash).
@@ -108,9 +123,9 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
     """
     refuse_foreign_ops(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()  # type: ignore[attr-defined]
-    cpu, features = (target.cpu, target.features) if target.cpu else host_cpu()
+    attributes = function_attributes(target)
     lib = _library()
-    machine = _target_machine(target.triple, cpu, features, opt_level)
+    machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)
     context = lib.LLVMContextCreate()
     try:
         llvm_module = _parse(context, text)
@@ -118,7 +133,7 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
         layout = lib.LLVMCreateTargetDataLayout(machine)
         lib.LLVMSetModuleDataLayout(llvm_module, layout)
         lib.LLVMDisposeTargetData(layout)
-        _set_function_targets(llvm_module, cpu, features)
+        _set_function_targets(llvm_module, attributes)
         _optimise(llvm_module, machine, opt_level)
         result = _print(llvm_module) if kind == "llvm" else _generate(llvm_module, machine, kind)
         lib.LLVMDisposeModule(llvm_module)
@@ -146,16 +161,15 @@ def _parse(context: int, text: bytes) -> int:
     return module.value
 
 
-def _set_function_targets(llvm_module: int, cpu: str, features: str) -> None:
+def _set_function_targets(llvm_module: int, attributes: Mapping[str, str]) -> None:
     """Say on each function what CPU it is for: the optimiser's cost models ask the function, not the module."""
     lib = _library()
-    width = b"512" if "+avx512f" in features.split(",") else b"256"
     function = lib.LLVMGetFirstFunction(llvm_module)
     while function:
-        if not lib.LLVMIsDeclaration(function):
-            lib.LLVMAddTargetDependentFunctionAttr(function, b"target-cpu", cpu.encode())
-            lib.LLVMAddTargetDependentFunctionAttr(function, b"target-features", features.encode())
-            lib.LLVMAddTargetDependentFunctionAttr(function, b"prefer-vector-width", width)
+        told = lib.LLVMGetStringAttributeAtIndex(function, _FUNCTION_INDEX, b"target-cpu", len(b"target-cpu"))
+        if not told and not lib.LLVMIsDeclaration(function):
+            for name, value in attributes.items():
+                lib.LLVMAddTargetDependentFunctionAttr(function, name.encode(), value.encode())
         function = lib.LLVMGetNextFunction(function)
 
 

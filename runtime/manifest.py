@@ -8,21 +8,22 @@ from dataclasses import asdict, dataclass
 
 from ..errors import ArtifactError
 from ..model import TensorInfo
-from ..target import cpu_flags
+from ..target import lacking
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """``fingerprint`` names the weights that belong to the code; ``cpu_flags`` are the CPU features it may use."""
+    """``fingerprint`` names the weights that belong to the code; ``target`` and ``cpu_features`` say what it is for."""
 
     name: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     params: tuple[TensorInfo, ...]
     fingerprint: str
-    cpu_flags: tuple[str, ...]
+    target: str
+    cpu_features: tuple[str, ...]
     arena_bytes: int
     kernels: int
     options: dict[str, object]
@@ -45,7 +46,7 @@ class Manifest:
                 raise ArtifactError(f"{where}: made by another version of Tilewright: compile the model again")
             for key in ("inputs", "outputs", "params"):
                 fields[key] = tuple(_tensors(fields[key]))
-            fields["cpu_flags"] = tuple(fields["cpu_flags"])
+            fields["cpu_features"] = tuple(fields["cpu_features"])
             return Manifest(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtifactError(
@@ -54,10 +55,10 @@ class Manifest:
 
     def check_cpu(self, where: str) -> None:
         """Raise ArtifactError where this machine's CPU lacks a feature that the code may use."""
-        missing = sorted(set(self.cpu_flags) - cpu_flags())
-        if missing:
+        if missing := lacking(self.cpu_features):
             raise ArtifactError(
-                f"{where}: compiled for a CPU with {', '.join(missing)}, which this one lacks: compile the model here"
+                f"{where}: compiled for target '{self.target}', a CPU with {', '.join(missing)}, which this one lacks: "
+                "compile the model for this CPU"
             )
 
 

@@ -18,7 +18,6 @@ from tilewright.runtime import artifact
 from tilewright.runtime.link import link
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.module import Module
-from tilewright.target import host
 
 SHAPE = (64, 128)
 # Copies bytes [lo, hi) of the first argument to the second.
@@ -62,15 +61,14 @@ func.func @transpose(%a: tensor<128x64xf32>) -> tensor<64x128xf32> {
 
 @functools.cache
 def _copy_objects(program: Program, kernel: Kernel, manifest: str) -> tuple[bytes, ...]:
-    copied = entry._emit(COPY, host())
-    return entry.emit_support(host()), entry.emit_entry(program, {"copy": kernel}, host(), manifest), copied
+    return entry.emit_support(), entry.emit_entry(program, {"copy": kernel}, manifest), entry._emit(COPY)
 
 
 def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> artifact.Program:
     """``y = x`` for a dtype, on all threads."""
     x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
     program = Program((x,), (y,), (), (Call("copy", (Slot("input"), Slot("output"))),), 0)
-    manifest = Manifest("copy", (x,), (y,), (), "", (), 0, 1, {})
+    manifest = Manifest("copy", (x,), (y,), (), "", "x86", (), 0, 1, {})
     objects = _copy_objects(program, Kernel("copy", b"", x.nbytes, parallel), manifest.to_json())
     return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
 

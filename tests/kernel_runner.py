@@ -6,6 +6,7 @@ import ctypes
 import io
 import itertools
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -16,9 +17,13 @@ from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel
 from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.program import Kernel
 from tilewright.runtime.link import link
-from tilewright.target import host
+from tilewright.target import Target, host
+
+# What kernels are compiled for; the tests of kernels run on several.
+TARGET: ContextVar[Target] = ContextVar("target")
 
 
 def bytecode(text: str) -> bytes:
@@ -32,7 +37,14 @@ def schedule_text(text: str) -> str:
     """The schedule that the heuristic chooses, as text; "None" for plain loops."""
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return str(heuristic.choose(functions(module)[0], host()))
+        return str(heuristic.choose(functions(module)[0], TARGET.get(host())))
+
+
+def block_of(channels: int) -> int:
+    """The width of the blocks that a weight of so many channels is packed in."""
+    packing = contraction_packing(channels, 32, TARGET.get(host()))
+    assert packing is not None
+    return packing.n_tile
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -48,8 +60,8 @@ class CompiledKernel:
     """A linked kernel; ``chunks`` cuts its parallel axis, as threads would."""
 
     def __init__(self, text: str, name: str = "k") -> None:
-        self.kernel: Kernel = compile_kernel(bytecode(text), host(), PassContext())
-        self._module = link([self.kernel.object, emit_kernel_table([name], host()), emit_support(host())])
+        self.kernel: Kernel = compile_kernel(bytecode(text), TARGET.get(host()), PassContext())
+        self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
         self._function = kind(getattr(address, "value", address))

@@ -26,7 +26,7 @@ def fma_peak(target: Target) -> float:
 
     with make_context(), ir.Location.unknown():
         made = codegen.emit(ir.Module.parse(_fma_text(target.lanes)), target, "obj")
-    objects = [entry.emit_support(target), entry.emit_kernel_table(["peak"], target), made]
+    objects = [entry.emit_support(), entry.emit_kernel_table(["peak"]), made]
     kernel = Kernel("peak", made, _STEPS, parallel=False, scratch_bytes=64)
     executor = Executor(link(objects), {"peak": kernel})
     program = Program((), (), (), (Call("peak", ()),), 0)
@@ -50,7 +50,7 @@ def _fma_text(lanes: int) -> str:
     vector = f"vector<{lanes}xf32>"
     names, types = [f"%a{i}" for i in range(_CHAINS)], ", ".join([vector] * _CHAINS)
     arguments = ", ".join(f"{name}: {vector}" for name in names)
-    steps = "\n".join(f"%b{i} = llvm.intr.fma(%a{i}, %x, %x) : ({vector}, {vector}, {vector}) -> {vector}"
+    steps = "\n".join(f"%b{i} = llvm.intr.fmuladd(%a{i}, %x, %x) : ({vector}, {vector}, {vector}) -> {vector}"
                       for i in range(_CHAINS))  # fmt: skip
     sums = "\n".join(f"%s{i} = llvm.fadd %b{i}, {f'%s{i - 1}' if i else '%x'} : {vector}" for i in range(_CHAINS))
     return f"""

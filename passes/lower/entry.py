@@ -5,7 +5,8 @@
     metadata() -> str                  what the compiler wants the loader to know
 
 The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
-functions that are the same in every program.
+functions that are the same in every program. All of it is code for any x86-64 CPU, so that a program can say what it is
+for wherever it is loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, make_context
 from ...program import Call, Kernel, Program, Slot
-from ...target import Target
+from ...target import BASELINE
 
 _SUPPORT = Path(__file__).with_name("entry.mlir")
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
@@ -45,25 +46,25 @@ llvm.func @tw_raise_out_of_memory() -> i32
 
 
 @functools.cache
-def emit_support(target: Target) -> bytes:
+def emit_support() -> bytes:
     """The object with the functions that are the same in every program: made once in a process."""
-    return _emit(_support_text(), target, _SUPPORT_OPT_LEVEL)
+    return _emit(_support_text(), _SUPPORT_OPT_LEVEL)
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], target: Target, metadata: str = "{}") -> bytes:
+def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> bytes:
     """The object that defines ``create`` and ``metadata``.
 
     The symbols of the kernels and of ``emit_support`` stay open for the linker.
     """
-    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata), target)
+    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata))
 
 
-def emit_kernel_table(names: Sequence[str], target: Target) -> bytes:
+def emit_kernel_table(names: Sequence[str]) -> bytes:
     """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
 
     It needs ``emit_support`` as well.
     """
-    return _emit(_DECLARATIONS + _table_text(names), target)
+    return _emit(_DECLARATIONS + _table_text(names))
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -75,9 +76,9 @@ def _support_text() -> str:
     return packed.SUPPORT.read_text() + _SUPPORT.read_text()
 
 
-def _emit(text: str, target: Target, opt_level: int = _OPT_LEVEL) -> bytes:
+def _emit(text: str, opt_level: int = _OPT_LEVEL) -> bytes:
     with make_context(), ir.Location.unknown():
-        return codegen.emit(_lower(text), target, "obj", opt_level)
+        return codegen.emit(_lower(text), BASELINE, "obj", opt_level)
 
 
 def _lower(text: str) -> ir.Module:

@@ -55,7 +55,8 @@ class LowerToLlvm(Pass):
 
         llvm.func @k(%x: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
 
-    A bfloat16 that is only moved is 16 bits.
+    A bfloat16 that is only moved is 16 bits. A fused multiply-add becomes ``fmuladd``, a product and a sum where the
+    target has no such instruction: LLVM would call ``fmaf`` for each lane of an ``fma``.
     """
 
     name: ClassVar[str] = "lower-to-llvm"
@@ -63,6 +64,10 @@ class LowerToLlvm(Pass):
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""
         run_upstream(module, _UPSTREAM)
+        for op in collect(module, lambda op: op.name == "llvm.intr.fma"):
+            with ir.InsertionPoint(op), op.location:
+                op.results[0].replace_all_uses_with(llvm.intr_fmuladd(*op.operands))
+            op.erase()
         for function in module.body.operations:
             _bfloat16_as_bits(function)
 

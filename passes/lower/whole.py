@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ...dialects import codegen, ir
 from ...dialects.context import make_context
 from ...program import Kernel, Program
-from ...target import Target
+from ...target import BASELINE, Target
 from ..infra import PassContext
 from ..kernel import symbol
 from ..pipeline import lower_kernel
@@ -29,9 +29,11 @@ def lower_program(
             module, kernels[name] = lower_kernel(bytecode, target, own)
             context.join(name, own)
             _make_private(module, name)
+            _say_target(module, target)
             _merge(merged, module)
-        _merge(merged, entry.entry_module(program, kernels, metadata))
-        _ask_for_wide_vectors(merged, target)
+        around = entry.entry_module(program, kernels, metadata)
+        _say_target(around, BASELINE)
+        _merge(merged, around)
         return merged, kernels
 
 
@@ -66,10 +68,11 @@ def _is_declaration(op: ir.OpView) -> bool:
     return op.operation.name == "llvm.func" and not list(op.operation.regions[0].blocks)
 
 
-def _ask_for_wide_vectors(module: ir.Module, target: Target) -> None:
-    """Let functions use vectors as wide as the schedules are made for: LLVM prefers half of them on some CPUs."""
-    width = ir.ArrayAttr.get([ir.StringAttr.get("prefer-vector-width"), ir.StringAttr.get(str(target.lanes * 32))])
+def _say_target(module: ir.Module, target: Target) -> None:
+    """Say on each function what CPU it is for."""
+    pairs = codegen.function_attributes(target).items()
+    told = [ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(value)]) for name, value in pairs]
     for op in module.body.operations:
         if op.operation.name == "llvm.func" and not _is_declaration(op):
             old = op.operation.attributes.get("passthrough", [])
-            op.operation.attributes["passthrough"] = ir.ArrayAttr.get([*old, width])  # type: ignore[misc]
+            op.operation.attributes["passthrough"] = ir.ArrayAttr.get([*old, *told])  # type: ignore[misc]

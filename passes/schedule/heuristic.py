@@ -70,7 +70,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     if isinstance(kind, Contraction | Conv):
         return _contraction(op, kind, result.inner, lanes, target)
     if isinstance(kind, DepthwiseConv | Pool):
-        return _window(op, result.inner, lanes)
+        return _window(op, result.inner, lanes, target)
     return None
 
 
@@ -267,15 +267,18 @@ def row_tile(extent: int, best: int) -> int:
     return -(-extent // tiles)
 
 
-def _window(op: ir.Operation, result: ir.Value, lanes: int) -> Schedule | None:
-    """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time."""
+def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> Schedule | None:
+    """Depthwise convolution and pooling in channels last: two vectors along channels, a few columns at a time.
+
+    Half of the registers hold accumulators, the others what neighbouring windows share.
+    """
     shape, data = shape_of(result), indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
     if innermost is None or _result_axis(op, innermost, result) != vector:
         return None
     tiles = {vector: min(2 * lanes, _power_floor(shape[vector]))}
     if vector:
-        tiles[vector - 1] = row_tile(shape[vector - 1], _WINDOW_ROWS)
+        tiles[vector - 1] = row_tile(shape[vector - 1], min(_WINDOW_ROWS, target.registers // 4))
     return _with_parallel(_splits(shape, tiles, vector))
 
 

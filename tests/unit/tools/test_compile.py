@@ -119,6 +119,8 @@ def test_open_extents_are_given(tmp_path, capsys):
     [
         (["none.onnx"], "none.onnx: no such file"),
         (["MODEL", "--target", "vax"], "unknown target 'vax'"),
+        (["MODEL", "--target", "x86 -mcpu=haswel"], "the known ones are haswell, "),
+        (["MODEL", "--target", "x86 -O3"], "unknown option '-O3'"),
         (["MODEL", "-o", "none/net.so"], "there is no folder"),
         (["MODEL", "-o", "net.dll"], "a program's name ends with .so"),
         (["MODEL", "--threads", "0"], "num_threads is 0"),

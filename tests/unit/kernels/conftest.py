@@ -1,0 +1,23 @@
+"""Every test of kernels runs for this machine's CPU, for one with 8 lanes, and for one with 4 and no FMA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kernel_runner import TARGET
+
+from tilewright.target import Target
+
+TARGETS = ("x86", "x86 -mcpu=haswell", "x86 -mcpu=x86-64-v2")
+
+
+@pytest.fixture(autouse=True, scope="module", params=TARGETS)
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """The target of the module's kernels."""
+    chosen = Target.parse(request.param)
+    if chosen.missing():
+        pytest.skip(f"this CPU cannot run code for '{chosen}'")
+    token = TARGET.set(chosen)
+    yield chosen
+    TARGET.reset(token)

@@ -1,0 +1,60 @@
+"""What is in the loop of a matrix product: whole vectors, accumulators in registers, nothing of a library."""
+
+from __future__ import annotations
+
+import pytest
+from kernel_runner import bytecode
+
+from tilewright.dialects import codegen, ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.infra import PassContext
+from tilewright.passes.kernel import functions
+from tilewright.passes.pipeline import lower_kernel
+from tilewright.passes.schedule import heuristic
+from tilewright.target import Target
+
+# LLVM prefers 256 bits on the first three of 16 lanes, and is to use 512.
+CPUS = ("skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "knl", "haswell", "znver3")
+CPUS += ("sandybridge", "bdver2", "x86-64-v2", "x86-64")
+
+
+MATMUL = """func.func @k(%a: tensor<MxKxf32>, %b: tensor<KxNxf32>) -> tensor<MxNxf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<MxNxf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<MxNxf32>) -> tensor<MxNxf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(m,n,k)->(m,k)>, affine_map<(m,n,k)->(k,n)>, affine_map<(m,n,k)->(m,n)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  } ins(%a, %b : tensor<MxKxf32>, tensor<KxNxf32>) outs(%f : tensor<MxNxf32>) {
+  ^bb0(%u: f32, %v: f32, %o: f32):
+    %p = arith.mulf %u, %v fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<MxNxf32>
+  return %r : tensor<MxNxf32> }"""
+
+
+@pytest.fixture(scope="module")
+def target() -> None:
+    """Nothing runs here, so targets are the test's own."""
+
+
+@pytest.mark.parametrize("text", ["x86", *(f"x86 -mcpu={cpu}" for cpu in CPUS)])
+def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
+    target = Target.parse(text)
+    with make_context(), ir.Location.unknown():
+        source = MATMUL.replace("M", "140").replace("N", str(2 * target.lanes)).replace("K", "64")
+        whole = ir.Module.parse(source)
+        schedule = heuristic.choose(functions(whole)[0], target)
+        module, _ = lower_kernel(bytecode(source), target, PassContext())
+        text = codegen.emit(module, target, "asm").decode()
+    assert schedule is not None
+    rows = schedule.splits[-1].tile
+    product = "vfma" if target.has_fma else "mulps"
+    loop = max(text.split(".LBB"), key=lambda block: block.count(product))
+    assert rows == {32: 14, 16: 6}[target.registers]
+    assert loop.count(product) >= 2 * rows, "each row of the register tile has one FMA for each vector"
+    assert {16: "%zmm", 8: "%ymm", 4: "%xmm"}[target.lanes] in loop
+    assert "alloca" not in str(module)
+    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "accumulators are spilled"
+    assert "fmaf" not in text, "a library's function for what the target has no instruction for"

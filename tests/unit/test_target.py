@@ -1,0 +1,262 @@
+"""Targets: what can be written, what is read from the machine, what LLVM says of the same CPUs, and foreign code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+import tilewright as tw
+from tilewright import cpus, driver, target
+from tilewright.dialects import PassManager, codegen, ir
+from tilewright.dialects.context import make_context
+from tilewright.target import BASELINE, Target, host
+from tilewright.tools import compile as compile_tool
+from tilewright.tools import run as run_tool
+from tilewright.tools import zoo as zoo_tool
+
+# Instructions of AMD's Bulldozer, which no CPU has had before or since.
+FOREIGN = "x86 -mattr=+xop"
+NUMBERS = {"x86-64": (4, 16), "x86-64-v2": (4, 16), "sandybridge": (8, 16), "haswell": (8, 16), "znver3": (8, 16)}
+NUMBERS |= {"skylake-avx512": (16, 32), "sapphirerapids": (16, 32)}
+
+
+@pytest.mark.parametrize("cpu", NUMBERS)
+def test_a_named_cpu_brings_its_vectors(cpu):
+    made = Target.parse(f"x86 -mcpu={cpu}")
+    assert (made.arch, made.cpu, (made.lanes, made.registers)) == ("x86", cpu, NUMBERS[cpu])
+    assert made.has_fma == (cpu not in ("x86-64", "x86-64-v2", "sandybridge"))
+    assert made.l1_bytes < made.l2_bytes < made.l3_bytes and made.cores >= 1
+
+
+def test_the_target_without_options_is_this_machine():
+    made = Target.parse("x86")
+    assert made == Target.parse("x86 -mcpu=native") == host() == Target.parse(host())
+    assert made.missing() == ()
+    made.refuse_foreign()
+    assert made.cores == len(os.sched_getaffinity(0))
+    known = {int((f / "level").read_text()): f for f in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")}
+    for level, size in enumerate((made.l1_bytes, made.l2_bytes, made.l3_bytes), 1):
+        assert level not in known or size == target._cache_bytes(level)
+
+
+def test_a_system_that_tells_of_no_caches_gets_the_usual_ones(monkeypatch):
+    monkeypatch.setattr(target, "_cache_bytes", lambda level: 0)
+    made = target._target("native", (), ())
+    assert (made.l1_bytes, made.l2_bytes, made.l3_bytes) == (32 << 10, 256 << 10, 8 << 20)
+
+
+@pytest.mark.parametrize(
+    "text, gained, lost",
+    [
+        ("x86 -mcpu=haswell -mattr=+avx512bw", {"avx512f", "avx512bw"}, set()),
+        ("x86 -mcpu=haswell -mattr=-fma", set(), {"fma"}),
+        ("x86 -mcpu=haswell -mattr=-avx", set(), {"avx", "avx2", "fma", "f16c"}),
+        ("x86 -mcpu=haswell -mattr=-avx,+avx", set(), {"avx2", "fma", "f16c"}),
+    ],
+)
+def test_features_come_and_go_with_what_they_imply(text, gained, lost):
+    before = set(Target.parse("x86 -mcpu=haswell").features)
+    assert set(Target.parse(text).features) == before - lost | gained
+
+
+@pytest.mark.parametrize(
+    "text", ["x86", "x86 -mcpu=haswell", "x86 -mattr=-avx2", "x86 -mcpu=znver3 -mattr=+avx512f,-fma"]
+)
+def test_a_targets_text_is_read_again(text):
+    assert str(Target.parse(text)) == text
+    assert Target.parse(str(Target.parse(text))) == Target.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "unknown target '': the known one is 'x86'"),
+        ("vax", "unknown target 'vax': the known one is 'x86'"),
+        ("x86 -mcpu=Haswel", "unknown CPU 'Haswel' in target 'x86 -mcpu=Haswel': the known ones are haswell, x86-64, "),
+        ("x86 -mcpu=i686", "unknown CPU 'i686'"),
+        ("x86 -mcpu", "unknown option '-mcpu' in target"),
+        (
+            "x86 -march=haswell",
+            "unknown option '-march=haswell' in target 'x86 -march=haswell': the known ones are -mcpu",
+        ),
+        ("x86 haswell", "unknown option 'haswell'"),
+        ("x86 -mcpu=knl -mcpu=knm", "option '-mcpu' is given twice"),
+        (
+            "x86 -mattr=+avx521f",
+            r"unknown feature '\+avx521f' in target 'x86 -mattr=\+avx521f': the known ones are avx512f, ",
+        ),
+        ("x86 -mattr=fma", "unknown feature 'fma'.*each after a"),
+    ],
+)
+def test_refuses_in_one_line_that_lists_what_is_known(text, message):
+    with pytest.raises(tw.TargetError, match=f"^{message}") as info:
+        Target.parse(text)
+    assert "\n" not in str(info.value)
+
+
+def test_an_unknown_cpu_lists_all_known_ones_once():
+    with pytest.raises(tw.TargetError) as info:
+        Target.parse("x86 -mcpu=skylake-avx51")
+    listed = str(info.value).split("the known ones are ")[1].split(", ")
+    assert listed[0] == "skylake-avx512"
+    assert sorted(listed) == sorted(cpus.known())
+
+
+@functools.cache
+def help_of_llvm() -> tuple[list[str], set[str]]:
+    """The names of CPUs and of features that LLVM knows, which it prints for the CPU "help"."""
+    code = f"from tilewright.dialects import codegen; codegen._target_machine('{BASELINE.triple}', 'help', '', 0)"
+    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    names, features = text.split("Available features", 1)
+    return re.findall(r"^  (\S+) +- Select", names, re.M), set(re.findall(r"^  (\S+) +- ", features, re.M))
+
+
+def of_llvm(cpu: str, changes: str = "") -> set[str]:
+    """The features that LLVM gives a CPU."""
+    quoted = ", ".join(f'"{change}"' for change in changes.split(","))
+    given = f", features = <[{quoted}]>" if changes else ""
+    attribute = f'#llvm.target<triple = "{BASELINE.triple}", chip = "{cpu}"{given}>'
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(f"module attributes {{llvm.target = {attribute}}} {{}}")
+        upstream = "llvm-target-to-target-features{initialize-llvm-targets=true}"
+        PassManager.parse(f"builtin.module({upstream})").run(module.operation)
+        return set(re.findall(r'"\+([^"]+)"', str(module)))
+
+
+def test_llvm_says_the_same_of_every_cpu():
+    theirs = {name: of_llvm(name) for name in help_of_llvm()[0]}
+    theirs = {name: features for name, features in theirs.items() if "64bit" in features}
+    # With underscores are other spellings, for a feature of C compilers that chooses functions at run time.
+    assert {name for name in theirs if "_" not in name} == set(cpus.known())
+    for name, features in cpus.known().items():
+        assert set(features) == theirs[name] & set(cpus.FEATURES), name
+
+
+@pytest.mark.parametrize("feature", cpus.FEATURES)
+def test_llvm_says_the_same_of_what_a_feature_implies(feature):
+    everything = ",".join(f"+{name}" for name in cpus.FEATURES)
+    assert of_llvm("x86-64", f"+{feature}") & set(cpus.FEATURES) == cpus.closure([feature])
+    left = of_llvm("x86-64", f"{everything},-{feature}") & set(cpus.FEATURES)
+    assert left == set(cpus.FEATURES) - cpus.dependents(feature)
+
+
+def test_llvm_sees_the_same_machine():
+    listed = dict.fromkeys(re.findall(r"\+([^,]+)", codegen.host_cpu()[1]))
+    assert set(host().features) == set(listed) & set(cpus.FEATURES)
+
+
+def test_no_code_is_made_for_features_that_linux_does_not_show():
+    assert set(cpus.UNSEEN) <= help_of_llvm()[1]
+    for chosen in (host(), Target.parse("x86 -mcpu=diamondrapids")):
+        told = codegen.function_attributes(chosen)["target-features"].split(",")
+        assert {f"-{name}" for name in cpus.UNSEEN} <= set(told)
+    with_all = of_llvm("diamondrapids", ",".join(f"-{name}" for name in cpus.UNSEEN))
+    assert not with_all & set(cpus.UNSEEN)
+    assert set(Target.parse("x86 -mcpu=diamondrapids").features) == with_all & set(cpus.FEATURES)
+
+
+def model() -> onnx.ModelProto:
+    """``y = relu(x @ w)``, whose weight is packed."""
+    weight = np.random.default_rng(0).standard_normal((48, 40), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["s"], "mul"), helper.make_node("Relu", ["s"], ["y"], "relu")]
+    infos = [helper.make_tensor_value_info("x", 1, [8, 48]), helper.make_tensor_value_info("y", 1, [8, 40])]
+    graph = helper.make_graph(nodes, "net", infos[:1], infos[1:], [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory) -> str:
+    path = str(tmp_path_factory.mktemp("target") / "net.onnx")
+    onnx.save(model(), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def foreign(path) -> Path:
+    """A program for a CPU that this machine is not."""
+    assert compile_tool.main([path, "--target", FOREIGN, "--quiet"]) == 0
+    return Path(path).with_suffix(".so")
+
+
+def test_code_for_another_cpu_is_written_and_not_loaded(foreign, capsys):
+    with pytest.raises(
+        tw.ArtifactError, match=rf"net.so: compiled for target '{re.escape(FOREIGN)}'.* xop, which"
+    ) as info:
+        tw.load_module(foreign)
+    assert "\n" not in str(info.value)
+    assert run_tool.main([str(foreign)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and "xop" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+def test_code_for_another_cpu_is_not_run_in_this_process(path, executor):
+    message = rf"^code for target '{re.escape(FOREIGN)}' cannot run here: this CPU lacks .*xop"
+    with pytest.raises(tw.TargetError, match=message) as info:
+        tw.compile(path, target=FOREIGN, executor=executor)
+    assert "\n" not in str(info.value)
+    with pytest.raises(tw.TargetError, match=message):
+        tw.build(tw.import_model(path), target=FOREIGN)
+    with pytest.raises(tw.TargetError, match=message):
+        driver.stepwise(path, options=driver.make_options(FOREIGN))
+
+
+def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_path):
+    driver.compile_to_file(model(), tmp_path / "here.so")
+    driver.compile_to_file(model(), tmp_path / "narrow.so", options=driver.make_options("x86 -mcpu=x86-64"))
+    here, narrow = ((tmp_path / f"{name}.safetensors").read_bytes() for name in ("here", "narrow"))
+    assert foreign.with_suffix(".safetensors").read_bytes() == here  # as many lanes, other instructions
+    assert b"[5,48,8]" in narrow.replace(b" ", b"")
+
+
+@pytest.mark.parametrize("kind", ["asm", "obj"])
+def test_the_entry_is_code_for_any_cpu(path, kind):
+    """A program has to say what CPU it is for before anything else of it runs."""
+    options = driver.make_options("x86 -mcpu=sapphirerapids")
+    text = driver.emit(path, "asm", options=options).decode() if kind == "asm" else _disassembled(path, options)
+    functions = re.split(r"^(?:[0-9a-f]+ <)?([\w.]+)>?:", text, flags=re.M)
+    bodies = dict(zip(functions[1::2], functions[2::2], strict=True))
+    entry = [name for name in bodies if name.startswith(("__tvm_ffi", "tw_"))]
+    assert {"__tvm_ffi_metadata", "__tvm_ffi_create", "tw_main"} <= set(entry)
+    assert not [name for name in entry if re.search(r"[yz]mm|\tv[a-z]", bodies[name])]
+    assert "zmm" in text
+
+
+def _disassembled(path: str, options: driver.Options) -> str:
+    output = Path(path).with_suffix(".o")
+    driver.compile_to_file(path, output, options=options)
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", output], capture_output=True, text=True, check=True)
+    output.unlink()
+    return text.stdout
+
+
+@pytest.mark.parametrize("executor", ["objects", "engine"])
+@pytest.mark.parametrize("text", ["x86 -mcpu=haswell", "x86 -mcpu=x86-64-v2", "x86 -mcpu=x86-64", "x86 -mattr=-sse4.1"])
+def test_code_for_a_lesser_cpu_runs_here(path, text, executor):
+    x = np.random.default_rng(1).standard_normal((8, 48), np.float32)
+    made = tw.compile(path, target=text, executor=executor)
+    want = np.maximum(x @ numpy_helper.to_array(model().graph.initializer[0]), 0)
+    np.testing.assert_allclose(made(x)[0], want, rtol=1e-5, atol=1e-5)
+    assert (made.manifest.target, made.manifest.cpu_features) == (text, Target.parse(text).features)
+
+
+@pytest.mark.parametrize("cpu", ["haswell", "x86-64-v2"])
+def test_a_network_for_a_lesser_cpu_gives_the_oracles_answer(cpu, tmp_path):
+    network = str(tmp_path / "resnet18.onnx")
+    assert zoo_tool.main(["resnet18", "-o", network, "--quiet"]) == 0
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
+    session = onnxruntime.InferenceSession(network, providers=["CPUExecutionProvider"])
+    want = np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0])
+    made = tw.compile(network, target=f"x86 -mcpu={cpu}")
+    assert not made.report.notes
+    assert np.linalg.norm(made(x)[0] - want) / np.linalg.norm(want) < 1e-5
