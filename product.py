@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import jobs
+from . import jobs, reuse
+from .cache import Cache
+from .errors import ArtifactError
 from .jobs import Planned, Settings
-from .model import FileSlice, Param
 from .program import Kernel, Plan, Program
 from .runtime.artifact import Code
 from .runtime.executor import Executor
@@ -28,14 +28,17 @@ from .workers import Job, Pool
 
 ExecutorKind = Literal["objects", "engine"]
 
-_CHUNK = 4 << 20
 # Features of Linux's list that LLVM makes code for.
 _CODE_FLAGS = ("sse", "ssse", "avx", "fma", "f16c", "bmi", "abm", "movbe", "popcnt", "gfni", "vaes", "vpclmul", "amx")
+_OF_PROGRAM = ("kernels", "calls", "prepared", "arena_bytes", "weight_bytes", "code_bytes", "notes")
 
 
 @dataclass
 class CompileReport:
-    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well."""
+    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
+
+    ``cached`` says that the program as a whole is from the cache, ``cached_kernels`` how many of its kernels are.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
     kernels: int = 0
@@ -44,6 +47,8 @@ class CompileReport:
     arena_bytes: int = 0
     weight_bytes: int = 0
     code_bytes: int = 0
+    cached: bool = False
+    cached_kernels: int = 0
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -53,14 +58,23 @@ class CompileReport:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
+    def of_program(self) -> dict[str, Any]:
+        """What is said of the program, however it was made."""
+        return {name: getattr(self, name) for name in _OF_PROGRAM}
+
+    def take(self, known: dict[str, Any]) -> None:
+        """Say the same of a program from the cache."""
+        vars(self).update(known, cached=True, cached_kernels=known["kernels"])
+
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """How to compile. ``progress`` is told what is being done."""
+    """How to compile. ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere."""
 
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
     progress: Callable[[str], None] = lambda text: None
+    cache: Cache | None = None
 
 
 @dataclass(frozen=True)
@@ -89,16 +103,24 @@ class Stepwise:
 
 
 def make(
-    planned: Planned, options: Options, pool: Pool, report: CompileReport, weights_folder: Path | None = None
+    planned: Planned,
+    options: Options,
+    pool: Pool,
+    report: CompileReport,
+    weights_folder: Path | None = None,
+    keep: bool = False,
 ) -> Product:
-    """Compile the kernels, prepare the weights and emit the entry; ``weights_folder`` is where they will be saved."""
+    """Compile the kernels, prepare the weights and emit the entry.
+
+    ``weights_folder`` is where the weights will be saved; with ``keep`` that is the cache, if it can have them.
+    """
     plan = planned.plan
     main = [*dict.fromkeys(call.kernel for call in plan.main.calls)]
     prepare = [*dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)]
     whole = options.executor == "engine"
     names = prepare if whole else list(dict.fromkeys(main + prepare))
-    kernels, weights, fingerprint = _make_parts(planned, names, options, pool, report, weights_folder)
-    manifest = _manifest(planned, fingerprint, options, len(main))
+    kernels, weights = _make_parts(planned, names, options, pool, report, weights_folder, keep)
+    manifest = _manifest(planned, weights.fingerprint if weights else "", options, len(main))
     with report.stage("entry"):
         if whole:
             code, linker = _make_whole(plan, main, options, manifest, report)
@@ -114,7 +136,7 @@ def make_stepwise(planned: Planned, options: Options, pool: Pool, report: Compil
     """Compile a program whose kernels are called from Python, one by one."""
     plan = planned.plan
     names = [*dict.fromkeys(call.kernel for p in (plan.main, *plan.prepare.values()) for call in p.calls)]
-    kernels, weights, _ = _make_parts(planned, names, options, pool, report)
+    kernels, weights = _make_parts(planned, names, options, pool, report)
     used = {call.kernel: kernels[call.kernel] for call in plan.main.calls}
     return Stepwise(plan.main, used, _executor(used, options, pool), weights)
 
@@ -126,8 +148,9 @@ def _make_parts(
     pool: Pool,
     report: CompileReport,
     weights_folder: Path | None = None,
-) -> tuple[dict[str, Kernel], Weights | None, str]:
-    """The kernels ``names``, the weights, and the fingerprint of those."""
+    keep: bool = False,
+) -> tuple[dict[str, Kernel], Weights | None]:
+    """The kernels ``names`` and the weights."""
     plan = planned.plan
     prepare = dict.fromkeys(call.kernel for program in plan.prepare.values() for call in program.calls)
     options.progress(f"compiling {len(names)} kernels")
@@ -136,8 +159,7 @@ def _make_parts(
     options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _executor({name: kernels[name] for name in prepare}, options, pool) if prepare else None
-        fingerprint = _fingerprint(planned)
-        return kernels, _write_weights(planned, executor, fingerprint, weights_folder), fingerprint
+        return kernels, _write_weights(planned, executor, weights_folder, options.cache if keep else None)
 
 
 Linked = tuple[Code, Callable[[], Library]]
@@ -171,17 +193,19 @@ def _make_whole(
 def _compile_kernels(
     plan: Plan, names: Sequence[str], options: Options, pool: Pool, report: CompileReport
 ) -> dict[str, Kernel]:
-    """Compile kernels, the largest first."""
-    nodes = _nodes(plan)
-    ordered = sorted(names, key=lambda name: -len(plan.kernels[name]))
+    """Take kernels from the cache, and compile the others, the largest first."""
+    nodes, sources = _nodes(plan), {name: plan.kernels[name] for name in names}
+    kernels = reuse.find_kernels(options.cache, sources, options) if options.cache else {}
+    report.cached_kernels = len(kernels)
+    ordered = sorted((name for name in names if name not in kernels), key=lambda name: -len(sources[name]))
     work = [
-        Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], options.fork(name)))
-        for name in ordered
+        Job(_describe(name, nodes[name]), jobs.compile_kernel, (sources[name], options.fork(name))) for name in ordered
     ]
-    kernels: dict[str, Kernel] = {}
     for name, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
         options.join(name, forked)
         kernels[name] = kernel
+    if options.cache:
+        reuse.keep_kernels(options.cache, sources, options, {name: kernels[name] for name in ordered})
     report.notes += _notes(plan, kernels)
     return kernels
 
@@ -206,40 +230,25 @@ def _describe(kernel: str, nodes: Sequence[str]) -> str:
     return f"kernel '{kernel}'" + (f" (nodes {shown})" if nodes else "")
 
 
-def _fingerprint(planned: Planned) -> str:
-    """A name for the content of the weights file: a hash of all that it is made from."""
-    digest = hashlib.sha256(repr((planned.plan.main.params, sorted(planned.plan.prepare.items()))).encode())
-    for program in planned.plan.prepare.values():
-        for call in program.calls:
-            digest.update(planned.plan.kernels[call.kernel])
-    for name, param in sorted(planned.params.items()):
-        digest.update(name.encode())
-        for chunk in _chunks(param):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(param: Param) -> Iterator[Any]:
-    """The data of a weight in pieces; a file's are read, not mapped, so that they do not count as our memory."""
-    if not isinstance(param.source, FileSlice):
-        yield np.ascontiguousarray(param.source).reshape(-1).view(np.uint8).data
-        return
-    with open(param.source.path, "rb") as file:
-        file.seek(param.source.offset)
-        left = param.source.nbytes
-        while left > 0 and (chunk := file.read(min(left, _CHUNK))):
-            left -= len(chunk)
-            yield chunk
-
-
 def _write_weights(
-    planned: Planned, executor: Executor | None, fingerprint: str, folder: Path | None
+    planned: Planned, executor: Executor | None, folder: Path | None, cache: Cache | None
 ) -> Weights | None:
-    """Stream the weights of ``main`` into a file, one tensor at a time: prepared ones computed, the others copied."""
-    plan, params = planned.plan, planned.params
-    if not plan.main.params:
+    """Make the weights file of ``main``, on the cache's file system where there is room for it."""
+    params = planned.plan.main.params
+    if not params:
         return None
-    with WeightsWriter(plan.main.params, fingerprint, folder) as writer:
+    if cache and (own := cache.folder_for(sum(info.nbytes for info in params))):
+        try:
+            return _stream_weights(planned, executor, own)
+        except ArtifactError as error:
+            cache.fail("written", error)
+    return _stream_weights(planned, executor, folder)
+
+
+def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | None) -> Weights:
+    """Write weights into a file, one tensor at a time: prepared ones computed, the others copied."""
+    plan, params = planned.plan, planned.params
+    with WeightsWriter(plan.main.params, folder) as writer:
         for info in plan.main.params:
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())

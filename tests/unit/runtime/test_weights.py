@@ -43,55 +43,56 @@ def test_tensors_are_aligned_and_leave_no_holes():
 
 def test_the_formats_own_library_reads_it(tmp_path):
     path = tmp_path / "w.safetensors"
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         for name, value in reversed(values().items()):
             writer.write(name, value)
-        writer.finish().save(path)
+        made = writer.finish()
+        made.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
     with safe_open(path, "np") as file:
-        assert file.metadata() == {"tilewright.fingerprint": "abc"}
+        assert file.metadata() == {"tilewright.fingerprint": made.fingerprint}
         for info in INFOS:
             if info.dtype in ("float32", "int8", "int64", "float64", "uint8"):
                 np.testing.assert_array_equal(file.get_tensor(info.name), values()[info.name])
 
 
 def test_addresses_are_those_of_the_data(tmp_path):
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         for name, value in values().items():
             writer.write(name, value)
         weights = writer.finish()
     assert list(tmp_path.iterdir()) == []
     base = weights.data.ctypes.data
-    for info, address in zip(INFOS, weights.addresses(INFOS, "abc"), strict=True):
+    for info, address in zip(INFOS, weights.addresses(INFOS, weights.fingerprint), strict=True):
         begin = int(address) - base
         assert weights.data[begin : begin + info.nbytes].tobytes() == values()[info.name].tobytes()
 
 
 def test_refuses_what_was_not_announced(tmp_path):
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         with pytest.raises(tw.ArtifactError, match="'bias' has 4 bytes, 20 were announced"):
             writer.write("bias", np.zeros(1, np.float32))
         with pytest.raises(tw.ArtifactError, match="was never written"):
             writer.finish()
     with pytest.raises(tw.ArtifactError, match="cannot write weights in"):
-        WeightsWriter(INFOS, "abc", tmp_path / "none")
+        WeightsWriter(INFOS, tmp_path / "none")
 
 
 def test_refuses_a_tensor_that_is_not_there(tmp_path):
     info = TensorInfo("a", (4,), "float32")
-    with WeightsWriter([info], "abc", tmp_path) as writer:
+    with WeightsWriter([info], tmp_path) as writer:
         writer.write("a", np.zeros(4, np.float32))
         weights = writer.finish()
     assert isinstance(weights, Weights)
     with pytest.raises(tw.ArtifactError, match="does not have the weight 'b' of 16 bytes"):
-        weights.addresses([TensorInfo("b", (4,), "float32")], "abc")
+        weights.addresses([TensorInfo("b", (4,), "float32")], weights.fingerprint)
     with pytest.raises(tw.ArtifactError, match="does not have the weight 'a' of 32 bytes"):
-        weights.addresses([TensorInfo("a", (8,), "float32")], "abc")
+        weights.addresses([TensorInfo("a", (8,), "float32")], weights.fingerprint)
 
 
 def test_saving_a_named_file_copies_it(tmp_path):
     info = TensorInfo("a", (4,), "bfloat16")
-    with WeightsWriter([info], "abc", tmp_path) as writer:
+    with WeightsWriter([info], tmp_path) as writer:
         writer.write("a", np.ones(4, ml_dtypes.bfloat16))
         weights = writer.finish()
     weights.save(tmp_path / "one")
