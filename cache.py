@@ -146,11 +146,12 @@ class Cache:
         reason = getattr(error, "strerror", None) or error
         self._fail(f"the cache {self.folder} cannot be {done} ({reason}): the rest is made without it")
 
-    def close(self) -> None:
-        """Keep to the limit, after what was written."""
+    def close(self) -> list[str]:
+        """Keep to the limit after what was written; returns the notes, which are told once."""
         if self.wrote:
             self.trim()
-            self.wrote = False
+        told, self.notes, self.wrote = self.notes, [], False
+        return told
 
     def items(self) -> list[Item]:
         """All files of the cache, the least recently used first; temporary ones are not among them."""
@@ -164,10 +165,8 @@ class Cache:
         items = self.items()
         total, removed = sum(item.nbytes for item in items), []
         for item in items:
-            if total <= limit:
+            if total <= limit or not self._unlink(item.path):
                 break
-            with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                item.path.unlink()
             total -= item.nbytes
             removed.append(item)
         return removed
@@ -180,12 +179,22 @@ class Cache:
                 good = _KEY.fullmatch(item.key) and (intact(item) if item.kind == WEIGHTS else _intact(item))
             except FileNotFoundError:  # evicted meanwhile
                 continue
+            except OSError:
+                good = False
             if good:
                 touch(item.path, item.used)  # to be looked at is not to be used
-            else:
-                item.path.unlink(missing_ok=True)
+            elif self._unlink(item.path):
                 bad.append(item)
         return bad
+
+    def _unlink(self, path: Path) -> bool:
+        """Remove a file that another process may have removed already; False, with a note, where it stays."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self.fail("written", error)
+            return False
+        return True
 
     def _fail(self, note: str) -> None:
         if not self._failed:
@@ -215,7 +224,7 @@ class Cache:
         for kind in KINDS:
             for item in _items(self.folder / kind, kind):
                 if item.path.name.startswith(_TEMPORARY) and time.time() - item.used > _ABANDONED_SECONDS:
-                    item.path.unlink(missing_ok=True)
+                    self._unlink(item.path)
 
 
 def pack(entry: Entry, kind: str, name: str) -> bytes:

@@ -27,7 +27,6 @@ from .jobs import Planned
 from .model import Model
 from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
 from .runtime import artifact
-from .runtime.link import link
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
@@ -182,11 +181,11 @@ def make_options(
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
         raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
-    # Who entered a PassContext has imported the passes; nobody else should pay for that.
+    # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
+    # run, or changes what they do: then nothing comes from the cache.
     infra = sys.modules.get(f"{__package__}.passes.infra")
     context = infra.PassContext.entered() if infra else None
     level = context.opt_level if context else opt_level
-    # Who entered a context wants to see its passes run, or changed what they do.
     store = reuse.open_cache(cache if context is None else False)
     return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
 
@@ -216,24 +215,21 @@ def _product(
             asked = reuse.request(cache, source, _shapes(input_shapes), (options.num_threads,), options)
             found = reuse.find_program(cache, asked) if asked else None
         if found:
-            report.take(found.report)
-            made = Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
-            return _settled(made, options, report)
+            return _settled(product.of_cache(found, report), options, report)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = _plan_source(source, input_shapes, options, pool, folder, report)
         made = product.make(planned, options, pool, report, weights_folder, keep=asked is not None)
     if cache and asked:
         with report.stage("cache"):
-            kept = reuse.Found(made.code, made.manifest, made.weights, report.of_program())
-            reuse.keep_program(cache, asked, planned, kept)
+            found = reuse.Found(made.code, made.manifest, made.weights, report.of_program())
+            reuse.keep_program(cache, asked, planned, found)
     return _settled(made, options, report)
 
 
 def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     """What was made, with the cache kept to its size and what went wrong with it in the report."""
     if options.cache:
-        options.cache.close()
-        report.notes += options.cache.notes
+        report.notes += options.cache.close()
     return made
 
 

@@ -62,10 +62,6 @@ class CompileReport:
         """What is said of the program, however it was made."""
         return {name: getattr(self, name) for name in _OF_PROGRAM}
 
-    def take(self, known: dict[str, Any]) -> None:
-        """Say the same of a program from the cache."""
-        vars(self).update(known, cached=True, cached_kernels=known["kernels"])
-
 
 @dataclass(frozen=True)
 class Options(Settings):
@@ -130,6 +126,12 @@ def make(
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
     return Product(code, linker, manifest, weights)
+
+
+def of_cache(found: reuse.Found, report: CompileReport) -> Product:
+    """The program that the cache had; ``report`` says what it said when it was compiled."""
+    vars(report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
+    return Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
 
 
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:

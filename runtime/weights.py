@@ -207,7 +207,8 @@ class Weights:
         if os.fstat(descriptor).st_nlink == 0:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+                # The link of /proc is followed by linkat alone, which Python calls only when given a folder.
+                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
                 return
         done, size = 0, self.data.nbytes
         with path.open("wb") as target:

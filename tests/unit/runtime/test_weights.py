@@ -1,5 +1,7 @@
 """The weights file: aligned, without holes, in the format's own terms."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -88,6 +90,36 @@ def test_refuses_a_tensor_that_is_not_there(tmp_path):
         weights.addresses([TensorInfo("b", (4,), "float32")], weights.fingerprint)
     with pytest.raises(tw.ArtifactError, match="does not have the weight 'a' of 32 bytes"):
         weights.addresses([TensorInfo("a", (8,), "float32")], weights.fingerprint)
+
+
+def test_saving_a_nameless_file_names_it(tmp_path):
+    info = TensorInfo("a", (4,), "bfloat16")
+    with WeightsWriter([info], tmp_path) as writer:
+        writer.write("a", np.ones(4, ml_dtypes.bfloat16))
+        weights = writer.finish()
+    weights.save(tmp_path / "one")
+    if (tmp_path / "one").stat().st_dev == os.fstat(weights.fileno()).st_dev:
+        assert (tmp_path / "one").stat().st_ino == os.fstat(weights.fileno()).st_ino
+
+
+def test_the_fingerprint_is_the_contents(tmp_path):
+    infos = [TensorInfo("a", (4,), "float32"), TensorInfo("b", (5 << 20,), "float32")]
+
+    def made(first: float, last: float) -> Weights:
+        with WeightsWriter(infos, tmp_path) as writer:
+            writer.write("a", np.full(4, first, np.float32))
+            writer.write("b", np.full(5 << 20, last, np.float32))
+            return writer.finish()
+
+    assert made(1, 2).fingerprint == made(1, 2).fingerprint
+    assert len({made(a, b).fingerprint for a, b in ((1, 2), (1, 3), (2, 2))}) == 3
+    weights = made(1, 2)
+    weights.save(tmp_path / "w")
+    assert Weights.open(tmp_path / "w").intact()
+    with (tmp_path / "w").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    assert not Weights.open(tmp_path / "w").intact()
 
 
 def test_saving_a_named_file_copies_it(tmp_path):
