@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import external_data_helper, helper, numpy_helper
 
 import tilewright as tw
 from tilewright import cache as store
 from tilewright import digests, reuse
 from tilewright.cache import Cache, Entry
 from tilewright.runtime import weights as weights_file
+from tilewright.sizes import static
 from tilewright.tools import cache as cache_tool
 from tilewright.tools import cli
 from tilewright.tools import compile as compile_tool
@@ -34,7 +35,7 @@ def model(value: float = 1.0, external: bool = False) -> onnx.ModelProto:
     graph = helper.make_graph(nodes, "net", [x], [y], [numpy_helper.from_array(weight(value), "w")])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     if external:
-        onnx.external_data_helper.convert_model_to_external_data(made, location="w.bin", size_threshold=0)
+        external_data_helper.convert_model_to_external_data(made, location="w.bin", size_threshold=0)
     return made
 
 
@@ -56,12 +57,12 @@ def path(tmp_path) -> str:
     return str(tmp_path / "net.onnx")
 
 
-def built(source, rows: int = 4, **options) -> tw.Module:
+def built(source, rows=4, **options) -> tw.Module:
     return tw.compile(source, input_shapes={"x": (rows, 32)}, workers=0, **options)
 
 
 def check(lib: tw.Module, value: float = 1.0) -> None:
-    x = np.random.default_rng(0).standard_normal((lib.inputs[0].shape[0], 32), np.float32)
+    x = np.random.default_rng(0).standard_normal((static(lib.inputs[0].shape[0]), 32), np.float32)
     np.testing.assert_allclose(lib(x)[0], np.tanh(x @ weight(value)), rtol=1e-5, atol=1e-6)
 
 
