@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -127,12 +128,9 @@ def test_passes_that_are_watched_run(folder, path, tmp_path):
 
 def test_what_the_program_depends_on_is_in_its_key(folder, path, tmp_path):
     built(path)
-    for other in (
-        {"opt_level": 2},
-        {"num_threads": 1},
-        {"rows": 5},
-        {"target": replace(host(), lanes=8, registers=16)},
-    ):
+    narrow = replace(host(), lanes=8, registers=16)
+    others: list[dict[str, Any]] = [{"opt_level": 2}, {"num_threads": 1}, {"rows": 5}, {"target": narrow}]
+    for other in others:
         assert not built(path, **other).report.cached, other
     assert not built(model().SerializeToString()).report.cached  # the program's name is another
     os.rename(path, tmp_path / "other.onnx")
