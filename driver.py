@@ -5,6 +5,8 @@ Plan                   ->  Kernels     one job for each
 Kernels, weights       ->  prepared weights, streamed into a file by running the @prepare programs
 Program, Kernels       ->  entry       one job
 objects                ->  Module      linked in this process
+
+What the cache has is not done again: of a known program nothing is, and of another one its known kernels are not.
 """
 
 from __future__ import annotations
@@ -15,15 +17,15 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from . import jobs, product, workers
+from . import jobs, product, reuse, workers
 from .errors import CompileError, ModelError
 from .jobs import Planned
 from .model import Model
-from .product import CompileReport, ExecutorKind, Options, Stepwise
+from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 EmitKind = Literal["linalg", "kernels", "llvm", "asm"]
 InputShapes = Mapping[str, Sequence[int]]
+CacheChoice = bool | str | os.PathLike[str]
+Made = TypeVar("Made")
 
 _MOST_WORKERS = 16
 
@@ -48,6 +52,7 @@ def compile(
     opt_level: int = 3,
     executor: ExecutorKind = "objects",
     workers: int | None = None,
+    cache: CacheChoice = True,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -60,17 +65,16 @@ def compile(
         executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
             one MLIR ExecutionEngine of this process.
         workers: number of worker processes; 0 does all work in this process.
+        cache: whether to use the user's compile cache, or the folder of another one. Inside of a ``PassContext``
+            nothing is taken from it.
 
     Raises ModelError or UnsupportedError for the model, CompileError, and TargetError for a target that is not known or
     whose code cannot run here (``compile.py`` writes such a program).
     """
-    options = make_options(target, num_threads, opt_level, executor)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache)
     options.target.refuse_foreign()
     report = CompileReport()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        pool = _pool(workers, options)
-        planned = _plan_source(source, input_shapes, options, pool, folder, report)
-        return _module(planned, options, pool, report)
+    return _module(_product(source, input_shapes, options, workers, report), options, report)
 
 
 def build(
@@ -80,13 +84,18 @@ def build(
     opt_level: int = 3,
     executor: ExecutorKind = "objects",
     workers: int | None = None,
+    cache: CacheChoice = True,
 ) -> Module:
-    """Compile an imported model; the arguments are those of ``compile``. The model is left as it is."""
-    options = make_options(target, num_threads, opt_level, executor)
+    """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
+
+    Of the cache it uses the kernels, not whole programs.
+    """
+    options = make_options(target, num_threads, opt_level, executor, cache=cache)
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
-    return _module(_plan_model(model, options, pool, report), options, pool, report)
+    made = product.make(_plan_model(model, options, pool, report), options, pool, report)
+    return _module(_settled(made, options, report), options, report)
 
 
 def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
@@ -111,10 +120,7 @@ def compile_to_file(
     relocatable = Path(output).suffix == ".o"
     path = Path(output).absolute() if relocatable else artifact.program_path(output)
     report = CompileReport()
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        pool = _pool(workers, options)
-        planned = _plan_source(source, input_shapes, options, pool, folder, report)
-        made = product.make(planned, options, pool, report, path.parent)
+    made = _product(source, input_shapes, options, workers, report, path.parent)
     save = artifact.save_object if relocatable else artifact.save
     with report.stage("link"):
         return save(path, made.code, made.weights), made.manifest, report
@@ -161,7 +167,7 @@ def stepwise(
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = _plan_source(source, input_shapes, options, pool, folder, report)
-        return product.make_stepwise(planned, options, pool, report)
+        return _settled(product.make_stepwise(planned, options, pool, report), options, report)
 
 
 def make_options(
@@ -170,6 +176,7 @@ def make_options(
     opt_level: int = 3,
     executor: ExecutorKind = "objects",
     progress: Callable[[str], None] = lambda text: None,
+    cache: CacheChoice = True,
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
@@ -178,11 +185,13 @@ def make_options(
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
         raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
-    # Who entered a PassContext has imported the passes; nobody else should pay for that.
+    # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
+    # run, or changes what they do: then nothing comes from the cache.
     infra = sys.modules.get(f"{__package__}.passes.infra")
     context = infra.PassContext.entered() if infra else None
     level = context.opt_level if context else opt_level
-    return Options(Target.parse(target), level, context, executor, num_threads, progress)
+    store = reuse.open_cache(cache if context is None else False)
+    return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
 
 
 def _pool(count: int | None, options: Options) -> Pool:
@@ -191,6 +200,41 @@ def _pool(count: int | None, options: Options) -> Pool:
     if options.context and not options.context.forks():
         count = 0
     return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count)
+
+
+def _product(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None,
+    options: Options,
+    workers: int | None,
+    report: CompileReport,
+    weights_folder: Path | None = None,
+) -> Product:
+    """The program from the cache; else it is compiled, and put there."""
+    if not isinstance(source, (str, os.PathLike)):
+        source = _model_bytes(source)
+    pool, cache, asked = _pool(workers, options), options.cache, None
+    if cache and options.executor == "objects":  # an engine holds code that is in this process alone
+        with report.stage("cache"):
+            asked = reuse.request(cache, source, _shapes(input_shapes), (options.num_threads,), options)
+            found = reuse.find_program(cache, asked) if asked else None
+        if found:
+            return _settled(product.of_cache(found, report), options, report)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        planned = _plan_source(source, input_shapes, options, pool, folder, report)
+        made = product.make(planned, options, pool, report, weights_folder, keep=asked is not None)
+    if cache and asked:
+        with report.stage("cache"):
+            found = reuse.Found(made.code, made.manifest, made.weights, report.of_program())
+            reuse.keep_program(cache, asked, planned, found)
+    return _settled(made, options, report)
+
+
+def _settled(made: Made, options: Options, report: CompileReport) -> Made:
+    """What was made, with the cache kept to its size and what went wrong with it in the report."""
+    if options.cache:
+        report.notes += options.cache.close()
+    return made
 
 
 def _plan_source(
@@ -253,8 +297,7 @@ def _run_plan(
     return planned
 
 
-def _module(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Module:
-    made = product.make(planned, options, pool, report)
+def _module(made: Product, options: Options, report: CompileReport) -> Module:
     with report.stage("link"):
         program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
         return Module(program, options.num_threads, report)

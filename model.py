@@ -71,7 +71,8 @@ class Model:
     """A model after import.
 
     ``module`` is the MLIR module with ``func.func @main``: its arguments are the inputs in order (``tw.name``),
-    then the weights (``tw.param``); its results are the outputs in order.
+    then the weights (``tw.param``); its results are the outputs in order. ``files`` are those that were read besides
+    the model's own.
     """
 
     module: Any
@@ -79,3 +80,4 @@ class Model:
     outputs: tuple[TensorInfo, ...]
     params: Mapping[str, Param] = field(default_factory=dict)
     name: str = "model"
+    files: tuple[Path, ...] = ()

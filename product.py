@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,9 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import jobs
+from . import jobs, reuse
+from .cache import Cache
+from .errors import ArtifactError
 from .jobs import Planned, Settings
-from .model import FileSlice, Param
 from .program import Kernel, Plan, Program
 from .runtime.artifact import Code
 from .runtime.executor import Executor
@@ -28,12 +28,15 @@ from .workers import Job, Pool
 
 ExecutorKind = Literal["objects", "engine"]
 
-_CHUNK = 4 << 20
+_OF_PROGRAM = ("kernels", "calls", "prepared", "arena_bytes", "weight_bytes", "code_bytes", "notes")
 
 
 @dataclass
 class CompileReport:
-    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well."""
+    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
+
+    ``cached`` says that the program as a whole is from the cache, ``cached_kernels`` how many of its kernels are.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
     kernels: int = 0
@@ -42,6 +45,8 @@ class CompileReport:
     arena_bytes: int = 0
     weight_bytes: int = 0
     code_bytes: int = 0
+    cached: bool = False
+    cached_kernels: int = 0
     notes: list[str] = field(default_factory=list)
 
     @contextmanager
@@ -51,14 +56,19 @@ class CompileReport:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
+    def of_program(self) -> dict[str, Any]:
+        """What is said of the program, however it was made."""
+        return {name: getattr(self, name) for name in _OF_PROGRAM}
+
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """How to compile. ``progress`` is told what is being done."""
+    """How to compile. ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere."""
 
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
     progress: Callable[[str], None] = lambda text: None
+    cache: Cache | None = None
 
 
 @dataclass(frozen=True)
@@ -87,13 +97,21 @@ class Stepwise:
 
 
 def make(
-    planned: Planned, options: Options, pool: Pool, report: CompileReport, weights_folder: Path | None = None
+    planned: Planned,
+    options: Options,
+    pool: Pool,
+    report: CompileReport,
+    weights_folder: Path | None = None,
+    keep: bool = False,
 ) -> Product:
-    """Compile the kernels, prepare the weights and emit the entry; ``weights_folder`` is where they will be saved."""
+    """Compile the kernels, prepare the weights and emit the entry.
+
+    ``weights_folder`` is where the weights will be saved; with ``keep`` that is the cache, if it can have them.
+    """
     plan = planned.plan
     main, whole = _called([plan.main]), options.executor == "engine"
-    kernels, weights, fingerprint = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder)
-    manifest = _manifest(planned, fingerprint, options, len(main))
+    kernels, weights = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder, keep)
+    manifest = _manifest(planned, weights.fingerprint if weights else "", options, len(main))
     with report.stage("entry"):
         if whole:
             code, linker = _make_whole(plan, main, options, manifest, report)
@@ -105,10 +123,16 @@ def make(
     return Product(code, linker, manifest, weights)
 
 
+def of_cache(found: reuse.Found, report: CompileReport) -> Product:
+    """The program that the cache had; ``report`` says what it said when it was compiled."""
+    vars(report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
+    return Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
+
+
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
     """Compile a program whose kernels are called from Python, one by one."""
     main = planned.plan.main
-    kernels, weights, _ = _make_parts(planned, _called([main]), options, pool, report)
+    kernels, weights = _make_parts(planned, _called([main]), options, pool, report)
     return Stepwise(main, kernels, _executor(kernels, pool), weights)
 
 
@@ -119,8 +143,9 @@ def _make_parts(
     pool: Pool,
     report: CompileReport,
     weights_folder: Path | None = None,
-) -> tuple[dict[str, Kernel], Weights | None, str]:
-    """The kernels ``names``, the weights, and the fingerprint of those.
+    keep: bool = False,
+) -> tuple[dict[str, Kernel], Weights | None]:
+    """The kernels ``names`` and the weights.
 
     What prepares weights runs here and now, so it is code for this machine whatever the target.
     """
@@ -133,9 +158,8 @@ def _make_parts(
     options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _executor({part[0]: kernels[part] for part in prepare}, pool) if prepare else None
-        fingerprint = _fingerprint(planned)
-        weights = _write_weights(planned, executor, fingerprint, weights_folder)
-    return {name: kernels[name, options.target] for name in names}, weights, fingerprint
+        weights = _write_weights(planned, executor, weights_folder, options.cache if keep else None)
+    return {name: kernels[name, options.target] for name in names}, weights
 
 
 def _called(programs: Iterable[Program]) -> list[str]:
@@ -169,20 +193,37 @@ def _make_whole(
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
+def _cached_kernels(
+    plan: Plan, wanted: Sequence[tuple[str, Target]], options: Options
+) -> dict[tuple[str, Target], Kernel]:
+    """Those of the kernels that the cache has."""
+    found: dict[tuple[str, Target], Kernel] = {}
+    for target in dict.fromkeys(target for _, target in wanted) if options.cache else ():
+        assert options.cache is not None
+        sources = {name: plan.kernels[name] for name, of in wanted if of == target}
+        kernels = reuse.find_kernels(options.cache, sources, replace(options, target=target))
+        found |= {(name, target): kernel for name, kernel in kernels.items()}
+    return found
+
+
 def _compile_kernels(
     plan: Plan, wanted: Sequence[tuple[str, Target]], options: Options, pool: Pool, report: CompileReport
 ) -> dict[tuple[str, Target], Kernel]:
-    """Compile kernels, each for its target, the largest first."""
-    nodes = _nodes(plan)
-    ordered = sorted(wanted, key=lambda part: -len(plan.kernels[part[0]]))
+    """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
+    nodes, kernels = _nodes(plan), _cached_kernels(plan, wanted, options)
+    report.cached_kernels = len(kernels)
+    ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part[0]]))
     work = []
     for name, target in ordered:
         settings = replace(options.fork(_part(name, target, options)), target=target)
         work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
-    kernels: dict[tuple[str, Target], Kernel] = {}
     for (name, target), (kernel, forked) in zip(ordered, pool.run(work), strict=True):
         options.join(_part(name, target, options), forked)
         kernels[name, target] = kernel
+        if options.cache:
+            settings = replace(options, target=target)
+            reuse.keep_kernels(options.cache, plan.kernels, settings, {name: kernel})
+    for (name, _), kernel in kernels.items():
         report.notes += _notes(plan, {name: kernel})
     return kernels
 
@@ -212,40 +253,25 @@ def _describe(kernel: str, nodes: Sequence[str]) -> str:
     return f"kernel '{kernel}'" + (f" (nodes {shown})" if nodes else "")
 
 
-def _fingerprint(planned: Planned) -> str:
-    """A name for the content of the weights file: a hash of all that it is made from."""
-    digest = hashlib.sha256(repr((planned.plan.main.params, sorted(planned.plan.prepare.items()))).encode())
-    for program in planned.plan.prepare.values():
-        for call in program.calls:
-            digest.update(planned.plan.kernels[call.kernel])
-    for name, param in sorted(planned.params.items()):
-        digest.update(name.encode())
-        for chunk in _chunks(param):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _chunks(param: Param) -> Iterator[Any]:
-    """The data of a weight in pieces; a file's are read, not mapped, so that they do not count as our memory."""
-    if not isinstance(param.source, FileSlice):
-        yield np.ascontiguousarray(param.source).reshape(-1).view(np.uint8).data
-        return
-    with open(param.source.path, "rb") as file:
-        file.seek(param.source.offset)
-        left = param.source.nbytes
-        while left > 0 and (chunk := file.read(min(left, _CHUNK))):
-            left -= len(chunk)
-            yield chunk
-
-
 def _write_weights(
-    planned: Planned, executor: Executor | None, fingerprint: str, folder: Path | None
+    planned: Planned, executor: Executor | None, folder: Path | None, cache: Cache | None
 ) -> Weights | None:
-    """Stream the weights of ``main`` into a file, one tensor at a time: prepared ones computed, the others copied."""
-    plan, params = planned.plan, planned.params
-    if not plan.main.params:
+    """Make the weights file of ``main``, on the cache's file system where there is room for it."""
+    params = planned.plan.main.params
+    if not params:
         return None
-    with WeightsWriter(plan.main.params, fingerprint, folder) as writer:
+    if cache and (own := cache.folder_for(sum(info.nbytes for info in params))):
+        try:
+            return _stream_weights(planned, executor, own)
+        except ArtifactError as error:
+            cache.fail("written", error)
+    return _stream_weights(planned, executor, folder)
+
+
+def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | None) -> Weights:
+    """Write weights into a file, one tensor at a time: prepared ones computed, the others copied."""
+    plan, params = planned.plan, planned.params
+    with WeightsWriter(plan.main.params, folder) as writer:
         for info in plan.main.params:
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())

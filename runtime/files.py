@@ -1,15 +1,22 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and digests of large ones."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ArtifactError
+from .threads import default_threads
+
+_PIECE = 8 << 20  # bytes that are hashed as one; another size gives other digests
+_READ = 1 << 20
+_MOST_READERS = 8
 
 
 def create_nameless(folder: Path) -> int:
@@ -49,3 +56,33 @@ def replacing(path: Path) -> Iterator[Path]:
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def digest(source: int | bytes, begin: int = 0, end: int | None = None) -> str:
+    """SHA-256 of the SHA-256s of 8 MiB pieces, in hex, of bytes or of an open file (by its descriptor).
+
+    Threads share the pieces, as hashing holds no lock of the interpreter. A file is read and not mapped, so that it
+    does not count as this process's memory. OSError where it ends before ``end``.
+    """
+    size = len(source) if isinstance(source, bytes) else os.fstat(source).st_size
+    end = size if end is None else end
+    begins = range(begin, end, _PIECE)
+    if len(begins) < 2:
+        pieces = [_piece(source, at, end) for at in begins]
+    else:
+        with ThreadPoolExecutor(min(_MOST_READERS, default_threads(), len(begins))) as pool:
+            pieces = list(pool.map(lambda at: _piece(source, at, min(at + _PIECE, end)), begins))
+    return hashlib.sha256(b"".join(pieces)).hexdigest()
+
+
+def _piece(source: int | bytes, at: int, end: int) -> bytes:
+    if isinstance(source, bytes):
+        return hashlib.sha256(memoryview(source)[at:end]).digest()
+    made, buffer = hashlib.sha256(), memoryview(bytearray(min(_READ, end - at)))
+    while at < end:
+        count = os.preadv(source, [buffer[: end - at]], at)
+        if not count:
+            raise OSError(errno.EIO, "the file became shorter while it was read")
+        made.update(buffer[:count])
+        at += count
+    return made.digest()

@@ -7,6 +7,7 @@ come first, the others behind them, wide elements before narrow ones, so that ea
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import mmap
 import os
@@ -19,11 +20,12 @@ import numpy as np
 
 from ..errors import ArtifactError
 from ..model import TensorInfo, numpy_dtype
-from .files import create_nameless
+from .files import create_nameless, digest
 
 ALIGNMENT = 64
 _HEADER_LIMIT = 100 << 20  # as in the format's own library
 _FINGERPRINT = "tilewright.fingerprint"
+_BLANK = "0" * 64  # stands for the fingerprint until all data is written
 
 # The format's names; a dtype that it lacks is stored as bytes, and the program's manifest knows better.
 _NAMES = {
@@ -39,6 +41,12 @@ _NAMES = {
 
 def _order(info: TensorInfo) -> tuple[bool, int]:
     return info.nbytes % ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
+
+
+def _fingerprint(blank_header: bytes, descriptor: int, end: int) -> str:
+    """The name of a weights file's content: a hash of its data, and of its header as it is without a fingerprint."""
+    begin = len(blank_header)
+    return hashlib.sha256(blank_header + digest(descriptor, begin, end).encode()).hexdigest()
 
 
 def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
@@ -64,13 +72,14 @@ class WeightsWriter:
     Nothing is left of it when the process ends or the writer is closed, unless ``Weights.save`` gives it a name.
     """
 
-    def __init__(self, params: Sequence[TensorInfo], fingerprint: str, folder: Path | None = None) -> None:
-        header, self._places = layout(params, fingerprint)
+    def __init__(self, params: Sequence[TensorInfo], folder: Path | None = None) -> None:
+        self._params = params
+        self._header, self._places = layout(params, _BLANK)
         self._missing = set(self._places)
         folder = folder or Path(tempfile.gettempdir())
         try:
             self._file = os.fdopen(create_nameless(folder), "r+b")
-            self._file.write(header)
+            self._file.write(self._header)
         except OSError as error:
             raise ArtifactError(f"cannot write weights in {folder}: {error.strerror}") from error
 
@@ -94,10 +103,16 @@ class WeightsWriter:
         self._missing.discard(name)
 
     def finish(self) -> Weights:
-        """Map the file. All tensors must have been written."""
+        """Write the fingerprint, a hash of the content, and map the file. All tensors must have been written."""
         if self._missing:
             raise ArtifactError(f"weight '{min(self._missing)}' was never written")
-        self._file.flush()
+        end = max((end for _, end in self._places.values()), default=len(self._header))
+        try:
+            self._file.flush()
+            fingerprint = _fingerprint(self._header, self._file.fileno(), end)
+            os.pwrite(self._file.fileno(), layout(self._params, fingerprint)[0], 0)
+        except OSError as error:
+            raise ArtifactError(f"cannot write weights: {error.strerror}") from error
         return Weights(os.dup(self._file.fileno()), "the weights")
 
 
@@ -112,6 +127,7 @@ class Weights:
         meta = header.pop("__metadata__", {})
         self.fingerprint: str = meta.get(_FINGERPRINT, "") if isinstance(meta, dict) else ""
         self._places = self._read_places(header, begin, size)
+        self._begin, self._end = begin, max((b for _, b in self._places.values()), default=begin)
         mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         self.data = np.frombuffer(mapped, np.uint8)
 
@@ -150,6 +166,16 @@ class Weights:
             raise ArtifactError(f"{self.where} is truncated: it has {size} bytes of {end}")
         return places  # type: ignore[return-value]
 
+    def fileno(self) -> int:
+        """The descriptor of the mapped file."""
+        return self._file.fileno()
+
+    def intact(self) -> bool:
+        """Whether the content still has the fingerprint; reads the whole file."""
+        header = os.pread(self.fileno(), self._begin, 0)
+        blank = header.replace(self.fingerprint.encode(), _BLANK.encode(), 1)
+        return self.fingerprint == _fingerprint(blank, self.fileno(), self._end)
+
     def addresses(self, params: Sequence[TensorInfo], fingerprint: str) -> np.ndarray:
         """The addresses of the tensors; ArtifactError unless this file is the one with that fingerprint."""
         if self.fingerprint != fingerprint:
@@ -181,7 +207,8 @@ class Weights:
         if os.fstat(descriptor).st_nlink == 0:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                os.link(f"/proc/self/fd/{descriptor}", path, follow_symlinks=True)
+                # The link of /proc is followed by linkat alone, which Python calls only when given a folder.
+                os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
                 return
         done, size = 0, self.data.nbytes
         with path.open("wb") as target:

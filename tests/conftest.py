@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# No test reads or writes the user's compile cache; those of the cache itself say which folder to use.
+os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -105,6 +105,21 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
         yield lambda new: status.update(escape(new))
 
 
+def add_no_cache(cli: argparse.ArgumentParser) -> None:
+    """Add ``--no-cache``."""
+    cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
+
+
+def size_text(nbytes: int) -> str:
+    """A number of bytes for people: ``102.4 MB``."""
+    size, unit = float(nbytes), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
 def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace) -> None:
     """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``."""
     if args.json:

@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "run a compiled program or a model",
     "bench": "measure a model, against another runtime if wanted",
     "explain": "show a model's kernels, their work and time",
+    "cache": "show, prune or verify the compile cache",
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }

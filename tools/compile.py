@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArtifactError
-from tilewright.tools._common import add_input_shape, command, parser, progress, report
+from tilewright.tools._common import (
+    add_input_shape,
+    add_no_cache,
+    command,
+    parser,
+    progress,
+    report,
+    size_text,
+)
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
@@ -35,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say)
+        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, cache=not args.no_cache)
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
             path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers)
@@ -72,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
         "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj so (so)"
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
+    add_no_cache(cli)
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
@@ -100,7 +109,7 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 
     with replacing(path) as temporary:
         temporary.write_bytes(data)
-    report({"path": str(path), "bytes": len(data)}, [f"{path}: {_size(len(data))}"], args)
+    report({"path": str(path), "bytes": len(data)}, [f"{path}: {size_text(len(data))}"], args)
 
 
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
@@ -111,13 +120,14 @@ def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float)
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
     inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
-    code = f"{_count(made.calls, 'call')} of {_count(made.kernels, 'kernel')} ({_size(made.code_bytes)} of code)"
+    code = f"{_count(made.calls, 'call')} of {_count(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
     tensors = _count(len(manifest.params), "tensor")
-    weights = f"weights {_size(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
+    done = "taken from the cache" if made.cached else "compiled"
+    weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
         f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
-        f"{code}, arena {_size(made.arena_bytes)}, {weights}",
-        f"compiled in {seconds:.2f} s: {stages}",
+        f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
+        f"{done} in {seconds:.2f} s: {stages}",
     ]
 
 
@@ -127,15 +137,6 @@ def _count(number: int, thing: str) -> str:
 
 def _tensor(info: TensorInfo) -> str:
     return f"{info.name} {info.dtype}[{','.join(map(str, info.shape))}]"
-
-
-def _size(nbytes: int) -> str:
-    size, unit = float(nbytes), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _machine
-from tilewright.tools._common import add_input_shape, command, parser, print_table, progress, report
+from tilewright.tools._common import add_input_shape, add_no_cache, command, parser, print_table, progress, report
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright import driver
 
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(progress=say)
+        options = driver.make_options(progress=say, cache=not args.no_cache)
         made = driver.stepwise(args.model, dict(args.input_shape), options)
         say("measuring the machine")
         machine = {"flops": _machine.fma_peak(options.target), "bytes": _machine.copy_bandwidth()}
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
+    add_no_cache(cli)
     return cli
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -67,7 +68,10 @@ def _load(args: argparse.Namespace) -> Module:
         shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
-    return driver.compile(args.model, input_shapes=shapes, num_threads=args.threads)
+    module = driver.compile(args.model, input_shapes=shapes, num_threads=args.threads)
+    for note in module.report.notes:
+        print("note:", note, file=sys.stderr)
+    return module
 
 
 def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarray]:

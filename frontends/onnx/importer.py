@@ -59,7 +59,7 @@ def _import(detached: Detached, input_shapes: Mapping[str, Sequence[int]], name:
         module.operation.verify()
     results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    return Model(module, tuple(inputs), results, graph.params, title)
+    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files))
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:

@@ -60,6 +60,7 @@ class Detached:
     path: Path | None = None
     data: bytes = b""  # the model where it came as bytes
     decoded: list[np.ndarray] = field(default_factory=list)
+    files: dict[Path, None] = field(default_factory=dict)  # the external ones that tensors were found in, in order
 
     def source(self, tensor: TensorProto) -> FileSlice | np.ndarray:
         """Where the data of a tensor is; small and decoded ones as an array. Raises ModelError where it is missing."""
@@ -131,6 +132,7 @@ class Detached:
             raise ModelError(f"{self.what}: the data file '{path}' of tensor '{tensor.name}' is missing; put it there")
         if path.stat().st_size < end:
             raise ModelError(f"{path}: too short for tensor '{tensor.name}', which ends at byte {end}; copy it again")
+        self.files[path] = None
         return path
 
 

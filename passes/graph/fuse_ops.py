@@ -144,7 +144,7 @@ class _Grouping:
         members = [op]
         for kind in (Transform, Contraction, Transform):
             found = self.facts.kind(members[0])
-            if not isinstance(found, kind) or len(members) > 1 and self.facts.users(members[0]) != [members[1]]:
+            if not isinstance(found, kind) or (len(members) > 1 and self.facts.users(members[0]) != [members[1]]):
                 return None
             if kind is Transform and len(members) == 3:
                 return members

@@ -14,7 +14,7 @@ from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ..classify import Conv, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import has_uses, is_static, operations, param_values, producer, programs, replace, shape_of
+from .edit import is_static, operations, param_values, producer, programs, replace, shape_of
 
 OUTPUTS, TAPS = 4, 3
 POINTS = OUTPUTS + TAPS - 1
@@ -95,8 +95,10 @@ class _Form:
         place = [dim_of(e) for e in maps[kind.weight].results]
         outs = [dim_of(e) for e in maps[2].results]
         last = maps[kind.data].results[3]
-        if outs != [*kind.n, *kind.o, *kind.f] or dim_of(last) != kind.c[0] or sorted(place, key=str) != sorted(
-            (*kind.f, *kind.c, *kind.k), key=str
+        if (
+            outs != [*kind.n, *kind.o, *kind.f]
+            or dim_of(last) != kind.c[0]
+            or sorted(place, key=str) != sorted((*kind.f, *kind.c, *kind.k), key=str)
         ):
             return None
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))

@@ -104,7 +104,7 @@ class _Reuse:
                 tiles.insert(0, (counter, trip))
                 continue
             joined = [op for index in outer for op in _quotients(index, counter)]
-            if joined and not tiles or tiles:
+            if (joined and not tiles) or tiles:
                 return _Reuse._found(load, counter, joined, tiles, sources)
         return None
 

@@ -25,9 +25,7 @@ from .tiler import Tiler, fresh, loop_intervals
 Grid = dict[tuple[int, ...], ir.Value]
 
 
-def transform_tile(
-    tiler: Tiler, op: ir.Operation, kind: Transform, region: Region, dest: ir.Value | None
-) -> Tile:
+def transform_tile(tiler: Tiler, op: ir.Operation, kind: Transform, region: Region, dest: ir.Value | None) -> Tile:
     """All sums of one tile: a vector for each element that the matrices walk, the last dim along its lanes.
 
     One matrix is applied after the other, so that a 6x6 patch takes 12 sums of each row and column in place of 36 * 36
@@ -37,8 +35,13 @@ def transform_tile(
     part, walkers = operand_region(maps[kind.data], loops)
     data = tiler.compute(op.operands[kind.data], part)
     walked = [walkers[d] for d in data.dims]
-    axes = [walked.index(r) if r in walked else None for r in kind.reduction]
-    if None in axes or len(walked) != len(axes) + 1 or walked[-1] in kind.reduction or sorted(axes) != axes:
+    axes = [walked.index(r) for r in kind.reduction if r in walked]
+    if (
+        len(axes) != len(kind.reduction)
+        or len(walked) != len(axes) + 1
+        or walked[-1] in kind.reduction
+        or sorted(axes) != axes
+    ):
         raise NotSchedulable("a transform of something else than rows of vectors")
     if not _starts_from_zero(op):
         raise NotSchedulable("a transform that is added to something")
@@ -152,7 +155,7 @@ def _combine(row: np.ndarray, values: Sequence[ir.Value]) -> ir.Value:
 
 def _splat(number: float, kind: ir.Type) -> ir.Value:
     element = ir.FloatAttr.get(ir.VectorType(kind).element_type, float(number))
-    return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, element)).result
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, element))
 
 
 def _store(
@@ -166,8 +169,7 @@ def _store(
     if len(order) != len(loops) - 1:
         raise NotSchedulable("a transform whose tile is wider than its matrices")
     shape = shape_of(target)
-    kind = ir.VectorType.get(shape, element_of(target))
-    whole = arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, ir.FloatAttr.get(kind.element_type, 0.0))).result
+    whole = _splat(0.0, ir.VectorType.get(shape, element_of(target)))
     for place, value in grid.items():
         whole = vector.insert(value, whole, [], [place[axis] for axis in order])
     zeros = [index_constant(0)] * len(shape)

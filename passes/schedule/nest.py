@@ -160,8 +160,8 @@ def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.V
         for piece in _vector_pieces(region, loops.vector, 0):
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
-            made = copied(scope.compute(value, piece), into) if stage.value < 0 else scope.compute(value, piece, into).value
-            target = insert(made, target, place)
+            made = scope.compute(value, piece, into)
+            target = insert(copied(made, into) if stage.value < 0 else made.value, target, place)
         return target
 
     return loops.inner(0, tiler, buffer, tile)

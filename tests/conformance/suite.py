@@ -87,7 +87,7 @@ def check(case: Case) -> Outcome:
     """Compile the case's model in this process, and compare its answers with the suite's."""
     try:
         for inputs, outputs in case.data:
-            module = tw.compile(case.model, input_shapes=_shapes(case, inputs), workers=0, num_threads=1)
+            module = tw.compile(case.model, input_shapes=_shapes(case, inputs), workers=0, num_threads=1, cache=False)
             if reason := _difference(module(*inputs), outputs, case):
                 return Outcome("wrong", reason)
     except (tw.ModelError, tw.InputError) as error:

@@ -1,5 +1,7 @@
 """The weights file: aligned, without holes, in the format's own terms."""
 
+import os
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -43,55 +45,86 @@ def test_tensors_are_aligned_and_leave_no_holes():
 
 def test_the_formats_own_library_reads_it(tmp_path):
     path = tmp_path / "w.safetensors"
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         for name, value in reversed(values().items()):
             writer.write(name, value)
-        writer.finish().save(path)
+        made = writer.finish()
+        made.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
     with safe_open(path, "np") as file:
-        assert file.metadata() == {"tilewright.fingerprint": "abc"}
+        assert file.metadata() == {"tilewright.fingerprint": made.fingerprint}
         for info in INFOS:
             if info.dtype in ("float32", "int8", "int64", "float64", "uint8"):
                 np.testing.assert_array_equal(file.get_tensor(info.name), values()[info.name])
 
 
 def test_addresses_are_those_of_the_data(tmp_path):
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         for name, value in values().items():
             writer.write(name, value)
         weights = writer.finish()
     assert list(tmp_path.iterdir()) == []
     base = weights.data.ctypes.data
-    for info, address in zip(INFOS, weights.addresses(INFOS, "abc"), strict=True):
+    for info, address in zip(INFOS, weights.addresses(INFOS, weights.fingerprint), strict=True):
         begin = int(address) - base
         assert weights.data[begin : begin + info.nbytes].tobytes() == values()[info.name].tobytes()
 
 
 def test_refuses_what_was_not_announced(tmp_path):
-    with WeightsWriter(INFOS, "abc", tmp_path) as writer:
+    with WeightsWriter(INFOS, tmp_path) as writer:
         with pytest.raises(tw.ArtifactError, match="'bias' has 4 bytes, 20 were announced"):
             writer.write("bias", np.zeros(1, np.float32))
         with pytest.raises(tw.ArtifactError, match="was never written"):
             writer.finish()
     with pytest.raises(tw.ArtifactError, match="cannot write weights in"):
-        WeightsWriter(INFOS, "abc", tmp_path / "none")
+        WeightsWriter(INFOS, tmp_path / "none")
 
 
 def test_refuses_a_tensor_that_is_not_there(tmp_path):
     info = TensorInfo("a", (4,), "float32")
-    with WeightsWriter([info], "abc", tmp_path) as writer:
+    with WeightsWriter([info], tmp_path) as writer:
         writer.write("a", np.zeros(4, np.float32))
         weights = writer.finish()
     assert isinstance(weights, Weights)
     with pytest.raises(tw.ArtifactError, match="does not have the weight 'b' of 16 bytes"):
-        weights.addresses([TensorInfo("b", (4,), "float32")], "abc")
+        weights.addresses([TensorInfo("b", (4,), "float32")], weights.fingerprint)
     with pytest.raises(tw.ArtifactError, match="does not have the weight 'a' of 32 bytes"):
-        weights.addresses([TensorInfo("a", (8,), "float32")], "abc")
+        weights.addresses([TensorInfo("a", (8,), "float32")], weights.fingerprint)
+
+
+def test_saving_a_nameless_file_names_it(tmp_path):
+    info = TensorInfo("a", (4,), "bfloat16")
+    with WeightsWriter([info], tmp_path) as writer:
+        writer.write("a", np.ones(4, ml_dtypes.bfloat16))
+        weights = writer.finish()
+    weights.save(tmp_path / "one")
+    if (tmp_path / "one").stat().st_dev == os.fstat(weights.fileno()).st_dev:
+        assert (tmp_path / "one").stat().st_ino == os.fstat(weights.fileno()).st_ino
+
+
+def test_the_fingerprint_is_the_contents(tmp_path):
+    infos = [TensorInfo("a", (4,), "float32"), TensorInfo("b", (5 << 20,), "float32")]
+
+    def made(first: float, last: float) -> Weights:
+        with WeightsWriter(infos, tmp_path) as writer:
+            writer.write("a", np.full(4, first, np.float32))
+            writer.write("b", np.full(5 << 20, last, np.float32))
+            return writer.finish()
+
+    assert made(1, 2).fingerprint == made(1, 2).fingerprint
+    assert len({made(a, b).fingerprint for a, b in ((1, 2), (1, 3), (2, 2))}) == 3
+    weights = made(1, 2)
+    weights.save(tmp_path / "w")
+    assert Weights.open(tmp_path / "w").intact()
+    with (tmp_path / "w").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    assert not Weights.open(tmp_path / "w").intact()
 
 
 def test_saving_a_named_file_copies_it(tmp_path):
     info = TensorInfo("a", (4,), "bfloat16")
-    with WeightsWriter([info], "abc", tmp_path) as writer:
+    with WeightsWriter([info], tmp_path) as writer:
         writer.write("a", np.ones(4, ml_dtypes.bfloat16))
         weights = writer.finish()
     weights.save(tmp_path / "one")

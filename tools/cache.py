@@ -1,0 +1,116 @@
+"""``tilewright cache ls|prune|verify``: looks at the compile cache, makes it smaller, hashes all of it again."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import reuse
+from tilewright.cache import KINDS, Cache, Item, unsafe
+from tilewright.errors import CompileError
+from tilewright.tools._common import command, parser, print_table, report, size_text
+
+DAMAGED = 1
+_HEAD = ("kind", "entries", "size", "last used", "oldest")
+_AGES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what is asked; the exit code is 1 where ``verify`` found damage."""
+    args = _parser().parse_args(argv)
+    cache = _open()
+    code = {"ls": _ls, "prune": _prune, "verify": _verify}[args.action](cache, args)
+    if notes := cache.close():
+        raise CompileError("; ".join(notes))
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("cache", "show the compile cache, make it smaller, or check it", "[options] ls|prune|verify [size]")
+    cli.add_argument("action", choices=("ls", "prune", "verify"), metavar="ls|prune|verify", help="what to do")
+    cli.add_argument("size", nargs="?", type=_size, help="what prune leaves, the last used: 500MB (the cache's limit)")
+    cli.add_argument("--all", action="store_true", help="prune leaves nothing")
+    cli.epilog = (
+        "TILEWRIGHT_CACHE_DIR says where the cache is, TILEWRIGHT_CACHE_SIZE how large it may be (4GiB; 0 is no cache)."
+    )
+    return cli
+
+
+def _size(text: str) -> int:
+    try:
+        return reuse.parse_size(text, "the size")
+    except CompileError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _open() -> Cache:
+    """The user's cache, although it may be switched off."""
+    folder = reuse.default_folder()
+    if refusal := unsafe(folder):
+        raise CompileError(refusal)
+    return Cache(folder, reuse.default_limit())
+
+
+def _ls(cache: Cache, args: argparse.Namespace) -> int:
+    items = cache.items()
+    kinds = {kind: _summary([item for item in items if item.kind == kind]) for kind in KINDS}
+    whole = _summary(items)
+    entries = [{"kind": i.kind, "key": i.key, "bytes": i.nbytes, "used": i.used} for i in items]
+    record = {"folder": str(cache.folder), "limit": cache.limit, **whole, "kinds": kinds, "list": entries}
+    text = f"{whole['entries']} entries, {size_text(whole['bytes'])} of {size_text(cache.limit)}"
+    report(record, [f"{cache.folder}: {text}"], args)
+    if items and not args.json and not args.quiet:
+        print_table([_HEAD, *(_row(kind, summary) for kind, summary in kinds.items() if summary["entries"])])
+    return 0
+
+
+def _prune(cache: Cache, args: argparse.Namespace) -> int:
+    removed = cache.trim(0 if args.all else args.size)
+    report(_record(cache, removed), [f"removed {_count(removed)}, {_left(cache)}"], args)
+    return 0
+
+
+def _verify(cache: Cache, args: argparse.Namespace) -> int:
+    bad = reuse.verify(cache)
+    lines = [f"removed {item.path}: damaged, or not an entry of the cache" for item in bad]
+    report(_record(cache, bad), [*lines, f"{len(bad)} damaged, {_left(cache)}"], args)
+    return DAMAGED if bad else 0
+
+
+def _summary(items: Sequence[Item]) -> dict[str, Any]:
+    """Number, bytes, and the seconds since the last and the longest unused of them were used."""
+    ages = [max(0.0, time.time() - item.used) for item in items]
+    nbytes = sum(item.nbytes for item in items)
+    return {"entries": len(items), "bytes": nbytes, "newest": min(ages, default=0.0), "oldest": max(ages, default=0.0)}
+
+
+def _record(cache: Cache, removed: Sequence[Item]) -> dict[str, Any]:
+    entries = [{"kind": item.kind, "path": str(item.path), "bytes": item.nbytes} for item in removed]
+    left = cache.items()
+    return {"removed": entries, "entries": len(left), "bytes": sum(item.nbytes for item in left)}
+
+
+def _row(kind: str, summary: dict[str, Any]) -> tuple[str, ...]:
+    ages = _age(summary["newest"]), _age(summary["oldest"])
+    return kind, str(summary["entries"]), size_text(summary["bytes"]), *ages
+
+
+def _count(items: Sequence[Item]) -> str:
+    entries = "1 entry" if len(items) == 1 else f"{len(items)} entries"
+    return f"{entries} of {size_text(sum(item.nbytes for item in items))}"
+
+
+def _left(cache: Cache) -> str:
+    return f"{_count(cache.items())} left in {cache.folder}"
+
+
+def _age(seconds: float) -> str:
+    unit, size = next(((unit, size) for unit, size in _AGES if seconds >= size), _AGES[-1])
+    return f"{seconds / size:.0f} {unit} ago"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
