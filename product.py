@@ -17,9 +17,9 @@ import numpy as np
 from . import jobs
 from .jobs import Planned, Settings
 from .model import FileSlice, Param
-from .program import Kernel, Plan, Program
+from .program import Kernel, Plan, Program, Signature
 from .runtime.artifact import Code
-from .runtime.executor import Executor
+from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest
 from .runtime.weights import Weights, WeightsWriter
@@ -75,17 +75,18 @@ class Product:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """A program whose kernels can be called one by one, to be measured."""
+    """A program whose kernels can be called one by one, to be measured, and what they take and give."""
 
     program: Program
     kernels: Mapping[str, Kernel]
+    signatures: Mapping[str, Signature]
     executor: Executor
     weights: Weights | None
 
-    def time(self, inputs: Sequence[np.ndarray], rounds: int) -> list[float]:
-        """Median seconds of each call, in one thread; the inputs are contiguous and as the program says."""
+    def steps(self, inputs: Sequence[np.ndarray]) -> Steps:
+        """The program's calls on ``inputs``, which are contiguous and as the program says."""
         params = self.weights.arrays(self.program.params) if self.weights else []
-        return self.executor.time(self.program, inputs, params, rounds)
+        return self.executor.steps(self.program, inputs, params)
 
 
 def make(
@@ -116,7 +117,9 @@ def make_stepwise(planned: Planned, options: Options, pool: Pool, report: Compil
     names = [*dict.fromkeys(call.kernel for p in (plan.main, *plan.prepare.values()) for call in p.calls)]
     kernels, weights, _ = _make_parts(planned, names, options, pool, report)
     used = {call.kernel: kernels[call.kernel] for call in plan.main.calls}
-    return Stepwise(plan.main, used, _executor(used, options, pool), weights)
+    sources = {name: plan.kernels[name] for name in used}
+    [signatures] = pool.run([Job("the kernels' signatures", jobs.signatures, (sources,))])
+    return Stepwise(plan.main, used, signatures, _executor(used, options, pool), weights)
 
 
 def _make_parts(
