@@ -88,9 +88,9 @@ def _text(records: Sequence[dict[str, Any]], rounds: int) -> str:
         rows.append([record["text"], f"{median} ({quartiles})", rate, f"{record['bytes'] / seconds / 1e9:.1f}",
                      _WORDS[record["bound"]], f"**{share}** ({low}-{high})"])  # fmt: skip
     return "\n".join([
-        f"Measured on {where([])}: float32, one thread, {rounds} rounds in which the kernel, multiply-adds in registers",
-        "and copying as many bytes as its tensors have take turns. Medians with their quartiles; a convolution's FLOPs",
-        "are those of the direct one.",
+        f"Measured on {where([])}: float32, one thread, {rounds} rounds in which the kernel, multiply-adds in",
+        "registers and copying as many bytes as its tensors have take turns. Medians with their quartiles; a",
+        "convolution's FLOPs are those of the direct one.",
         "",
         table(rows),
         "",

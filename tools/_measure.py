@@ -94,8 +94,8 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
 class PeakMemory:
     """The most resident memory (in bytes) that a process and its children had together inside the ``with`` block.
 
-    A page that n processes share counts as 1/n in each (the system's "proportional set size"), so that the libraries of
-    workers count once. ``process`` is a number; None is this process.
+    Pages that they share count once: what is each process's own is added up, and the most that one of them shares (the
+    libraries of workers are the same ones). ``process`` is a number; None is this process.
     """
 
     def __init__(self, period: float = 0.02, process: int | None = None) -> None:
@@ -123,12 +123,13 @@ class PeakMemory:
             self._sample()
 
     def _sample(self) -> None:
-        """Reading shares takes milliseconds, so it is done only where the resident sizes, which are quick, grow."""
+        """Telling what is shared takes milliseconds: done only where the resident sizes, which are quick, grow."""
         processes = _tree(self._root)
-        resident = sum(_bytes(process, "rss") for process in processes)
+        resident = sum(_resident(process) for process in processes)
         if resident > self._resident + _STEP or not self.bytes:
             self._resident = max(resident, self._resident)
-            self.bytes = max(self.bytes, sum(_bytes(process, "pss") for process in processes))
+            parts = [_parts(process) for process in processes]
+            self.bytes = max(self.bytes, sum(own for own, _ in parts) + max((shared for _, shared in parts), default=0))
 
 
 def _tree(root: int | None) -> list[psutil.Process]:
@@ -139,8 +140,17 @@ def _tree(root: int | None) -> list[psutil.Process]:
         return []
 
 
-def _bytes(process: psutil.Process, kind: str) -> int:
+def _resident(process: psutil.Process) -> int:
     try:
-        return getattr(process.memory_info() if kind == "rss" else process.memory_full_info(), kind)
+        return process.memory_info().rss
     except psutil.Error:  # it has ended since it was listed
         return 0
+
+
+def _parts(process: psutil.Process) -> tuple[int, int]:
+    """The resident bytes that are the process's own, and those that it shares."""
+    try:
+        info = process.memory_full_info()
+    except psutil.Error:
+        return 0, 0
+    return info.uss, max(info.rss - info.uss, 0)
