@@ -25,11 +25,10 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
     stderr goes to ours. CompileError with its own words where it refuses, or dies.
     """
     line = [sys.executable, "-m", f"tilewright.tools.{name}", *words]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1", **environment}  # a file onnx.py where we stand is none of ours
     start = time.perf_counter()
     with (
-        subprocess.Popen(
-            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
-        ) as process,
+        subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process,
         PeakMemory(process=process.pid) as memory,
     ):
         out, err = process.communicate()
