@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-NETWORKS = $(shell $(BIN)/tilewright zoo --list --quiet)
+BENCH_STAMP := .venv/.installed-bench
+NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
 .PHONY: setup demo test lint unit lit conformance bench clean
 
@@ -12,6 +13,10 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	mkdir -p .venv/src && ln -sfn $(CURDIR) .venv/src/tilewright
+	touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	touch $@
 
 # An ONNX file in, a native program out, and the program's answer.
@@ -38,12 +43,15 @@ lit: $(STAMP)
 conformance: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run
 
-bench: $(STAMP)
+# The tables of the README: build/bench/networks.md and build/bench/kernels.md.
+bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
+	$(BIN)/tilewright bench $(NETWORKS:%=build/bench/%.onnx) --compare onnxruntime --compare openvino \
+	  --threads 1 --threads 2 -o build/bench/networks.md
+	$(BIN)/tilewright bench --kernels -o build/bench/kernels.md
+
+build/bench/%.onnx: zoo/*.py | $(STAMP)
 	mkdir -p build/bench
-	set -e; for name in $(NETWORKS); do \
-	  $(BIN)/tilewright zoo $$name -o build/bench/$$name.onnx --quiet; \
-	  $(BIN)/tilewright bench build/bench/$$name.onnx --compare onnxruntime --threads 1; \
-	done
+	$(BIN)/tilewright zoo $* -o $@ --quiet
 
 clean:
 	rm -rf build demo

@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
-from .program import Kernel, Plan, Program
+from .program import Kernel, Plan, Program, Signature
 from .target import Target
 
 if TYPE_CHECKING:
@@ -121,6 +121,18 @@ def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
     from .passes.lower import entry
 
     return entry.emit_support(), entry.emit_kernel_table(names)
+
+
+def signatures(kernels: Mapping[str, bytes]) -> dict[str, Signature]:
+    """What kernels take and give, from their modules as bytecode."""
+    from .dialects import ir
+    from .dialects.context import make_context
+    from .passes.kernel import functions
+    from .passes.signature import signature
+
+    with make_context():
+        modules = {name: ir.Module.parse(bytecode) for name, bytecode in kernels.items()}
+        return {name: signature(functions(module)[0]) for name, module in modules.items()}
 
 
 def _spilled(param: Param, folder: str) -> Param:

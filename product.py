@@ -17,9 +17,9 @@ from . import jobs, reuse
 from .cache import Cache
 from .errors import ArtifactError
 from .jobs import Planned, Settings
-from .program import Kernel, Plan, Program
+from .program import Kernel, Plan, Program, Signature
 from .runtime.artifact import Code
-from .runtime.executor import Executor
+from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest
 from .runtime.weights import Weights, WeightsWriter
@@ -83,17 +83,18 @@ class Product:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """A program whose kernels can be called one by one, to be measured."""
+    """A program whose kernels can be called one by one, to be measured, and what they take and give."""
 
     program: Program
     kernels: Mapping[str, Kernel]
+    signatures: Mapping[str, Signature]
     executor: Executor
     weights: Weights | None
 
-    def time(self, inputs: Sequence[np.ndarray], rounds: int) -> list[float]:
-        """Median seconds of each call, in one thread; the inputs are contiguous and as the program says."""
+    def steps(self, inputs: Sequence[np.ndarray]) -> Steps:
+        """The program's calls on ``inputs``, which are contiguous and as the program says."""
         params = self.weights.arrays(self.program.params) if self.weights else []
-        return self.executor.time(self.program, inputs, params, rounds)
+        return self.executor.steps(self.program, inputs, params)
 
 
 def make(
@@ -131,9 +132,11 @@ def of_cache(found: reuse.Found, report: CompileReport) -> Product:
 
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
     """Compile a program whose kernels are called from Python, one by one."""
-    main = planned.plan.main
-    kernels, weights = _make_parts(planned, _called([main]), options, pool, report)
-    return Stepwise(main, kernels, _executor(kernels, pool), weights)
+    plan = planned.plan
+    kernels, weights = _make_parts(planned, _called([plan.main]), options, pool, report)
+    sources = {name: plan.kernels[name] for name in kernels}
+    [signatures] = pool.run([Job("the kernels' signatures", jobs.signatures, (sources,))])
+    return Stepwise(plan.main, kernels, signatures, _executor(kernels, pool), weights)
 
 
 def _make_parts(

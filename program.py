@@ -66,6 +66,16 @@ class Plan:
 
 
 @dataclass(frozen=True)
+class Signature:
+    """What a kernel takes and gives, as text: the types of its arguments and results (``1x56x56x64xf32``), and how
+    its data lies in memory (``channels last``, ``weight in blocks of 32``; empty where there is nothing to say)."""
+
+    inputs: tuple[str, ...]
+    results: tuple[str, ...]
+    layout: str = ""
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A compiled kernel: an object file that defines ``void name(void **args, int64 lo, int64 hi, void *scratch)``.
 

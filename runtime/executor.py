@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,31 @@ from . import tensor
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch); ctypes lets go of the interpreter meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A program's calls on fixed arrays, to be made in order in one thread. It owns the memory that they use."""
+
+    calls: tuple[Callable[[], object], ...]
+    memory: object = field(repr=False)
+
+    def run(self, *numbers: int) -> None:
+        """Make all calls, or those of the given numbers."""
+        for number in numbers or range(len(self.calls)):
+            self.calls[number]()
+
+    def time(self, rounds: int, between: Callable[[], object] = lambda: None) -> list[float]:
+        """Median seconds of each call, over some rounds of all of them; ``between`` runs before each round."""
+        self.run()  # not counted: it touches the memory first
+        seconds = np.empty((rounds, len(self.calls)))
+        for of_round in seconds:
+            between()
+            for i, call in enumerate(self.calls):
+                start = time.perf_counter()
+                call()
+                of_round[i] = time.perf_counter() - start
+        return [float(median) for median in np.median(seconds, axis=0)]
 
 
 class Executor:
@@ -40,19 +66,11 @@ class Executor:
             call()
         return outputs
 
-    def time(
-        self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray], rounds: int
-    ) -> list[float]:
-        """Median seconds of each call of ``program``, over some rounds of all of them in this thread."""
+    def steps(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> Steps:
+        """The calls of ``program``, each to be made and measured alone; the arrays are as ``run`` wants them."""
         outputs = [tensor.empty(info) for info in program.outputs]
-        calls, _memory = self._calls(program, inputs, params, outputs)
-        seconds = np.empty((rounds, len(calls)))
-        for of_round in seconds:
-            for i, call in enumerate(calls):
-                start = time.perf_counter()
-                call()
-                of_round[i] = time.perf_counter() - start
-        return list(np.median(seconds, axis=0))
+        calls, memory = self._calls(program, inputs, params, outputs)
+        return Steps(tuple(calls), (self, memory, inputs, params, outputs))
 
     def _calls(
         self,

@@ -1,9 +1,10 @@
-"""What one core of this machine can do at most, measured: multiply-adds, and copying beyond the caches."""
+"""What one core of this machine can do at most: work to be measured beside a kernel's, in the same process."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,12 +16,42 @@ _STEPS = 200_000
 _COPIED = 64 << 20
 
 
-def fma_peak(target: Target) -> float:
-    """Floating-point operations a second of one core, in multiply-adds of whole float32 vectors."""
+@dataclass(frozen=True)
+class Probe:
+    """``run`` does ``amount`` of something (floating-point operations, bytes) as fast as one core can."""
+
+    run: Callable[[], object]
+    amount: int
+
+    def rate(self, rounds: int = 20) -> float:
+        """The most that a second holds, of some rounds."""
+        return self.amount / min(_seconds(self.run) for _ in range(rounds))
+
+
+class Machine:
+    """The rates of one core, sampled again and again between other measurements: clocks change with the load."""
+
+    def __init__(self, target: Target) -> None:
+        self._probes = {"flops": multiply_adds(target), "bytes": copying(2 * _COPIED)}
+        self._seconds: dict[str, list[float]] = {name: [] for name in self._probes}
+
+    def sample(self) -> None:
+        """Measure each rate once more."""
+        for name, probe in self._probes.items():
+            self._seconds[name].append(_seconds(probe.run))
+
+    def rates(self) -> dict[str, float]:
+        """Medians of ``flops`` (floating-point operations) and ``bytes`` (read and written) a second."""
+        return {name: probe.amount / float(np.median(self._seconds[name])) for name, probe in self._probes.items()}
+
+
+def multiply_adds(target: Target) -> Probe:
+    """Multiply-adds of whole float32 vectors in registers, each counted as two operations."""
     from tilewright.dialects import codegen, ir
     from tilewright.dialects.context import make_context
+    from tilewright.model import TensorInfo
     from tilewright.passes.lower import entry
-    from tilewright.program import Call, Kernel, Program
+    from tilewright.program import Call, Kernel, Program, Slot
     from tilewright.runtime.executor import Executor
     from tilewright.runtime.link import link
 
@@ -29,14 +60,16 @@ def fma_peak(target: Target) -> float:
     objects = [entry.emit_support(), entry.emit_kernel_table(["peak"]), made]
     kernel = Kernel("peak", made, _STEPS, parallel=False, scratch_bytes=64)
     executor = Executor(link(objects), {"peak": kernel})
-    program = Program((), (), (), (Call("peak", ()),), 0)
-    return _STEPS * _CHAINS * target.lanes * 2 / min(executor.time(program, [], [], 20))
+    program = Program((), (), (TensorInfo("x", (target.lanes,), "float32"),), (Call("peak", (Slot("param"),)),), 0)
+    # The sums tend to one: neither infinite nor denormal, which can be slow.
+    steps = executor.steps(program, [], [np.full(target.lanes, 0.5, np.float32)])
+    return Probe(steps.run, _STEPS * _CHAINS * target.lanes * 2)
 
 
-def copy_bandwidth() -> float:
-    """Bytes read and written a second by one core, copying what no cache holds."""
-    source, target = np.ones(_COPIED, np.uint8), np.zeros(_COPIED, np.uint8)
-    return 2 * _COPIED / min(_seconds(lambda: np.copyto(target, source)) for _ in range(7))
+def copying(nbytes: int) -> Probe:
+    """Reading half of ``nbytes`` and writing them elsewhere."""
+    source, target = np.ones(max(nbytes // 2, 1), np.uint8), np.zeros(max(nbytes // 2, 1), np.uint8)
+    return Probe(lambda: np.copyto(target, source), nbytes)
 
 
 def _seconds(run: Callable[[], object]) -> float:
@@ -56,7 +89,8 @@ def _fma_text(lanes: int) -> str:
     return f"""
       llvm.func @peak(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         %one = llvm.mlir.constant(1 : i64) : i64
-        %x = llvm.load %scratch {{alignment = 4 : i64}} : !llvm.ptr -> {vector}
+        %p = llvm.load %args : !llvm.ptr -> !llvm.ptr
+        %x = llvm.load %p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}
         llvm.br ^loop(%lo, {", ".join(["%x"] * _CHAINS)} : i64, {types})
       ^loop(%i: i64, {arguments}):
         {steps}

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TypeVar
 
 import numpy as np
 import psutil
 
 MIN_RUNS = 3
+_STEP = 4 << 20  # bytes by which a process tree grows before its shares are read again
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -30,18 +34,18 @@ class Spread:
 
 
 def interleave(
-    runs: Mapping[str, Callable[[], object]],
+    runs: Mapping[Key, Callable[[], object]],
     rounds: int,
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
     on_round: Callable[[int], None] = lambda number: None,
-) -> dict[str, list[float]]:
-    """Seconds that each of ``runs`` takes, by name: for each round the median of its slice.
+) -> dict[Key, list[float]]:
+    """Seconds that each of ``runs`` takes, by key: for each round the median of its slice.
 
     A round gives each a slice of ``seconds`` or more, in an order that alternates: what drifts (the clock rate, other
     work on the machine) meets all alike, and cancels in the ratios of one round.
     """
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[Key, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         on_round(number)
         for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
@@ -66,6 +70,11 @@ def ratio(ours: Sequence[float], others: Sequence[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(ours, others, strict=True)])
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of one or more positive values."""
+    return float(np.exp(np.mean(np.log(values))))
+
+
 def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """``|got - want| / |want|`` (Euclidean; not divided where ``want`` is zero); equal infinities and NaNs agree.
 
@@ -83,13 +92,16 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
 
 
 class PeakMemory:
-    """The most resident memory (in bytes) that this process and its children had together inside the ``with`` block.
+    """The most resident memory (in bytes) that a process and its children had together inside the ``with`` block.
 
-    Pages that several processes share are counted in each of them: an upper bound.
+    Pages that they share count once: what is each process's own is added up, and the most that one of them shares (the
+    libraries of workers are the same ones). ``process`` is a number; None is this process.
     """
 
-    def __init__(self, period: float = 0.02) -> None:
+    def __init__(self, period: float = 0.02, process: int | None = None) -> None:
         self.bytes = 0
+        self._root = process
+        self._resident = 0
         self._period = period
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -111,8 +123,21 @@ class PeakMemory:
             self._sample()
 
     def _sample(self) -> None:
-        own = psutil.Process()
-        self.bytes = max(self.bytes, sum(map(_resident, [own, *own.children(recursive=True)])))
+        """Telling what is shared takes milliseconds: done only where the resident sizes, which are quick, grow."""
+        processes = _tree(self._root)
+        resident = sum(_resident(process) for process in processes)
+        if resident > self._resident + _STEP or not self.bytes:
+            self._resident = max(resident, self._resident)
+            parts = [_parts(process) for process in processes]
+            self.bytes = max(self.bytes, sum(own for own, _ in parts) + max((shared for _, shared in parts), default=0))
+
+
+def _tree(root: int | None) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(root)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:  # it has ended
+        return []
 
 
 def _resident(process: psutil.Process) -> int:
@@ -120,3 +145,12 @@ def _resident(process: psutil.Process) -> int:
         return process.memory_info().rss
     except psutil.Error:  # it has ended since it was listed
         return 0
+
+
+def _parts(process: psutil.Process) -> tuple[int, int]:
+    """The resident bytes that are the process's own, and those that it shares."""
+    try:
+        info = process.memory_full_info()
+    except psutil.Error:
+        return 0, 0
+    return info.uss, max(info.rss - info.uss, 0)

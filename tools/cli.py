@@ -13,7 +13,7 @@ from tilewright.tools._common import USER_ERROR
 COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
-    "bench": "measure a model, against another runtime if wanted",
+    "bench": "measure models, against other runtimes if wanted, or kernels",
     "explain": "show a model's kernels, their work and time",
     "cache": "show, prune or verify the compile cache",
     "opt": "run passes on an .mlir file",

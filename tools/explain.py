@@ -3,52 +3,55 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.tools import _machine
+from tilewright.tools import _machine, _plot
 from tilewright.tools._common import add_input_shape, add_no_cache, command, parser, print_table, progress, report
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
     from tilewright.product import Stepwise
 
-_HEAD = ("ms", "%", "calls", "GFLOP/s", "% peak", "GB/s", "% copy", "steps", "kernel", "nodes")
-_SHOWN_NODES = 2
+_HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "kernel")
+_LABEL = 10  # width of the names of a kernel's facts
+_SHOWN_CALLS = 3
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile, measure each kernel in one thread, and print the slowest first."""
     args = _parser().parse_args(argv)
-    if args.rounds < 1:
-        raise InputError(f"--rounds is {args.rounds}: it must be at least 1")
+    _check(args)
     from tilewright import driver
 
     with progress(f"compiling {args.model}", args) as say:
         options = driver.make_options(progress=say, cache=not args.no_cache)
         made = driver.stepwise(args.model, dict(args.input_shape), options)
-        say("measuring the machine")
-        machine = {"flops": _machine.fma_peak(options.target), "bytes": _machine.copy_bandwidth()}
         say(f"measuring {args.model}")
+        machine = _machine.Machine(options.target)
         inputs = fill(made.program.inputs, "random", args.seed)
-        seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds)
-    record = _record(args.model, made, seconds, machine)
+        steps = made.steps([np.ascontiguousarray(a) for a in inputs.values()])
+        seconds = steps.time(args.rounds, machine.sample)
+    record = explain(args.model, made, seconds, machine.rates())
+    if args.plot:
+        _plot.draw(record, args.plot)
     report(record, _head(record), args)
     if not args.json and not args.quiet:
-        print_table([_HEAD, *map(_row, record["kernels"][: args.top or None])])
-        for kernel in record["kernels"][: args.top or None] if args.schedules else []:
-            print(f"\n{kernel['name']}\n{kernel['schedule'] or 'plain loops'}")
+        _print(record["kernels"][: None if args.all else args.top])
 
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
     cli.add_argument("model", help="the ONNX file")
-    cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest; 0 shows all (10)")
-    cli.add_argument("--schedules", action="store_true", help="show the loops of each kernel shown")
+    cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
+    cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
+    cli.add_argument("--plot", type=Path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file")
     cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
@@ -56,26 +59,43 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _record(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[str, float]) -> dict[str, Any]:
-    """Everything that is known, the slowest kernel first; times are of all calls of a kernel together."""
-    total = sum(seconds)
-    kernels = []
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be done before the long work begins."""
+    for name in ("rounds", "top"):
+        if (value := getattr(args, name)) < 1:
+            raise InputError(f"--{name} is {value}: it must be at least 1")
+    if args.plot:
+        _plot.require(args.plot)
+
+
+def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[str, float]) -> dict[str, Any]:
+    """Everything that is known, the slowest kernel first; times and work are of all calls of a kernel together.
+
+    ``machine`` has the rates of one core, ``flops`` and ``bytes`` a second. The least time that a kernel's arithmetic
+    takes at the one and its arguments and results at the other say what it is bound by; ``peak_share`` is that least
+    time over the measured one. It can exceed 1 for a kernel whose data lies in a cache, since copies go beyond those.
+    """
+    kernels, total = [], sum(seconds)
     for kernel in made.kernels.values():
         calls = [(call, t) for call, t in zip(made.program.calls, seconds, strict=True) if call.kernel == kernel.name]
-        time = sum(t for _, t in calls)
+        time, flops, nbytes = sum(t for _, t in calls), kernel.flops * len(calls), kernel.bytes * len(calls)
+        least = {"flops": flops / machine["flops"], "bytes": nbytes / machine["bytes"]}
         kernels.append({
             "name": kernel.name,
             "nodes": [list(call.nodes) for call, _ in calls],
+            **dataclasses.asdict(made.signatures[kernel.name]),
             "schedule": kernel.schedule,
             "steps": kernel.extent,
             "note": kernel.note,
             "calls": len(calls),
-            "flops": kernel.flops * len(calls),
-            "bytes": kernel.bytes * len(calls),
+            "flops": flops,
+            "bytes": nbytes,
             "seconds": time,
             "share": time / total,
-            "peak_share": kernel.flops * len(calls) / time / machine["flops"],
-            "copy_share": kernel.bytes * len(calls) / time / machine["bytes"],
+            "flops_per_second": flops / time,
+            "bytes_per_second": nbytes / time,
+            "bound": "compute" if least["flops"] > least["bytes"] else "memory",
+            "peak_share": max(least.values()) / time,
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
     return {"model": model, "seconds": total, "machine": machine, "kernels": kernels}
@@ -84,29 +104,56 @@ def _record(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
 def _head(record: dict[str, Any]) -> list[str]:
     flops, machine = sum(kernel["flops"] for kernel in record["kernels"]), record["machine"]
     calls, seconds = sum(kernel["calls"] for kernel in record["kernels"]), record["seconds"]
+    plain = [kernel for kernel in record["kernels"] if not kernel["schedule"]]
     share = flops / seconds / machine["flops"]
-    return [
+    lines = [
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
         f" {flops / 1e9:.3g} GFLOP at {flops / seconds / 1e9:.3g} GFLOP/s ({share:.0%} of peak)",
-        f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s, copies {machine['bytes'] / 1e9:.1f} GB/s",
+        f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s of multiply-adds, copies {machine['bytes'] / 1e9:.1f} GB/s",
     ]
+    if plain:
+        spent = sum(kernel["share"] for kernel in plain)
+        lines.append(f"plain loops, without a schedule: {len(plain)} of the kernels, {spent:.1%} of the time")
+    return lines
+
+
+def _print(kernels: Sequence[dict[str, Any]]) -> None:
+    """The table of the kernels, and what each of them is."""
+    print_table([_HEAD, *map(_row, kernels)])
+    for kernel in kernels:
+        print(f"\n{kernel['name']}")
+        for label, text in _facts(kernel):
+            print(f"  {label:<{_LABEL}}{text}")
 
 
 def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
-    nodes = list(dict.fromkeys(name for names in kernel["nodes"] for name in names))
-    more = f" +{len(nodes) - _SHOWN_NODES}" if len(nodes) > _SHOWN_NODES else ""
     return (
         f"{kernel['seconds'] * 1e3:.3f}",
         f"{kernel['share']:.1%}",
         str(kernel["calls"]),
-        f"{kernel['flops'] / kernel['seconds'] / 1e9:.1f}",
+        f"{kernel['flops'] / 1e6:.1f}",
+        f"{kernel['bytes'] / 1e6:.2f}",
+        f"{kernel['flops_per_second'] / 1e9:.1f}",
+        f"{kernel['bytes_per_second'] / 1e9:.1f}",
+        kernel["bound"],
         f"{kernel['peak_share']:.0%}",
-        f"{kernel['bytes'] / kernel['seconds'] / 1e9:.1f}",
-        f"{kernel['copy_share']:.0%}",
-        str(kernel["steps"]) if kernel["schedule"] else "plain",
         kernel["name"],
-        ", ".join(nodes[:_SHOWN_NODES]) + more,
     )
+
+
+def _facts(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a kernel is made from and does, a line each; the nodes are those that each call fuses."""
+    for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
+        yield "" if i else "nodes", " + ".join(nodes) or "none: made by the compiler"
+    if (more := len(kernel["nodes"]) - _SHOWN_CALLS) > 0:
+        yield "", f"and {more} more calls"
+    yield "shapes", f"{', '.join(kernel['inputs'])} -> {', '.join(kernel['results'])}"
+    if kernel["layout"]:
+        yield "layout", kernel["layout"]
+    loops = " / ".join(line.strip().rstrip(":") for line in kernel["schedule"].splitlines())
+    yield "schedule", f"{kernel['steps']} steps: {loops}" if loops else "plain loops, one thread"
+    if kernel["note"]:
+        yield "note", kernel["note"]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright import zoo
 from tilewright.tools import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,11 @@ def test_import_tilewright_imports_no_mlir():
 
 def test_every_command_has_its_file():
     assert all((ROOT / "tools" / f"{name}.py").is_file() for name in cli.COMMANDS)
+
+
+def test_make_bench_measures_every_network():
+    [listed] = re.findall(r"^NETWORKS := (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert tuple(listed.split()) == zoo.NAMES
 
 
 @pytest.mark.parametrize("argv", [[], ["frobnicate"]])

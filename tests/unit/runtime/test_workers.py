@@ -6,7 +6,7 @@ import time
 
 import pytest
 from handmade import affine_plan
-from worker_jobs import assert_and_abort, spin
+from worker_jobs import assert_and_abort, leave_in_a_cycle, own_bytes, spin
 
 import tilewright as tw
 from tilewright import driver, product, workers
@@ -22,6 +22,17 @@ def test_results_come_in_the_order_of_the_jobs(pool):
     jobs = [Job(f"job {i}", divmod, (i, 7)) for i in range(20)]
     assert pool.run(jobs) == [divmod(i, 7) for i in range(20)]
     assert pool.run([]) == []
+
+
+def test_a_worker_gives_back_what_jobs_leave_behind():
+    alone = Pool(1)
+    try:
+        [before] = alone.run([Job("before", own_bytes)])
+        alone.run([Job(f"job {i}", leave_in_a_cycle, (64 << 20,)) for i in range(4)])
+        [after] = alone.run([Job("after", own_bytes)])
+    finally:
+        alone.shutdown()
+    assert after < before + workers.GROWTH_BYTES + (8 << 20)
 
 
 def test_jobs_run_elsewhere_unless_there_are_no_workers(pool):

@@ -1,13 +1,19 @@
 """``tilewright bench``: what it tells, and how it refuses."""
 
 import json
+import subprocess
+import sys
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
 import tilewright as tw
-from tilewright.tools import _rivals, bench
+from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _children, _resident, _rivals, bench
+from tilewright.tools._measure import relative_error
+from tilewright.zoo import kernels
 
 SHAPE = ("--input-shape", "x:2,16")
 FEW = ("--rounds", "2")
@@ -15,7 +21,8 @@ FEW = ("--rounds", "2")
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(bench, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(_bench_model, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(_bench_kernels, "SLICE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -43,12 +50,16 @@ class Wrong(_rivals.OnnxRuntime):
 def test_compares_with_another_runtime(path, capsys):
     assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    [rival] = record["rivals"]
-    assert (record["threads"], record["rounds"], rival["name"]) == (1, 2, "onnxruntime")
+    [run] = record["runs"]
+    [rival] = run["rivals"]
+    assert (run["threads"], record["rounds"], rival["name"], run["fastest"]) == (1, 2, "onnxruntime", "onnxruntime")
     assert rival["outputs"] == [{"name": "y", "error": 0.0}, {"name": "z", "error": 0.0}]
     assert record["compile"]["peak_bytes"] > 10 << 20
     assert record["compile"]["seconds"] >= sum(record["compile"]["stages"].values()) > 0
-    for spread in (record["seconds"], rival["seconds"], rival["ratio"]):
+    assert record["compile"]["cached"] and record["compile"]["cached_seconds"] > 0
+    assert record["compile"]["limit_bytes"] == int(1.5 * record["weight_bytes"]) + 400_000_000
+    assert 10 << 20 < record["running"]["peak_bytes"] < record["running"]["limit_bytes"]
+    for spread in (run["seconds"], rival["seconds"], rival["ratio"]):
         assert 0 < spread["low"] <= spread["median"] <= spread["high"]
 
 
@@ -56,12 +67,144 @@ def test_says_so_in_a_table(path, capsys):
     assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW]) == 0
     out, err = capsys.readouterr()
     lines = out.splitlines()
-    assert lines[0].endswith("net.onnx: 1 thread, 2 rounds")
-    assert lines[1].startswith("compiled in ")
-    assert lines[2].split() == [word for cell in bench._HEAD for word in cell.split()]
-    assert lines[3].startswith("tilewright ")
-    assert lines[4].startswith("onnxruntime ") and lines[4].endswith("agree")
+    assert lines[0].endswith("net.onnx: 2 rounds")
+    assert lines[1].startswith("compiled in ") and lines[2].startswith("runs in peak memory ")
+    assert lines[3].split() == [word for cell in _bench_model._HEAD for word in cell.split()]
+    assert lines[4].startswith("tilewright ")
+    assert lines[5].startswith("onnxruntime ") and lines[5].endswith("agree")
     assert err == ""
+
+
+def test_several_numbers_of_threads_are_measured_together(path, capsys):
+    assert bench.main([path, *SHAPE, *FEW, "--threads", "1", "--threads", "2", "--json"]) == 0
+    one, two = json.loads(capsys.readouterr().out)["runs"]
+    assert (one["threads"], two["threads"]) == (1, 2)
+    assert one["speedup"] == {"median": 1.0, "low": 1.0, "high": 1.0}
+    assert two["speedup"]["median"] > 0 and two["fastest"] is None
+
+
+def test_several_models_are_a_table(path, tmp_path, capsys):
+    other = tmp_path / "other.onnx"
+    other.write_bytes((tmp_path / "net.onnx").read_bytes())
+    words = [path, str(other), "--compare", "onnxruntime", *SHAPE, "--rounds", "1", "-o", str(tmp_path / "t.md")]
+    assert bench.main(words) == 0
+    text = (tmp_path / "t.md").read_text()
+    assert capsys.readouterr().out.rstrip() == text.rstrip()
+    rows = [line.split(" | ")[0] for line in text.splitlines() if line.startswith("| ")]
+    assert rows == ["| network", "| net", "| other", "| geometric mean", "| network", "| net", "| other"]
+    assert f"onnxruntime {onnxruntime.__version__}" in text
+
+
+def spread(value: float) -> dict[str, float]:
+    return {"median": value, "low": value, "high": value}
+
+
+def record(name: str, ratios: dict[str, float]) -> dict:
+    """A model that takes 1 s on two threads, twice as long on one, and its rivals."""
+    rivals = [
+        {"name": n, "seconds": spread(1 / r), "ratio": spread(r), "outputs": [{"error": 1e-6}], "agrees": True}
+        for n, r in ratios.items()
+    ]
+    fastest = max(ratios, key=lambda n: ratios[n])
+    runs = [{"threads": n, "seconds": spread(2 / n), "speedup": spread(n), "rivals": rivals, "fastest": fastest}
+            for n in (1, 2)]  # fmt: skip
+    memory = {"peak_bytes": 5_000_000, "limit_bytes": 6_000_000}
+    return {
+        "model": f"x/{name}.onnx",
+        "compile": {"seconds": 1.5, "cached_seconds": 0.25, "cached": True, **memory},
+        "running": memory,
+        "runs": runs,
+    }
+
+
+def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
+    words = [
+        "a.onnx",
+        "b.onnx",
+        "--compare",
+        "onnxruntime",
+        "--compare",
+        "openvino",
+        "--threads",
+        "1",
+        "--threads",
+        "2",
+    ]
+    records = {"a.onnx": record("a", {"onnxruntime": 0.5, "openvino": 2.0}),
+               "b.onnx": record("b", {"onnxruntime": 0.5, "openvino": 0.25})}  # fmt: skip
+    monkeypatch.setattr(_bench_table, "run_module", lambda name, words: (records[words[0]], 0, 0.0))
+    found, text = _bench_table.measure(bench._parser().parse_args(words))
+    assert found["geometric_means"] == {"1": pytest.approx(1.0), "2": pytest.approx(1.0)}
+    lines = text.splitlines()
+    one, two = lines.index("1 thread:"), lines.index("2 threads:")
+    a = "| a | 2000 (2000-2000) | 2000 (2000-2000) | 500 (500-500) | **2 (2-2)** | 1.0e-06 |"
+    assert a in lines[one:two]
+    assert (
+        "| b | 1000 (1000-1000) | 2000 (2000-2000) | 4000 (4000-4000) | **0.5 (0.5-0.5)** | 1.0e-06 | x 2 (2-2) |"
+        in lines
+    )
+    assert "| geometric mean |  |  |  | **1.00** |  |" in lines
+    assert lines[-1] == "| b | 1.5 | 5 of 6 | 5 of 6 |"
+
+
+def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
+    small = {"conv": kernels._conv(8, 16, 16, 3), "softmax": kernels._softmax(8, 64)}
+    monkeypatch.setattr(kernels, "KERNELS", small)
+    assert bench.main(["--kernels", "conv", "softmax", "--rounds", "2", "--json"]) == 0
+    conv, softmax = json.loads(capsys.readouterr().out)["kernels"]
+    assert conv["flops"] == 2 * 16 * 16 * 9 * 8 * 8 and len(conv["schedules"]) == 1  # conversions are not counted
+    assert softmax["flops"] == 0 and softmax["bound"] == "memory" and softmax["bytes"] == 2 * 8 * 64 * 4
+    assert bench.main(["--kernels", "softmax", "--rounds", "1", "-o", str(tmp_path / "k.md")]) == 0
+    [head, _, row] = [line for line in (tmp_path / "k.md").read_text().splitlines() if line.startswith("|")]
+    assert head.startswith("| kernel | ms |") and row.startswith("| softmax of 8 rows of 64 |")
+
+
+def test_a_kernel_is_held_against_what_bounds_it():
+    times = {"kernel": [4.0, 8.0], "peak": [1.0, 2.0], "copy": [1.0, 1.0]}
+    assert _bench_kernels.judge(times, 2.0) == {"bound": "compute", "share": spread(0.5)}
+    assert _bench_kernels.judge(times, 0.0)["bound"] == "memory"
+
+
+@pytest.mark.parametrize("name", kernels.KERNELS)
+def test_the_kernels_are_valid_models(name):
+    model = kernels.get(name).build()
+    onnx.checker.check_model(model, full_check=True)
+    assert model.SerializeToString() == kernels.get(name).build().SerializeToString()
+
+
+@pytest.mark.parametrize("name", ["conv3x3_7", "depthwise_14", "attention_128", "matmul"])
+def test_the_kernels_compute_what_the_oracle_does(name):
+    model = kernels.get(name).build()
+    module = tw.compile(model, num_threads=1)
+    inputs = _bench_model.fill(module.inputs, "random", 0)
+    [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
+    assert relative_error(module.run(inputs)[0], np.asarray(want)) < 1e-5
+
+
+def test_running_a_program_imports_no_mlir(path):
+    program = path.replace(".onnx", ".so")
+    tw.compile(path, input_shapes={"x": (2, 16)}).export_library(program)
+    words = [sys.executable, "-m", "tilewright.tools._resident", program]
+    found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert found["mlir"] is False
+    assert 10 << 20 < found["peak_bytes"] < 120_000_000
+    assert _resident.peak_bytes() > 10 << 20
+
+
+def test_a_child_that_dies_is_an_error():
+    with pytest.raises(tw.CompileError, match="No module named"):
+        _children.run_module("no_such_command", [])
+
+
+def test_the_weights_beside_a_model_count(tmp_path):
+    array = np.ones((64, 64), np.float32)
+    graph = helper.make_graph([], "g", [], [], [onnx.numpy_helper.from_array(array, "w")])
+    model = helper.make_model(graph)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    whole = (tmp_path / "m.onnx").stat().st_size + (tmp_path / "w.bin").stat().st_size
+    assert _children.weight_bytes(str(tmp_path / "m.onnx")) == whole >= array.nbytes
+    with pytest.raises(tw.ModelError, match="cannot read"):
+        _children.weight_bytes(str(tmp_path / "other.onnx"))
 
 
 def test_other_answers_are_a_failure(path, capsys, monkeypatch):
@@ -77,8 +220,8 @@ def test_takes_a_compiled_program(path, capsys):
     tw.compile(path, input_shapes={"x": (2, 16)}).export_library(program)
     assert bench.main([program, *FEW]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("net.so: 1 thread, 2 rounds")
-    assert lines[1].split() == ["runtime", "ms", "quartiles"]
+    assert lines[0].endswith("net.so: 2 rounds")
+    assert lines[2].split() == ["runtime", "threads", "ms", "quartiles"]
     assert bench.main([program, "--compare", "onnxruntime", *FEW]) == 0
 
 
@@ -86,7 +229,9 @@ def test_takes_a_compiled_program(path, capsys):
     "words, message",
     [
         (["--rounds", "0"], "--rounds is 0"),
-        (["--threads", "0"], "num_threads"),
+        (["--threads", "0"], "--threads is 0"),
+        (["--kernels"], "there is no kernel"),
+        (["-o", "no/such/x.md"], "there is no folder no/such"),
         ([], "--input-shape x:"),
         (["--compare", "openvino"], "pip install absent_package"),
     ],

@@ -7,8 +7,14 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.kernel import functions
+from tilewright.passes.signature import signature
+from tilewright.product import Stepwise
+from tilewright.program import Call, Kernel, Program, Signature
 from tilewright.target import host
-from tilewright.tools import _machine, explain
+from tilewright.tools import _machine, _plot, explain
 
 
 @pytest.fixture
@@ -36,26 +42,133 @@ def test_json_has_each_kernel_with_its_nodes_and_work(path, capsys):
     assert gemm["bytes"] >= 4 * (16 * 32 + 32 * 48 + 16 * 48)  # the weight is packed in blocks
     assert gemm["schedule"].startswith("parallel")
     assert gemm["calls"] == 1
+    assert "16x32xf32" in gemm["inputs"] and gemm["results"] == ["16x48xf32"]
+    assert gemm["layout"].startswith("weight in blocks of ")
+    assert gemm["flops_per_second"] == gemm["flops"] / gemm["seconds"]
+    assert gemm["bytes_per_second"] == gemm["bytes"] / gemm["seconds"]
+    assert gemm["bound"] in ("compute", "memory")
     assert sum(kernel["share"] for kernel in record["kernels"]) == pytest.approx(1)
     times = [kernel["seconds"] for kernel in record["kernels"]]
     assert times == sorted(times, reverse=True)
 
 
-def test_the_table_shows_the_slowest(path, capsys):
-    assert explain.main([path, "--rounds", "1", "--top", "1", "--schedules", "--input-shape", "x:16,32"]) == 0
+@pytest.mark.parametrize("options, shown", [(["--top", "1"], 1), (["--all"], 2), ([], 2)])
+def test_the_table_shows_the_slowest(path, options, shown, capsys):
+    assert explain.main([path, "--rounds", "1", *options, "--input-shape", "x:16,32"]) == 0
     out = capsys.readouterr().out
     assert "2 calls of 2 kernels" in out
     assert out.count("net.onnx") == 1
-    assert len([line for line in out.splitlines() if line.endswith(("relu", "softmax"))]) == 1
-    assert "parallel" in out
+    groups = [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("  nodes ")]
+    assert len(groups) == shown and set(groups) <= {"gemm + relu", "softmax"}
+    assert len([line for line in out.splitlines() if line.startswith("  shapes ")]) == shown
+    assert out.count("steps: parallel") == shown
 
 
-@pytest.mark.parametrize("argv, words", [(["--rounds", "0"], "--rounds is 0"), ([], "give --input-shape x:1,32")])
+MACHINE = {"flops": 100.0, "bytes": 10.0}
+
+
+def stepwise(kernel: Kernel, calls: int) -> Stepwise:
+    program = Program((), (), (), tuple(Call("k", (), (f"n{i}",)) for i in range(calls)), 0)
+    return Stepwise(program, {"k": kernel}, {"k": Signature(("2xf32",), ("2xf32",))}, None, None)  # type: ignore
+
+
+@pytest.mark.parametrize(
+    "flops, nbytes, bound, share", [(50, 4, "compute", 0.25), (50, 8, "memory", 0.4), (0, 8, "memory", 0.4)]
+)
+def test_a_kernel_is_judged_by_what_bounds_it(flops, nbytes, bound, share):
+    kernel = Kernel("k", b"", 1, False, flops=flops, bytes=nbytes)
+    [row] = explain.explain("m", stepwise(kernel, 2), [1.0, 3.0], MACHINE)["kernels"]
+    assert (row["bound"], row["peak_share"]) == (bound, pytest.approx(share))
+    assert (row["calls"], row["flops"], row["bytes"], row["seconds"]) == (2, 2 * flops, 2 * nbytes, 4.0)
+
+
+def test_plain_loops_and_many_calls_are_told():
+    record = explain.explain("m", stepwise(Kernel("k", b"", 1, False), 5), [1.0] * 5, MACHINE)
+    assert explain._head(record)[-1] == "plain loops, without a schedule: 1 of the kernels, 100.0% of the time"
+    facts = list(explain._facts(record["kernels"][0]))
+    assert facts[:4] == [("nodes", "n0"), ("", "n1"), ("", "n2"), ("", "and 2 more calls")]
+    assert facts[-1] == ("schedule", "plain loops, one thread")
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["--rounds", "0"], "--rounds is 0"),
+        (["--top", "0"], "--top is 0"),
+        (["--plot", "x.jpg"], "ends with .png or .svg"),
+        (["--plot", "no/such/x.svg"], "there is no folder no/such"),
+        ([], "give --input-shape x:1,32"),
+    ],
+)
 def test_refuses(path, argv, words, capsys):
     assert explain.main([path, *argv]) == 2
-    assert words in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert words in err and err.count("\n") == 1
+
+
+def test_a_plot_without_matplotlib_is_refused_at_once(path, capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert explain.main([path, "--plot", "x.svg"]) == 2
+    assert capsys.readouterr().err.endswith("pip install matplotlib\n")
+
+
+def test_the_picture_has_the_kernels(path, tmp_path, capsys):
+    picture = tmp_path / "net.svg"
+    words = [path, "--json", "--rounds", "1", "--input-shape", "x:16,32", "--plot", str(picture)]
+    assert explain.main(words) == 0
+    record, text = json.loads(capsys.readouterr().out), picture.read_text()
+    assert all(kernel["name"] in text for kernel in record["kernels"])
+    for words in ("net.onnx", "FLOP / byte", "GFLOP/s of multiply-adds"):
+        assert words in text
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_a_picture_may_be_a_png_and_have_kernels_without_arithmetic(tmp_path):
+    record = explain.explain("m", stepwise(Kernel("k", b"", 1, False, bytes=8), 1), [1.0], MACHINE)
+    _plot.draw(record, tmp_path / "net.png")
+    assert (tmp_path / "net.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_machine_is_measured():
-    assert _machine.fma_peak(host()) > 1e8
-    assert _machine.copy_bandwidth() > 1e8
+    machine = _machine.Machine(host())
+    machine.sample()
+    rates = machine.rates()
+    assert rates["flops"] > 1e8 and rates["bytes"] > 1e8
+    assert _machine.copying(64).rate(2) > 0
+
+
+TRANSPOSED_CONV = """
+#perm = affine_map<(a, b, c, d) -> (a, d, b, c)>
+#same = affine_map<(a, b, c, d) -> (a, b, c, d)>
+#data = affine_map<(n, h, w, f, c, i, j) -> (n, DATA)>
+#weight = affine_map<(n, h, w, f, c, i, j) -> (f, c, i, j)>
+#out = affine_map<(n, h, w, f, c, i, j) -> (n, h, w, f)>
+func.func @k(%a: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %o: tensor<1x6x6x4xf32>, %t: tensor<1x8x8x3xf32>,
+             %x: tensor<IMAGExf32>) -> tensor<1x6x6x4xf32> {
+  %p = linalg.generic {indexing_maps = [#perm, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%a : tensor<1x3x8x8xf32>) outs(%t : tensor<1x8x8x3xf32>) {
+  ^bb0(%e: f32, %f: f32):
+    linalg.yield %e : f32
+  } -> tensor<1x8x8x3xf32>
+  %y = linalg.generic {indexing_maps = [#data, #weight, #out], iterator_types =
+      ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<IMAGExf32>, tensor<4x3x3x3xf32>) outs(%o : tensor<1x6x6x4xf32>) {
+  ^bb0(%e: f32, %f: f32, %g: f32):
+    %m = arith.mulf %e, %f : f32
+    %s = arith.addf %g, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x6x6x4xf32>
+  return %y : tensor<1x6x6x4xf32>
+}"""
+
+
+@pytest.mark.parametrize(
+    "data, image, order",
+    [("h + i, w + j, c", "1x8x8x3", "channels last"), ("c, h + i, w + j", "1x3x8x8", "channels first")],
+)
+def test_the_layout_in_words(data, image, order):
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(TRANSPOSED_CONV.replace("DATA", data).replace("IMAGE", image))
+        found = signature(functions(module)[0])
+    assert found.layout == f"dims permuted to 0, 2, 3, 1, {order}"
+    assert found.inputs[:2] == ("1x3x8x8xf32", "4x3x3x3xf32") and found.results == ("1x6x6x4xf32",)

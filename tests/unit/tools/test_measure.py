@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright.tools._measure import MIN_RUNS, Spread, interleave, ratio, relative_error
+from tilewright.tools._measure import MIN_RUNS, Spread, geometric_mean, interleave, ratio, relative_error
 
 
 class Work:
@@ -74,6 +74,11 @@ def test_drift_cancels_in_the_ratio():
 )
 def test_relative_error(got, want, error):
     assert relative_error(np.array(got), np.array(want)) == pytest.approx(error)
+
+
+def test_geometric_mean():
+    assert geometric_mean([0.5, 2.0, 1.0]) == pytest.approx(1.0)
+    assert geometric_mean([3.0]) == pytest.approx(3.0)
 
 
 def test_relative_error_of_integers_does_not_wrap():

@@ -1,0 +1,206 @@
+"""One model measured: compiled cold, run alone in a process, and interleaved with other runtimes in this one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+from tilewright.tools import _children, _rivals
+from tilewright.tools._common import print_table, progress, report
+from tilewright.tools._measure import Spread, interleave, ratio, relative_error
+from tilewright.tools.run import fill
+
+if TYPE_CHECKING:
+    from tilewright.runtime.manifest import Manifest
+    from tilewright.runtime.module import Module
+
+OURS = "tilewright"
+TOLERANCE = 1e-4
+SLICE_SECONDS = 0.2  # of a round, for each runtime
+# What the memory is held against: a multiple of the weights, and what a process has anyway.
+COMPILE_WEIGHTS, COMPILE_BYTES = 1.5, 400_000_000
+RUN_WEIGHTS, RUN_BYTES = 1.15, 120_000_000
+_PROGRAMS = (".so", ".tw")
+_HEAD = ("runtime", "threads", "ms", "quartiles", "ours/its", "quartiles", "error", "answers")
+
+Run = tuple[int, str]  # threads, runtime
+Errors = dict[Run, list[dict[str, Any]]]
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
+    [model] = args.models
+    path = _rivals_file(model) if args.compare else model
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with progress(f"compiling {model}", args) as say:
+            program, compiled = _compile(model, folder, dict(args.input_shape))
+            say(f"running {program} alone")
+            peak = _children.running(program)
+            say(f"loading {model}")
+            modules = _load(program, args.threads)
+            manifest = modules[args.threads[0]].manifest
+            inputs = fill(manifest.inputs, "random", args.seed)
+            runs, errors = _prepare(modules, inputs, args.compare, path)
+        with bar(f"measuring {model}", args.rounds, args) as show:
+            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
+    weights = manifest.weight_bytes if Path(model).suffix in _PROGRAMS else _children.weight_bytes(model)
+    record = {
+        "model": model,
+        "rounds": args.rounds,
+        **_memory(weights, manifest, compiled, peak),
+        "runs": [_run(threads, args.threads[0], args.compare, times, errors) for threads in args.threads],
+    }
+    report(record, _head(record), args)
+    if not args.json and not args.quiet:
+        print_table(_rows(record))
+    return record
+
+
+def _rivals_file(model: str) -> str:
+    """The ONNX file that other runtimes load: ``model``, or the one beside a compiled program."""
+    if Path(model).suffix not in _PROGRAMS:
+        return model
+    path = Path(model).with_suffix(".onnx")
+    if not path.is_file():
+        raise InputError(f"cannot compare '{model}': its model '{path}' is not there; give the ONNX file instead")
+    return str(path)
+
+
+def _compile(model: str, folder: str, shapes: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any] | None]:
+    """The program's path; and what compiling it took, if it was compiled."""
+    return (model, None) if Path(model).suffix in _PROGRAMS else _children.compile_cold(model, folder, shapes)
+
+
+def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
+    from tilewright.runtime.module import load_module
+
+    return {number: load_module(program, number) for number in threads}
+
+
+def _prepare(
+    modules: Mapping[int, Module], inputs: Mapping[str, np.ndarray], rivals: Sequence[str], path: str
+) -> tuple[dict[Run, Callable[[], object]], Errors]:
+    """What is to be measured, and each rival's distance from our answers, output by output."""
+    runs: dict[Run, Callable[[], object]] = {}
+    errors: Errors = {}
+    shapes = {name: array.shape for name, array in inputs.items()}
+    for threads, module in modules.items():
+        runs[threads, OURS] = lambda module=module: module.run(inputs)
+        got = module.run(inputs)
+        for name in rivals:
+            with _rivals.refusals(name, path):
+                rival = _rivals.RIVALS[name](path, shapes, threads)
+                want = rival.run(inputs)
+            runs[threads, name] = lambda rival=rival: rival.run(inputs)
+            errors[threads, name] = [
+                {"name": info.name, "error": relative_error(a, np.asarray(b))}
+                for info, a, b in zip(module.outputs, got, want, strict=True)
+            ]
+    return runs, errors
+
+
+@contextmanager
+def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+    """A progress bar that is drawn between rounds alone: an animation would take part in what is measured."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    hidden = args.quiet or args.json or not sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), auto_refresh=False, transient=True, disable=hidden) as drawn:
+        task = drawn.add_task(text, total=rounds)
+        yield lambda done: drawn.update(task, completed=done, refresh=True)
+
+
+def _memory(weights: int, manifest: Manifest, compiled: dict[str, Any] | None, peak: int) -> dict[str, Any]:
+    """What compiling and running took, with the limits that the memory is held against."""
+    if compiled:
+        compiled = {**compiled, "limit_bytes": int(COMPILE_WEIGHTS * weights) + COMPILE_BYTES}
+    limit = int(RUN_WEIGHTS * weights) + manifest.arena_bytes + RUN_BYTES
+    return {"weight_bytes": weights, "compile": compiled, "running": {"peak_bytes": peak, "limit_bytes": limit}}
+
+
+def _run(
+    threads: int, base: int, rivals: Sequence[str], times: Mapping[Run, Sequence[float]], errors: Errors
+) -> dict[str, Any]:
+    """All runtimes on one number of threads; ``base`` is the number that ``speedup`` compares with."""
+    ours = times[threads, OURS]
+    found = [
+        {
+            "name": name,
+            "seconds": spread(times[threads, name]),
+            "ratio": dataclasses.asdict(ratio(ours, times[threads, name])),
+            "outputs": errors[threads, name],
+            "agrees": all(output["error"] <= TOLERANCE for output in errors[threads, name]),
+        }
+        for name in rivals
+    ]
+    return {
+        "threads": threads,
+        "seconds": spread(ours),
+        "speedup": dataclasses.asdict(ratio(times[base, OURS], ours)),
+        "rivals": found,
+        "fastest": min(found, key=lambda rival: rival["seconds"]["median"])["name"] if found else None,
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and quartiles of the rounds as a record."""
+    return dataclasses.asdict(Spread.of(values))
+
+
+def _head(record: Mapping[str, Any]) -> list[str]:
+    lines = [f"{record['model']}: {record['rounds']} rounds"]
+    if made := record["compile"]:
+        lines.append(f"compiled in {made['seconds']:.2f} s, peak memory {megabytes(made)} MB; {from_cache(made)}")
+    lines.append(f"runs in peak memory {megabytes(record['running'])} MB")
+    for run in record["runs"][1:]:
+        of, base = "-".join(numbers(run["speedup"])), record["runs"][0]["threads"]
+        lines.append(f"{run['threads']} threads are {of} times as fast as {base}")
+    return lines
+
+
+def from_cache(made: Mapping[str, Any]) -> str:
+    """How long the program takes from the cache."""
+    return f"from the cache in {made['cached_seconds']:.2f} s" if made["cached"] else "not from the cache"
+
+
+def megabytes(memory: Mapping[str, int]) -> str:
+    """The memory, and the limit that it is held against."""
+    return f"{memory['peak_bytes'] / 1e6:.0f} of {memory['limit_bytes'] / 1e6:.0f}"
+
+
+def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The table, its head first; without a rival it has no columns for one."""
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for run in record["runs"]:
+        threads = str(run["threads"])
+        rows.append((OURS, threads, *numbers(run["seconds"], 1e3), "", "", "", ""))
+        for rival in run["rivals"]:
+            times, ratios = numbers(rival["seconds"], 1e3), numbers(rival["ratio"])
+            verdict = "agree" if rival["agrees"] else "DIFFER"
+            rows.append((rival["name"], threads, *times, *ratios, f"{largest_error(rival):.1e}", verdict))
+    return rows if len(rows) > 1 + len(record["runs"]) else [row[:4] for row in rows]
+
+
+def largest_error(rival: Mapping[str, Any]) -> float:
+    """The largest relative error of the outputs."""
+    return max((output["error"] for output in rival["outputs"]), default=0.0)
+
+
+def numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
+    """Median, and the quartiles with a dash between them."""
+    median, low, high = (spread[key] * scale for key in ("median", "low", "high"))
+    return _digits(median, 4), f"{_digits(low, 3)}-{_digits(high, 3)}"
+
+
+def _digits(value: float, count: int) -> str:
+    return np.format_float_positional(value, count, unique=False, fractional=False, trim="-")

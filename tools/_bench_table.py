@@ -1,0 +1,80 @@
+"""Several models, each measured in a process of its own, as tables in markdown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.tools._bench_model import OURS, largest_error, megabytes, numbers
+from tilewright.tools._children import run_module
+from tilewright.tools._common import progress
+from tilewright.tools._markdown import table, where
+from tilewright.tools._measure import geometric_mean
+
+
+def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Measure all of ``args.models``; returns their records, and the tables as text."""
+    options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
+    options += [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in args.input_shape]
+    options += [f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
+    with progress("measuring", args) as say:
+        records = []
+        for model in args.models:
+            say(f"measuring {model}")
+            records.append(run_module("bench", [model, *options])[0])
+    means = {str(n): mean for i, n in enumerate(args.threads) if (mean := _mean(records, i)) is not None}
+    return {"models": records, "geometric_means": means}, "\n".join(_text(records, args))
+
+
+def _mean(records: Sequence[dict[str, Any]], index: int) -> float | None:
+    """The geometric mean of the ratios to the faster rival; None without a rival."""
+    ratios = [ratio["median"] for record in records if (ratio := _ratio(record["runs"][index])) is not None]
+    return geometric_mean(ratios) if ratios else None
+
+
+def _ratio(run: dict[str, Any]) -> dict[str, float] | None:
+    return next((rival["ratio"] for rival in run["rivals"] if rival["name"] == run["fastest"]), None)
+
+
+def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
+    """The paragraphs of the markdown, line by line."""
+    yield f"Measured on {where(args.compare)}: float32, {args.rounds} interleaved rounds in one process for each model."
+    yield "Times are medians in ms with their quartiles; a ratio is the median of the rounds' ratios."
+    for index, threads in enumerate(args.threads):
+        yield f"\n{threads} thread{'s' * (threads > 1)}:\n"
+        yield table(list(_times(records, index, args)))
+    if any(record["compile"] for record in records):
+        yield "\nCompiling from a cold start, and a process that only loads and runs the program; memory in MB, of what"
+        yield "1.5 x weights + 400 MB and 1.15 x weights + arena + 120 MB allow:\n"
+        yield table(list(_costs(records)))
+
+
+def _times(records: Sequence[dict[str, Any]], index: int, args: argparse.Namespace) -> Iterator[list[str]]:
+    base = args.threads[0] if index else None
+    yield ["network", OURS, *args.compare, *(["ours / faster of these", "relative error"] * bool(args.compare)),
+           *([f"speed of {base} thread{'s' * (base > 1)}"] if base else [])]  # fmt: skip
+    for record in records:
+        run = record["runs"][index]
+        row = [Path(record["model"]).stem, _spread(run["seconds"], 1e3)]
+        row += [_spread(rival["seconds"], 1e3) for rival in run["rivals"]]
+        if ratio := _ratio(run):
+            row += [f"**{_spread(ratio)}**", f"{max(map(largest_error, run['rivals'])):.1e}"]
+        yield row + ([f"x {_spread(run['speedup'])}"] if base else [])
+    if (mean := _mean(records, index)) is not None:
+        yield ["geometric mean", *[""] * (1 + len(args.compare)), f"**{mean:.2f}**", "", *([""] if base else [])]
+
+
+def _costs(records: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
+    yield ["network", "compile s", "from the cache s", "memory of compiling", "memory of running"]
+    for record in records:
+        made = record["compile"]
+        cached = f"{made['cached_seconds']:.2f}" if made and made["cached"] else "-"
+        compiled = [f"{made['seconds']:.1f}", cached, megabytes(made)] if made else [""] * 3
+        yield [Path(record["model"]).stem, *compiled, megabytes(record["running"])]
+
+
+def _spread(values: dict[str, float], scale: float = 1.0) -> str:
+    median, quartiles = numbers(values, scale)
+    return f"{median} ({quartiles})"

@@ -1,0 +1,21 @@
+"""``python -m tilewright.tools._cached '[MODEL, SHAPES]'``: how long a new process waits for a program from the cache."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import tilewright as tw
+
+
+def main() -> None:
+    """Print the seconds that ``tilewright.compile`` took, and whether the cache had the program."""
+    model, shapes = json.loads(sys.argv[1])
+    start = time.perf_counter()
+    module = tw.compile(model, input_shapes=shapes)
+    print(json.dumps({"cached_seconds": time.perf_counter() - start, "cached": module.report.cached}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Tables in markdown, and where their figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """A markdown table; the first row is its head."""
+    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
+
+
+def where(packages: Sequence[str]) -> str:
+    """The CPU and the versions of packages: what figures mean nothing without."""
+    return ", ".join([_cpu(), *(f"{package} {version(package)}" for package in packages)])
+
+
+def _cpu() -> str:
+    with open("/proc/cpuinfo") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "an unknown CPU"

@@ -1,0 +1,32 @@
+"""What a process holds that loads and runs a program and does nothing else: ``python -m tilewright.tools._resident
+model.so`` prints it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tilewright.runtime.module import load_module
+from tilewright.tools.run import fill
+
+_RUNS = 3
+
+
+def main(path: str) -> None:
+    """Run the program in one thread and print the most memory that was resident, and whether MLIR was imported."""
+    module = load_module(path, 1)
+    inputs = fill(module.inputs, "random", 0)
+    for _ in range(_RUNS):
+        module.run(inputs)
+    print(json.dumps({"peak_bytes": peak_bytes(), "mlir": "mlir" in sys.modules}))
+
+
+def peak_bytes() -> int:
+    """The most that was resident of this process's memory (``getrusage`` would count that of its parent too)."""
+    with open("/proc/self/status") as file:
+        [kilobytes] = [line.split()[1] for line in file if line.startswith("VmHWM:")]
+    return int(kilobytes) << 10
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
