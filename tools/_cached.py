@@ -1,4 +1,4 @@
-"""``python -m tilewright.tools._cached '[MODEL, SHAPES]'``: how long a new process waits for a program from the cache."""
+"""``python -m tilewright.tools._cached [MODEL,SHAPES]`` prints how long a new process waits for a program of the cache."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
         in lines
     )
     assert "| geometric mean |  |  |  | **1.00** |  |" in lines
-    assert lines[-1] == "| b | 1.5 | 5 of 6 | 5 of 6 |"
+    assert lines[-1] == "| b | 1.5 | 0.25 | 5 of 6 | 5 of 6 |"
 
 
 def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
