@@ -14,6 +14,7 @@ from .graph.plan_memory import PlanMemory
 from .graph.simplify import Simplify
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
+from .graph.winograd import Winograd
 from .infra import Pass
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -30,6 +31,7 @@ _ALL: tuple[type[Pass], ...] = (
     Generalize,
     Simplify,
     ConvertLayout,
+    Winograd,
     PackWeights,
     SplitPrepare,
     StorePadded,

@@ -158,7 +158,8 @@ def _spread_rows(op: ir.Operation, kind: Contraction, lanes: int) -> tuple[Stage
     value = op.operands[kind.lhs]
     shape = shape_of(value)
     row = shape[-1] * element_bits(element_of(value)) // 8
-    if not isinstance(value, ir.BlockArgument) or row % 4096 or math.prod(shape[:-1]) * row < _STAGED:
+    read_once = isinstance(value, ir.BlockArgument) and len(list(value.uses)) == 1
+    if not read_once or row % 4096 or math.prod(shape[:-1]) * row < _STAGED:
         return ()
     last = len(shape) - 1
     splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
@@ -189,10 +190,10 @@ def _winograd(
     number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
     inputs = (products.operands[kind.lhs], outputs.operands[back.data])
     shape, columns = shape_of(result), _block(products, kind)
-    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4 or shape[3] < lanes:
+    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4:
         return None
     p, q, _, s, t, c = shape_of(patches.results[0])
-    step = -(-shape[1] // s)
+    step = shape_of(outputs.operands[back.matrices[0]])[0]
     block, channels = _staging(p * q, s, t, c, shape[3], columns)
     best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
     tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)
