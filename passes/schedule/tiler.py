@@ -58,11 +58,11 @@ class Tiler:
 
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
-        if value in self.arguments:
-            return _read(self.arguments[value], shape_of(value), region)
         if value in self.shared:
             whole, buffer = self.shared[value]
             return part_of(buffer, whole, relative(region, whole))
+        if value in self.arguments:
+            return _read(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
