@@ -14,6 +14,7 @@ from ..target import Target
 from .cost import cost
 from .graph.convert_layout import ConvertLayout
 from .graph.edit import programs, string_attr
+from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
@@ -51,6 +52,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         ConvertLayout(),
         Simplify(),
         Winograd(),
+        FoldTransposes(),
         PackWeights(target=target),
         SplitPrepare(),
         StorePadded(),

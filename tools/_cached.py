@@ -1,4 +1,4 @@
-"""``python -m tilewright.tools._cached [MODEL,SHAPES]`` prints how long a new process waits for a program of the cache."""
+"""``python -m tilewright.tools._cached [MODEL,SHAPES]`` prints how long a new process waits for a cached program."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
+from ..schedule.attention import can_attend
 from ..schedule.border import can_border
 from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
 from .groups import (
@@ -106,6 +107,8 @@ class _Grouping:
             if self._free(op) and (source := producer(op.operands[0])) is not None:
                 self.taken[source].members.append(op)
                 self.taken[op] = self.taken[source]
+        for group in list({id(g): g for g in self.taken.values()}.values()) if fuse else []:
+            self._join_attention(group)
         groups = {id(g): g for g in self.taken.values()}.values()
         for group in groups:
             group.members.sort(key=self.facts.order.__getitem__)
@@ -152,6 +155,23 @@ class _Grouping:
         """The op that makes an operand, if no other op reads it."""
         source = producer(op.operands[operand])
         return source if source is not None and self.facts.users(source) == [op] else None
+
+    def _join_attention(self, rows: Group) -> None:
+        """Join a softmax with the product that alone makes its rows and the product that alone reads them."""
+        root = max(rows.members, key=self.facts.order.__getitem__)
+        made = [producer(v) for m in rows.members for v in m.operands]
+        sources = {op for op in made if op is not None and op in self.taken and op not in rows}
+        if not rows.rows or len(sources) != 1 or len(readers := self.facts.users(root)) != 1:
+            return
+        [source], [reader] = sources, readers
+        first, product = self.taken[source].members[0], self.facts.kind(reader)
+        scores = self.facts.kind(first)
+        if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or reader not in self.taken:
+            return
+        if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
+            return
+        if can_attend(first, scores, reader, product):
+            self._take(Group([*self.taken[source].members, *rows.members, *self.taken[reader].members]))
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)

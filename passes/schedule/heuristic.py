@@ -27,6 +27,8 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
+from .attention import attention, copied_rows
+from .axes import ROW_VECTORS, result_axis, row_tile
 from .border import Border, can_border
 from .schedule import Schedule, Split, Stage
 from .structured import defining_op, element_of, shape_of, vector_axis
@@ -35,7 +37,6 @@ from .tiler import packed_dims
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
 _MAX_EXTENT_OF_CHUNKS = 64
-_ROW_VECTORS = 4
 _WINDOW_ROWS = 7
 _STAGED = 1_100_000
 _PAIRED, _PAIRED_CHANNELS = 200_000, 768
@@ -64,6 +65,8 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
         return _rows([op for op, _ in anchors], shape, lanes)
     if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
         return _winograd([op for op, _ in anchors], ops, result.inner, lanes, target)
+    if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
+        return attention([op for op, _ in anchors], ops, result.inner, lanes, target)
     if len(anchors) != 1:
         return None
     op, kind = anchors[0]
@@ -101,29 +104,6 @@ def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
     return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
 
 
-def _result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
-    """The axis of the kernel's result that a loop of one of its ops walks."""
-    walkers = [dim_of(expression) for expression in indexing_maps(op)[-1].results]
-    axes = _axes_in(result, op.results[0])
-    return axes[walkers.index(loop)] if axes is not None and loop in walkers else None
-
-
-def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
-    """For each axis of ``source`` the axis of ``value`` that carries it through elementwise ops; None if none does."""
-    if value == source:
-        return list(range(len(shape_of(source))))
-    op = defining_op(value)
-    if op is None or op.name != "linalg.generic":
-        return None
-    maps = [[dim_of(expression) for expression in m.results] for m in indexing_maps(op)]
-    for operand, walked in zip(list(op.operands)[:-1], maps[:-1], strict=True):
-        inner = _axes_in(operand, source)
-        if inner is not None:
-            loops = [None if axis is None else walked[axis] for axis in inner]
-            return [maps[-1].index(loop) if loop in maps[-1] and loop is not None else None for loop in loops]
-    return None
-
-
 def _contraction(
     op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
 ) -> Schedule | None:
@@ -135,35 +115,30 @@ def _contraction(
     rows = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
     shape = shape_of(result)
     channel_axis = vector_axis(shape)
-    if (
-        not channels
-        or _result_axis(op, channels[-1], result) != channel_axis
-        or not _lies_along(op, kind, channels[-1])
-    ):
+    if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
     columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
     best = max((target.registers - columns - 1) // columns, 1)
-    tiles = _row_tiles([_result_axis(op, loop, result) for loop in rows], shape, best)
+    tiles = _row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
-    inner = [Split(axis, extent, tiles.get(axis, 1)) for axis, extent in enumerate(shape) if axis != channel_axis]
+    batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []
+    outer = [Split(axis, shape[axis], 1) for axis in batch if axis is not None]
+    inner = [
+        Split(axis, extent, tiles.get(axis, 1))
+        for axis, extent in enumerate(shape)
+        if axis != channel_axis and axis not in batch
+    ]
     if _pair_blocks(op, shape, channel_axis, width):
         inner.append(Split(channel_axis, 2 * width, width))
         width *= 2
-    made = _with_parallel([Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis])), *inner])
-    return replace(made, stages=_spread_rows(op, kind, lanes)) if isinstance(kind, Contraction) else made
-
-
-def _spread_rows(op: ir.Operation, kind: Contraction, lanes: int) -> tuple[Stage, ...]:
-    """Copy the left operand where its rows would evict each other: too large for the second cache, 4 kB apart."""
-    value = op.operands[kind.lhs]
-    shape = shape_of(value)
-    row = shape[-1] * element_bits(element_of(value)) // 8
-    read_once = isinstance(value, ir.BlockArgument) and len(list(value.uses)) == 1
-    if not read_once or row % 4096 or math.prod(shape[:-1]) * row < _STAGED:
-        return ()
-    last = len(shape) - 1
-    splits = [Split(axis, extent, 1) for axis, extent in enumerate(shape[:-1])]
-    return (Stage(~value.arg_number, 0, (*splits, Split(last, shape[last], 4 * lanes)), lanes),)
+    blocks = Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis]))
+    made = _with_parallel([*outer, blocks, *inner])
+    if not isinstance(kind, Contraction):
+        return made
+    copied = copied_rows(op, kind, made.splits, len([s for s in outer if s.extent > 1]), lanes)
+    if copied is None:
+        return made
+    return replace(made, parallel=min(made.parallel, max(copied.depth, 1)), stages=(copied,))
 
 
 def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int) -> bool:
@@ -262,12 +237,6 @@ def _block(op: ir.Operation, kind: Contraction | Conv) -> int:
     return packed_dims(weight)[1][0] if weight is not None and weight.name == "linalg.unpack" else 0
 
 
-def row_tile(extent: int, best: int) -> int:
-    """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
-    tiles = -(-extent // best)
-    return -(-extent // tiles)
-
-
 def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: two vectors along channels, a few columns at a time.
 
@@ -275,7 +244,7 @@ def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> S
     """
     shape, data = shape_of(result), indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
-    if innermost is None or _result_axis(op, innermost, result) != vector:
+    if innermost is None or result_axis(op, innermost, result) != vector:
         return None
     tiles = {vector: min(2 * lanes, _power_floor(shape[vector]))}
     if vector:
@@ -288,7 +257,7 @@ def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
     if not shape:
         return None
     vector = vector_axis(shape)
-    tiles = {vector: min(_ROW_VECTORS * lanes, _power_floor(shape[vector]))}
+    tiles = {vector: min(ROW_VECTORS * lanes, _power_floor(shape[vector]))}
     return _with_parallel(_splits(shape, tiles, vector))
 
 
@@ -302,7 +271,7 @@ def _rows(anchors: Sequence[ir.Operation], shape: list[int], lanes: int) -> Sche
         return _elementwise(shape, lanes)
     if not all(contiguous):
         return None
-    chunk = _ROW_VECTORS * lanes
+    chunk = ROW_VECTORS * lanes
     if not shape:
         return Schedule((), 0, chunk)
     rows = math.prod(shape_of(anchors[-1].results[0]))

@@ -15,10 +15,11 @@ from .structured import (
     Tile,
     defining_op,
     element_of,
-    index_constant,
     kept_dims,
     operand_region,
+    read_vector,
     shape_of,
+    write_vector,
 )
 from .tiler import Tiler, fresh, loop_intervals
 
@@ -80,18 +81,7 @@ def _matrix(value: ir.Value) -> np.ndarray:
 
 def _rows(tile: ir.Value) -> Grid:
     """The rows of a tile, each a vector along its last dim."""
-    *outer, lanes = shape_of(tile)
-    element = element_of(tile)
-    padding = arith.ConstantOp(element, 0.0).result
-    zeros = [index_constant(0)] * (len(outer) + 1)
-    whole = vector.transfer_read(
-        ir.VectorType.get([*outer, lanes], element),
-        tile,
-        zeros,
-        ir.AffineMap.get_identity(len(zeros)),
-        padding,
-        [True] * len(zeros),
-    )
+    whole, outer = read_vector(tile), shape_of(tile)[:-1]
     places = itertools.product(*map(range, outer))
     return {place: vector.extract(whole, [], list(place)) for place in places}
 
@@ -168,11 +158,7 @@ def _store(
     order = [dims.index(loop) for loop in loops[:-1] if loop in dims]
     if len(order) != len(loops) - 1:
         raise NotSchedulable("a transform whose tile is wider than its matrices")
-    shape = shape_of(target)
-    whole = _splat(0.0, ir.VectorType.get(shape, element_of(target)))
+    whole = _splat(0.0, ir.VectorType.get(shape_of(target), element_of(target)))
     for place, value in grid.items():
         whole = vector.insert(value, whole, [], [place[axis] for axis in order])
-    zeros = [index_constant(0)] * len(shape)
-    identity = ir.AffineMap.get_identity(len(shape))
-    written = vector.transfer_write(target.type, whole, target, zeros, identity, [True] * len(shape))
-    return Tile(written, kept)
+    return Tile(write_vector(whole, target), kept)

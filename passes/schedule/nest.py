@@ -40,8 +40,6 @@ from .structured import (
     Tile,
     copied,
     defining_op,
-    element_of,
-    empty,
     extract,
     full_region,
     index_constant,
@@ -56,6 +54,7 @@ from .tiler import (
     constant_tile,
     empty_tile,
     fill_tile,
+    fresh,
     loop_intervals,
     needed,
     relative,
@@ -118,6 +117,7 @@ class _Loops:
         self.vector = vector_axis(shape)
         self.value = value
         self.region = list(full_region(shape))  # the part that the loops so far have chosen
+        self.overlap = False  # whether the last tile of a row may begin in the one before, and computes that part twice
 
     def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
         """The loops from ``depth`` on, around ``body``."""
@@ -136,6 +136,10 @@ class _Loops:
 
         around = self.region[split.axis]
         if split.axis == self.vector:
+            rest = around.size % split.tile
+            if self.overlap and rest and around.size > split.tile:
+                whole = chunked(around.size - rest, split.tile, target, step)
+                return step(Linear(around.size - split.tile), split.tile, whole)
             return chunked(around.size, split.tile, target, step)
         rest = around.size % split.tile
         whole = chunked(around.size - rest, split.tile, target, step)
@@ -152,19 +156,19 @@ class _Loops:
 def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
     loops = _Loops(Schedule(stage.splits, 0), value)
-    loops.region = list(part)
-    *rows, row = [part[d].size for d in kept_dims(part)]
-    buffer = empty([*rows, row + stage.gap], element_of(value))
+    loops.region, loops.overlap = list(part), True
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, 0):
+        for piece in _vector_pieces(region, loops.vector, stage.row_chunk):
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(value, piece, into)
             target = insert(copied(made, into) if stage.value < 0 else made.value, target, place)
         return target
 
-    return loops.inner(0, tiler, buffer, tile)
+    scope = tiler.scope()
+    scope.row_chunk = stage.row_chunk
+    return loops.inner(0, scope, fresh(value, part), tile)
 
 
 def _parallel(

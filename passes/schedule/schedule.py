@@ -35,13 +35,13 @@ class Stage:
     value: number of the op that makes the value, in the kernel's function; ``~n`` for argument ``n``, which is copied.
     depth: how many of the result's loops are around it; inside of them it is computed as far as they need it.
     splits: the loops over that part, outermost first.
-    gap: elements between the buffer's rows: rows that lie a multiple of 4 kB apart share one set of the first cache.
+    row_chunk: as a schedule's.
     """
 
     value: int
     depth: int
     splits: tuple[Split, ...]
-    gap: int = 0
+    row_chunk: int = 0
 
     @property
     def name(self) -> str:
@@ -77,16 +77,19 @@ class Schedule:
         for depth in range(len(self.splits) + 1):
             for stage in self.stages:
                 if stage.depth == depth:
-                    lines += [f"{'  ' * depth}stage {stage.name}:", *_loops(stage.splits, depth + 1)]
+                    lines += [f"{'  ' * depth}stage {stage.name}:", *_loops(stage, depth + 1)]
             if depth < len(self.splits):
                 lines.append(f"{'  ' * depth}{_loop(self.splits[depth], depth < self.parallel)}")
-        body = f"row in steps of {self.row_chunk}" if self.row_chunk else "tile"
-        return "\n".join([*lines, "  " * len(self.splits) + body])
+        return "\n".join([*lines, "  " * len(self.splits) + _body(self.row_chunk)])
 
 
-def _loops(splits: tuple[Split, ...], depth: int) -> list[str]:
-    lines = [f"{'  ' * (depth + i)}{_loop(split, False)}" for i, split in enumerate(splits)]
-    return [*lines, "  " * (depth + len(splits)) + "tile"]
+def _loops(stage: Stage, depth: int) -> list[str]:
+    lines = [f"{'  ' * (depth + i)}{_loop(split, False)}" for i, split in enumerate(stage.splits)]
+    return [*lines, "  " * (depth + len(stage.splits)) + _body(stage.row_chunk)]
+
+
+def _body(row_chunk: int) -> str:
+    return f"row in steps of {row_chunk}" if row_chunk else "tile"
 
 
 def _loop(split: Split, parallel: bool) -> str:

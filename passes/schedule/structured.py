@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...dialects import arith, bufferization, ir, linalg, tensor
+from ...dialects import arith, bufferization, ir, linalg, tensor, vector
 from ...errors import CompileError
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -218,13 +218,24 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
 
 
 def copied(tile: Tile, dest: ir.Value) -> ir.Value:
-    """``dest`` with a tile's elements: a structured op, which becomes vectors as a copy of slices would not."""
+    """``dest`` with a tile's elements, as a vector: structured, it would fold to a copy of slices, element by element."""
+    return write_vector(read_vector(tile.value), dest)
+
+
+def read_vector(tile: ir.Value) -> ir.Value:
+    """A whole tensor as one vector."""
+    rank, element = len(shape_of(tile)), element_of(tile)
+    padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
+    identity, zeros = ir.AffineMap.get_identity(rank), [index_constant(0)] * rank
+    kind = ir.VectorType.get(shape_of(tile), element)
+    return vector.transfer_read(kind, tile, zeros, identity, padding, [True] * rank)
+
+
+def write_vector(value: ir.Value, dest: ir.Value) -> ir.Value:
+    """A whole tensor written as one vector."""
     rank = len(shape_of(dest))
-    identity = ir.AffineMap.get_identity(rank)
-    op, block = generic([tile.value], [dest], [identity, identity], ["parallel"] * rank)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([block.arguments[0]])
-    return op.results[0]
+    identity, zeros = ir.AffineMap.get_identity(rank), [index_constant(0)] * rank
+    return vector.transfer_write(dest.type, value, dest, zeros, identity, [True] * rank)
 
 
 def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:

@@ -1,0 +1,77 @@
+"""Contractions read and write transposed values in place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, ir
+from ..classify import Contraction, classify, dim_of, indexing_maps
+from ..infra import Pass
+from .edit import is_static, operations, permutation_of, permuted, producer, programs, set_maps, shape_of, users
+
+
+@dataclass(frozen=True)
+class FoldTransposes(Pass):
+    """Let contractions read the source of a transpose, or write what a transpose of their result would be.
+
+    Before::
+
+        %t = linalg.generic {(q, h, d) -> (h, q, d)} ins(%x)
+        %c = linalg.generic {contraction, (h, q, d), (h, d, n), (h, q, n)} ins(%t, %y)
+        %u = linalg.generic {(h, q, n) -> (q, h, n)} ins(%c)
+
+    After::
+
+        %u = linalg.generic {contraction, (q, h, d), (h, d, n), (q, h, n)} ins(%x, %y)
+
+    Only transposes that leave the innermost dim where it is: rows are then still read and written whole.
+    """
+
+    name: ClassVar[str] = "fold-transposes"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Fold the transposes around the contractions of all programs."""
+        for function in programs(module):
+            for op in operations(function):
+                if op.name == "linalg.generic" and isinstance(classify(op), Contraction):
+                    _fold_operands(op)
+                    _fold_result(op)
+
+
+def _fold_operands(op: ir.Operation) -> None:
+    for i in range(2):
+        source = producer(op.operands[i])
+        order = _outer_order(source)
+        if source is not None and order is not None:
+            maps = indexing_maps(op)
+            maps[i] = permuted(maps[i], [order.index(d) for d in range(len(order))])
+            op.operands[i] = source.operands[0]
+            set_maps(op, maps)
+
+
+def _fold_result(op: ir.Operation) -> None:
+    """The transpose of the result, its only reader, goes; the contraction takes its place in the program."""
+    readers = users(op)
+    order = _outer_order(readers[0]) if len(readers) == 1 else None
+    fill = producer(op.operands[2])
+    if order is None or fill is None or fill.name != "linalg.fill" or not is_static(op.results[0]):
+        return
+    maps = indexing_maps(op)
+    if any(dim_of(e) is None for e in maps[2].results):
+        return
+    shape = [shape_of(op.results[0])[d] for d in order]
+    with ir.InsertionPoint(op), op.location:
+        op.operands[2] = builders.full(shape, fill.operands[0])
+    maps[2] = permuted(maps[2], order)
+    set_maps(op, maps)
+    op.results[0].set_type(op.operands[2].type)
+    readers[0].results[0].replace_all_uses_with(op.results[0])
+    readers[0].erase()
+
+
+def _outer_order(op: ir.Operation | None) -> list[int] | None:
+    """The order of a transpose that keeps the innermost dim; None for anything else."""
+    order = permutation_of(op) if op is not None else None
+    return order if order and order != sorted(order) and order[-1] == len(order) - 1 else None

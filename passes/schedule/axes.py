@@ -1,0 +1,39 @@
+"""Which axis of a kernel's result a loop of one of its ops walks, and tiles of axes."""
+
+from __future__ import annotations
+
+from ...dialects import ir
+from ..classify import dim_of, indexing_maps
+from .structured import defining_op, shape_of
+
+# Vectors in one step along a row.
+ROW_VECTORS = 4
+
+
+def result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
+    """The axis of the kernel's result that a loop of one of its ops walks."""
+    walkers = [dim_of(expression) for expression in indexing_maps(op)[-1].results]
+    axes = _axes_in(result, op.results[0])
+    return axes[walkers.index(loop)] if axes is not None and loop in walkers else None
+
+
+def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
+    """For each axis of ``source`` the axis of ``value`` that carries it through elementwise ops; None if none does."""
+    if value == source:
+        return list(range(len(shape_of(source))))
+    op = defining_op(value)
+    if op is None or op.name != "linalg.generic":
+        return None
+    maps = [[dim_of(expression) for expression in m.results] for m in indexing_maps(op)]
+    for operand, walked in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+        inner = _axes_in(operand, source)
+        if inner is not None:
+            loops = [None if axis is None else walked[axis] for axis in inner]
+            return [maps[-1].index(loop) if loop in maps[-1] and loop is not None else None for loop in loops]
+    return None
+
+
+def row_tile(extent: int, best: int) -> int:
+    """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
+    tiles = -(-extent // best)
+    return -(-extent // tiles)
