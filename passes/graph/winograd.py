@@ -96,7 +96,7 @@ class _Form:
         i, j, c, f = (shape_of(weight)[d] for d in order)
         n, h, w, _ = shape_of(result)
         whole = shape_of(data) == [n, h + TAPS - 1, w + TAPS - 1, c] and 0 not in (n, h, w)
-        if (i, j) != (TAPS, TAPS) or not whole or c % 2 or f % 2:
+        if (i, j) != (TAPS, TAPS) or not whole or f % 2:
             return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
         return _Form(op, kind, order, n, h, w, c, f)
 
