@@ -1,5 +1,6 @@
 // RUN: tilewright opt %s --passes=fuse-ops | filecheck %s
 // RUN: tilewright opt %s --passes=fuse-ops{fuse_opt_level=0} | filecheck %s --check-prefix=ALONE
+// RUN: tilewright opt %s --passes=winograd{everywhere=true},fuse-ops | filecheck %s --check-prefix=PATCHES
 
 #id = affine_map<(a, b) -> (a, b)>
 #row = affine_map<(a, b) -> (a)>
@@ -93,6 +94,48 @@ func.func @softmax(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
     linalg.yield %s : f32
   } -> tensor<4x16xf32>
   return %r : tensor<4x16xf32>
+}
+
+// A convolution that `winograd` rewrites: both transforms, the products, and the epilogue with what it alone reads are
+// one kernel (the filters' transform another, which is run ahead of time).
+// PATCHES-LABEL: func.func @patches
+// PATCHES:       %[[U:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<6x6x16x32xf32>) attrs = {tw.group = {{[0-9]+}} : i64}
+// PATCHES:       %[[V:.*]] = linalg.generic {{.*}} attrs = {tw.group = [[G:[0-9]+]] : i64}
+// PATCHES:       %[[M:.*]] = linalg.generic {{.*}} ins(%[[V]], %[[U]] : {{.*}} attrs = {tw.group = [[G]] : i64}
+// PATCHES:       %[[Y:.*]] = linalg.generic {{.*}} ins(%[[M]], {{.*}} attrs = {tw.group = [[G]] : i64}
+// PATCHES:       linalg.generic {{.*}} ins(%arg2, %[[Y]] : {{.*}} attrs = {tw.group = [[G]] : i64}
+// PATCHES:         math.absf
+// PATCHES:         arith.addf
+// PATCHES-NOT:   tw.group
+// PATCHES:       return
+#same = affine_map<(n, h, w, f) -> (n, h, w, f)>
+func.func @patches(%x: tensor<1x10x10x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}, %r: tensor<1x8x8x32xf32>) -> tensor<1x8x8x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x8x8x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x8x32xf32>) -> tensor<1x8x8x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, h + i, w + j, c)>,
+                                        affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>,
+                                        affine_map<(n, f, h, w, c, i, j) -> (n, h, w, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%x, %w : tensor<1x10x10x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<1x8x8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x8x32xf32>
+  %t = linalg.generic {indexing_maps = [#same, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%r : tensor<1x8x8x32xf32>) outs(%e : tensor<1x8x8x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = math.absf %a : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x8x32xf32>
+  %q = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y, %t : tensor<1x8x8x32xf32>, tensor<1x8x8x32xf32>) outs(%e : tensor<1x8x8x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x8x32xf32>
+  return %q : tensor<1x8x8x32xf32>
 }
 
 // What is used outside of the group must be stored: it ends the group.
