@@ -32,6 +32,7 @@ from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_weights import PrefetchWeights
+from .lower.reduce_strength import ReduceStrength
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
@@ -65,6 +66,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
 def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
+        ReduceStrength(),
         ExpandMath(),
         CollapseLoops(),
         ApplySchedule(target=target, plain=plain),

@@ -218,7 +218,7 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
 
 
 def copied(tile: Tile, dest: ir.Value) -> ir.Value:
-    """``dest`` with a tile's elements, as a vector: structured, it would fold to a copy of slices, element by element."""
+    """``dest`` with a tile's elements, as a vector: a structured copy would fold, and slices are copied one by one."""
     return write_vector(read_vector(tile.value), dest)
 
 
