@@ -185,7 +185,7 @@ def _winograd(
         Stage(
             number[products.results[0]],
             len(outer) + 1,
-            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, columns), *rows),
+            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, min(columns, channels)), *rows),
         ),
     )
     return Schedule((*outer, *over, Split(3, channels, lanes)), 1, 0, stages)
@@ -209,7 +209,7 @@ def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int) -
             moved += blocks * passes * products * 2
         return moved
 
-    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [columns]
+    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [f]
     choices = [(block, width) for block in range(1, rows + 1) for width in widths]
     return min(choices, key=lambda choice: (traffic(*choice), choice))
 
