@@ -14,6 +14,7 @@ from ..target import Target
 from .cost import cost
 from .graph.convert_layout import ConvertLayout
 from .graph.edit import programs, string_attr
+from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
@@ -47,6 +48,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     return (
         Generalize(),
         Simplify(),
+        FoldScaleAxis(),
         ConvertLayout(),
         Simplify(),
         PackWeights(target=target),

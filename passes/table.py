@@ -6,6 +6,7 @@ One thing has one name in four places: passes/graph/fuse_ops.py, `fuse-ops`, tes
 from __future__ import annotations
 
 from .graph.convert_layout import ConvertLayout
+from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
@@ -29,6 +30,7 @@ from .schedule.vectorize import Vectorize
 _ALL: tuple[type[Pass], ...] = (
     Generalize,
     Simplify,
+    FoldScaleAxis,
     ConvertLayout,
     PackWeights,
     SplitPrepare,

@@ -87,6 +87,29 @@ def has_uses(op: ir.Operation) -> bool:
     return any(True for r in op.results for _ in r.uses)
 
 
+def has_one_use(value: ir.Value) -> bool:
+    """Whether a value is used exactly once."""
+    return sum(1 for _ in value.uses) == 1
+
+
+def terminator(op: ir.Operation) -> ir.Operation:
+    """The op that ends the body of a structured op."""
+    return list(op.regions[0].blocks[0].operations)[-1].operation
+
+
+def splat_of(value: ir.Value) -> float | int | None:
+    """The number that a constant or filled tensor has everywhere, or that a scalar constant is."""
+    op = producer(value)
+    if op is not None and op.name == "linalg.fill":
+        return splat_of(op.operands[0])
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        attribute = attribute.get_splat_value() if attribute.is_splat else None
+    return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) else None
+
+
 def shape_of(value: ir.Value) -> list[int]:
     """The extents of a tensor value."""
     return list(ir.RankedTensorType(value.type).shape)
