@@ -168,7 +168,7 @@ class Sequential(Pass):
 
 
 def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ...]:
-    """Passes of a command line: ``"simplify,convert-layout{desired=none}"``.
+    """Passes of a command line: ``"canonicalize-ops,convert-layout{desired=none}"``.
 
     A name that is not in ``table`` must be an upstream pass. Raises CompileError for unknown names and options.
     """

@@ -12,15 +12,18 @@ from ..model import Model, TensorInfo
 from ..program import Kernel, Plan, Program
 from ..target import Target
 from .cost import cost
+from .graph.canonicalize_ops import CanonicalizeOps
 from .graph.convert_layout import ConvertLayout
+from .graph.dead_code import DeadCode
 from .graph.edit import programs, string_attr
+from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory, plan_calls
-from .graph.simplify import Simplify
+from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .infra import Pass, PassContext
@@ -47,10 +50,14 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
         Generalize(),
-        Simplify(),
+        SimplifyInference(),
+        CanonicalizeOps(),
+        EliminateCommonSubexpr(),
+        DeadCode(),
         FoldScaleAxis(),
         ConvertLayout(),
-        Simplify(),
+        CanonicalizeOps(),
+        EliminateCommonSubexpr(),
         PackWeights(target=target),
         SplitPrepare(),
         StorePadded(),

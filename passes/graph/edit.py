@@ -107,7 +107,7 @@ def splat_of(value: ir.Value) -> float | int | None:
     attribute = op.attributes["value"]
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
-    return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr) else None
+    return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) else None
 
 
 def shape_of(value: ir.Value) -> list[int]:
@@ -227,6 +227,13 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     ):
         return None
     return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
+
+
+def drop_identity(op: ir.Operation) -> None:
+    """Let the readers of a generic that stores what it reads read that instead; any other op is left alone."""
+    order = permutation_of(op)
+    if order is not None and order == sorted(order):
+        replace(op, [op.operands[0]])
 
 
 def reassociation_of(view: ir.Operation) -> list[list[int]]:

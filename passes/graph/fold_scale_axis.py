@@ -11,15 +11,14 @@ from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_ext
 from ..infra import Pass
 from .edit import (
     captures,
+    drop_identity,
     fused_location,
     is_static,
     is_tensor,
     operations,
     param_values,
-    permutation_of,
     producer,
     programs,
-    replace,
     set_maps,
     shape_of,
     splat_of,
@@ -91,7 +90,7 @@ class _Folder:
                     folded = True
                     break
         if folded:
-            _drop_identity(drop_unused_inputs(op))
+            drop_identity(drop_unused_inputs(op))
 
     def _edits(self, op: ir.Operation, product: ir.Operation, data: int, known: int) -> Edits:
         """What equals the product's multiplication of operand ``data`` by ``known``."""
@@ -176,10 +175,3 @@ def _hoist(value: ir.Value, op: ir.Operation) -> None:
     for needed in uses(source):
         _hoist(needed, op)
     source.move_before(op)
-
-
-def _drop_identity(op: ir.Operation) -> None:
-    """Let the readers of a generic that stores what it reads read that."""
-    order = permutation_of(op)
-    if order is not None and order == sorted(order):
-        replace(op, [op.operands[0]])

@@ -109,10 +109,13 @@ def fold_scalars(op: ir.Operation) -> ir.Operation:
 
 def drop_unused_inputs(op: ir.Operation) -> ir.Operation:
     """Leave out the inputs that the body does not use; returns the op that remains."""
-    count, maps, arguments = num_inputs(op), indexing_maps(op), list(op.regions[0].blocks[0].arguments)
+    count, arguments = num_inputs(op), list(op.regions[0].blocks[0].arguments)
     kept = [i for i in range(count) if any(True for _ in arguments[i].uses)]
+    if len(kept) == count:
+        return op
+    maps = indexing_maps(op)
     kept_maps = [maps[i] for i in kept] + maps[count:]
-    if len(kept) == count or not covers_loops(kept_maps):
+    if not covers_loops(kept_maps):
         return op
     with ir.InsertionPoint(op), op.location:
         outs = list(op.operands)[count:]

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=simplify | filecheck %s
+// RUN: tilewright opt %s --passes=canonicalize-ops | filecheck %s
 
 // Two transposes that cancel.
 // CHECK-LABEL: func.func @there_and_back
@@ -56,4 +56,47 @@ func.func @rejects_work(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
     linalg.yield %n : f32
   } -> tensor<4x3xf32>
   return %u : tensor<4x3xf32>
+}
+
+// A slice of a slice is one, and one of a concat reads the tensor that it lies in.
+// CHECK-LABEL: func.func @slices(
+// CHECK-NEXT:    %[[A:.*]] = tensor.extract_slice %arg0[2, 2] [2, 2] [1, 1]
+// CHECK-NEXT:    %[[B:.*]] = tensor.extract_slice %arg1[1, 0] [2, 4] [1, 1]
+// CHECK-NEXT:    return %[[A]], %[[B]], %arg1
+func.func @slices(%x: tensor<8x4xf32>, %y: tensor<4x4xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x4xf32>) {
+  %a = tensor.extract_slice %x[1, 0] [4, 4] [1, 1] : tensor<8x4xf32> to tensor<4x4xf32>
+  %b = tensor.extract_slice %a[1, 2] [2, 2] [1, 1] : tensor<4x4xf32> to tensor<2x2xf32>
+  %c = tensor.concat dim(0) %x, %y : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>
+  %d = tensor.extract_slice %c[9, 0] [2, 4] [1, 1] : tensor<12x4xf32> to tensor<2x4xf32>
+  %e = tensor.extract_slice %c[8, 0] [4, 4] [1, 1] : tensor<12x4xf32> to tensor<4x4xf32>
+  return %b, %d, %e : tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x4xf32>
+}
+
+// A slice across two tensors of a concat stays, and so does one that leaves rows out.
+// CHECK-LABEL: func.func @rejects_slices(
+// CHECK-COUNT-2: tensor.extract_slice
+// CHECK:         tensor.concat
+// CHECK-NEXT:    tensor.extract_slice
+func.func @rejects_slices(%x: tensor<8x4xf32>, %y: tensor<4x4xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>) {
+  %a = tensor.extract_slice %x[1, 0] [4, 4] [2, 1] : tensor<8x4xf32> to tensor<4x4xf32>
+  %b = tensor.extract_slice %a[1, 2] [2, 2] [1, 1] : tensor<4x4xf32> to tensor<2x2xf32>
+  %c = tensor.concat dim(0) %x, %y : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>
+  %d = tensor.extract_slice %c[7, 0] [2, 4] [1, 1] : tensor<12x4xf32> to tensor<2x4xf32>
+  return %b, %d : tensor<2x2xf32>, tensor<2x4xf32>
+}
+
+// What moves nothing: a concat of one, a padding by nothing, a slice of the whole, a reshape there and back.
+// CHECK-LABEL: func.func @nothing(
+// CHECK-NEXT:    return %arg0 : tensor<3x4xf32>
+func.func @nothing(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %c = tensor.concat dim(0) %x : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %p = tensor.pad %c low[0, 0] high[0, 0] {
+  ^bb0(%h: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<3x4xf32> to tensor<3x4xf32>
+  %s = tensor.extract_slice %p[0, 0] [3, 4] [1, 1] : tensor<3x4xf32> to tensor<3x4xf32>
+  %a = tensor.collapse_shape %s [[0, 1]] : tensor<3x4xf32> into tensor<12xf32>
+  %b = tensor.expand_shape %a [[0, 1]] output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
+  return %b : tensor<3x4xf32>
 }
