@@ -13,6 +13,8 @@ from ..program import Kernel, Plan, Program
 from ..target import Target
 from .cost import cost
 from .graph.canonicalize_ops import CanonicalizeOps
+from .graph.combine_parallel_conv2d import CombineParallelConv2d
+from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
 from .graph.edit import programs, string_attr
@@ -55,6 +57,8 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         EliminateCommonSubexpr(),
         DeadCode(),
         FoldScaleAxis(),
+        CombineParallelConv2d(),
+        CombineParallelDense(),
         ConvertLayout(),
         CanonicalizeOps(),
         EliminateCommonSubexpr(),

@@ -6,6 +6,8 @@ One thing has one name in four places: passes/graph/fuse_ops.py, `fuse-ops`, tes
 from __future__ import annotations
 
 from .graph.canonicalize_ops import CanonicalizeOps
+from .graph.combine_parallel_conv2d import CombineParallelConv2d
+from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -37,6 +39,8 @@ _ALL: tuple[type[Pass], ...] = (
     EliminateCommonSubexpr,
     DeadCode,
     FoldScaleAxis,
+    CombineParallelConv2d,
+    CombineParallelDense,
     ConvertLayout,
     PackWeights,
     SplitPrepare,

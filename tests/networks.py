@@ -253,7 +253,37 @@ def scales() -> Model:
     return build(body, {"x": (1, 3, 6, 6)}, weights | {"s1": (3,), "s2": (8,), "s3": (8,), "s4": (6,), "b": (8,)})
 
 
+def parallel() -> Model:
+    """Dense layers on the same rows and convolutions of the same image, with what follows them alike and not alike."""
+
+    def body(x, wa, wb, wc, ba, bb, bc, v, r, s, t, u):
+        def branch(w: ir.Value, b: ir.Value) -> ir.Value:
+            return _relu(_add(builders.conv(x, w, (1, 1), (1, 1)), _channels(b)))
+
+        a, b = branch(wa, ba), branch(wb, bb)
+        c = builders.conv(x, wc, (2, 2), (1, 1))  # another stride
+        image = builders.concat([b, builders.conv(a, v, (1, 1), (1, 1))], 1)
+        rows = builders.reshape(x, (12, 12))
+        q, k = (_add(builders.contract("mk,kn->mn", rows, w), bias) for w, bias in ((r, bc), (s, bc)))
+        scores = builders.contract("mk,nk->mn", q, k)
+        gate = _mul(_sigmoid(builders.contract("mk,kn->mn", rows, t)), builders.contract("mk,kn->mn", rows, u))
+        return image, c, scores, gate
+
+    weights = {"wa": (4, 4, 1, 1), "wb": (6, 4, 1, 1), "wc": (3, 4, 1, 1), "ba": (4,), "bb": (6,), "bc": (8,)}
+    weights |= {"v": (5, 4, 1, 1), "r": (12, 8), "s": (12, 8), "t": (12, 8), "u": (12, 8)}
+    return build(body, {"x": (1, 4, 6, 6)}, weights)
+
+
 NETWORKS = {
     f.__name__: f
-    for f in (residual_block, grouped_conv, attention, odd_results, two_pass_variance, gather_and_index, scales)
+    for f in (
+        residual_block,
+        grouped_conv,
+        attention,
+        odd_results,
+        two_pass_variance,
+        gather_and_index,
+        scales,
+        parallel,
+    )
 }

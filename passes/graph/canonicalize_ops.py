@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, builders, ir, tensor
 from ..infra import Pass
-from .edit import operations, permutation_of, producer, programs, replace, shape_of
+from .edit import VIEWS, is_static, operations, permutation_of, producer, programs, reassociation_of, replace, shape_of
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,9 @@ class CanonicalizeOps(Pass):
 
         %s = tensor.extract_slice %y[1, 0] [3, 8]
 
-    A transpose that moves unit dims alone becomes a reshape. Upstream folds reshapes of reshapes, paddings by nothing
+    A transpose that moves unit dims alone becomes a reshape. A reshape of a slice becomes a slice of a reshape where it
+    can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
+    ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. Upstream folds reshapes of reshapes, paddings by nothing
     and of paddings, concats of one tensor, slices of the whole.
     """
 
@@ -35,7 +38,7 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        rules = (_fold_transposes, _fold_slices)
+        rules = (_fold_transposes, _fold_slices, _slice_after_view)
         while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
             upstream.run(module.operation)
 
@@ -82,6 +85,32 @@ def _fold_slices(op: ir.Operation) -> bool:
     with ir.InsertionPoint(op), op.location:
         made = tensor.ExtractSliceOp(op.results[0].type, source, [], [], [], offsets, sizes, [1] * len(sizes))
         replace(op, [made.result])
+    return True
+
+
+def _slice_after_view(op: ir.Operation) -> bool:
+    """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
+    before = producer(op.operands[0]) if op.name in VIEWS else None
+    if before is None or (offsets := _slice(before)) is None or not is_static(op.results[0]):
+        return False
+    source, groups = before.operands[0], reassociation_of(op)
+    narrow = [[d] for d in range(len(groups))]
+    ours, theirs = (narrow, groups) if op.name == "tensor.expand_shape" else (groups, narrow)
+    cut, whole, shape = shape_of(before.results[0]), shape_of(source), shape_of(op.results[0])
+    starts, extents = [0] * len(shape), list(shape)
+    for own, other in zip(ours, theirs, strict=True):
+        outer = next((d for d in own if cut[d] != 1 or whole[d] != 1), own[-1])
+        place = next((d for d in other if shape[d] != 1), other[-1])
+        inner = math.prod(cut[d] for d in own if d > outer)
+        if any(cut[d] != whole[d] for d in own if d != outer):
+            return False
+        first, extent = offsets[outer] * inner, whole[outer] * inner
+        step = math.prod(shape[d] for d in other if d > place)
+        if first % step or extent % step:
+            return False
+        starts[place], extents[place] = first // step, extent // step
+    with ir.InsertionPoint(op), op.location:
+        replace(op, [builders.slice_(builders.reshape(source, extents), starts, shape)])
     return True
 
 

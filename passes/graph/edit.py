@@ -229,6 +229,16 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
 
 
+def hoist(value: ir.Value, op: ir.Operation) -> None:
+    """Move what computes a value before ``op``."""
+    source = producer(value)
+    if source is None or source.is_before_in_block(op):
+        return
+    for needed in uses(source):
+        hoist(needed, op)
+    source.move_before(op)
+
+
 def drop_identity(op: ir.Operation) -> None:
     """Let the readers of a generic that stores what it reads read that instead; any other op is left alone."""
     order = permutation_of(op)

@@ -13,17 +13,16 @@ from .edit import (
     captures,
     drop_identity,
     fused_location,
+    hoist,
     is_static,
     is_tensor,
     operations,
     param_values,
-    producer,
     programs,
     set_maps,
     shape_of,
     splat_of,
     terminator,
-    uses,
 )
 from .inline import drop_unused_inputs
 from .scales import Edit, Edits, Scale, Search, is_map
@@ -143,7 +142,7 @@ class _Folder:
         """The factor as a tensor that is known before ``op``."""
         if not is_tensor(scale.factor):
             return builders.full((), builders.scalar(_number(scale), element))
-        _hoist(scale.factor, op)
+        hoist(scale.factor, op)
         return builders.reshape(scale.factor, scale.shape)
 
 
@@ -165,13 +164,3 @@ def _number(scale: Scale) -> float:
     number = splat_of(scale.factor)
     assert number is not None, "a scalar that is no constant"
     return number
-
-
-def _hoist(value: ir.Value, op: ir.Operation) -> None:
-    """Move what computes a value before ``op``."""
-    source = producer(value)
-    if source is None or source.is_before_in_block(op):
-        return
-    for needed in uses(source):
-        _hoist(needed, op)
-    source.move_before(op)

@@ -211,7 +211,7 @@ def through_view(view: ir.Operation, scale: Scale, to_result: bool) -> Scale | N
     groups = reassociation_of(view)
     wide = shape_of(view.results[0] if view.name == "tensor.expand_shape" else view.operands[0])
     if (view.name == "tensor.expand_shape") != to_result:  # from the wide side to the narrow one
-        return scale.moved(lambda dim: _alone(groups, wide, dim))
+        return scale.moved(lambda dim: alone_in(groups, wide, dim))
     places: list[int | None] = []
     shape: list[int] = []
     for place, extent in zip(scale.places, scale.shape, strict=True):
@@ -229,7 +229,7 @@ def _fits(place: int | None, extent: int) -> bool:
     return (place is None) == (extent == 1)
 
 
-def _alone(groups: Sequence[Sequence[int]], wide: Sequence[int], dim: int) -> int | None:
-    """The group of a dim, if all others in it have extent 1."""
+def alone_in(groups: Sequence[Sequence[int]], wide: Sequence[int], dim: int) -> int | None:
+    """The group that a dim is in, if all others there have extent 1 in ``wide``; else None."""
     number = next(i for i, group in enumerate(groups) if dim in group)
     return number if all(wide[d] == 1 for d in groups[number] if d != dim) else None

@@ -151,9 +151,17 @@ def test_fusion_of_a_residual_block():
 
 def test_fusion_of_a_transformer_block():
     kernels = _kernels("attention")
-    assert sum(k.startswith("matmul") for k in kernels) == 8
+    assert sum(k.startswith("matmul") for k in kernels) == 6, "query, key and value are one"
     assert sum("reduce" in k for k in kernels) == 3, "two layer norms and one softmax, each one kernel"
     assert len(kernels) <= 16
+
+
+def test_equal_branches_are_one_kernel():
+    kernels = _kernels("parallel")
+    assert sum(k.startswith("conv") for k in kernels) == 3, (
+        "two with their activations, one of another stride, one after"
+    )
+    assert sum(k.startswith("matmul") for k in kernels) == 4, "two with their biases; the gate's two are multiplied"
 
 
 def test_a_row_group_absorbs_a_second_reduction():

@@ -100,3 +100,30 @@ func.func @nothing(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %b = tensor.expand_shape %a [[0, 1]] output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
   return %b : tensor<3x4xf32>
 }
+
+// Heads are split before the slice is cut, so that a kernel can read them in place; and rows are joined before.
+// CHECK-LABEL: func.func @reshapes_of_slices(
+// CHECK-NEXT:    %[[A:.*]] = tensor.expand_shape %arg0 {{.*}} : tensor<1x8x24xf32> into tensor<1x8x6x4xf32>
+// CHECK-NEXT:    %[[B:.*]] = tensor.extract_slice %[[A]][0, 0, 2, 0] [1, 8, 2, 4] [1, 1, 1, 1]
+// CHECK-NEXT:    %[[C:.*]] = tensor.collapse_shape %arg0 {{.*}} : tensor<1x8x24xf32> into tensor<192xf32>
+// CHECK-NEXT:    %[[D:.*]] = tensor.extract_slice %[[C]][48] [96] [1]
+// CHECK-NEXT:    return %[[B]], %[[D]]
+func.func @reshapes_of_slices(%x: tensor<1x8x24xf32>) -> (tensor<1x8x2x4xf32>, tensor<96xf32>) {
+  %s = tensor.extract_slice %x[0, 0, 8] [1, 8, 8] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x8x8xf32>
+  %a = tensor.expand_shape %s [[0], [1], [2, 3]] output_shape [1, 8, 2, 4] : tensor<1x8x8xf32> into tensor<1x8x2x4xf32>
+  %t = tensor.extract_slice %x[0, 2, 0] [1, 4, 24] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x4x24xf32>
+  %b = tensor.collapse_shape %t [[0, 1, 2]] : tensor<1x4x24xf32> into tensor<96xf32>
+  return %a, %b : tensor<1x8x2x4xf32>, tensor<96xf32>
+}
+
+// A cut inside of a head, and one of columns whose rows are then joined.
+// CHECK-LABEL: func.func @rejects_reshapes_of_slices(
+// CHECK-NEXT:    %[[S:.*]] = tensor.extract_slice %arg0[0, 0, 6]
+// CHECK-NEXT:    tensor.expand_shape %[[S]]
+// CHECK-NEXT:    tensor.collapse_shape %[[S]]
+func.func @rejects_reshapes_of_slices(%x: tensor<1x8x24xf32>) -> (tensor<1x8x2x4xf32>, tensor<64xf32>) {
+  %s = tensor.extract_slice %x[0, 0, 6] [1, 8, 8] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x8x8xf32>
+  %a = tensor.expand_shape %s [[0], [1], [2, 3]] output_shape [1, 8, 2, 4] : tensor<1x8x8xf32> into tensor<1x8x2x4xf32>
+  %b = tensor.collapse_shape %s [[0, 1, 2]] : tensor<1x8x8xf32> into tensor<64xf32>
+  return %a, %b : tensor<1x8x2x4xf32>, tensor<64xf32>
+}
