@@ -269,8 +269,8 @@ def parallel() -> Model:
         gate = _mul(_sigmoid(builders.contract("mk,kn->mn", rows, t)), builders.contract("mk,kn->mn", rows, u))
         return image, c, scores, gate
 
-    weights = {"wa": (4, 4, 1, 1), "wb": (6, 4, 1, 1), "wc": (3, 4, 1, 1), "ba": (4,), "bb": (6,), "bc": (8,)}
-    weights |= {"v": (5, 4, 1, 1), "r": (12, 8), "s": (12, 8), "t": (12, 8), "u": (12, 8)}
+    weights = {"wa": (3, 4, 1, 1), "wb": (5, 4, 1, 1), "wc": (3, 4, 1, 1), "ba": (3,), "bb": (5,), "bc": (12,)}
+    weights |= {"v": (5, 3, 1, 1), "r": (12, 12), "s": (12, 12), "t": (12, 8), "u": (12, 8)}
     return build(body, {"x": (1, 4, 6, 6)}, weights)
 
 

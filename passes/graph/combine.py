@@ -6,13 +6,16 @@ further levels. Nothing is changed before it is clear that all readers can do wi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from functools import cmp_to_key
 
 from ...dialects import builders, func, ir
+from ...dialects.types import element_bits
+from ...target import Target
 from ..classify import OpClass, body_ops, classify, dim_of, indexing_maps, loop_extents, num_inputs
+from ..schedule.packing import contraction_packing
+from ..structure import same_form
 from .edit import (
     VIEWS,
     erase_dead,
@@ -40,10 +43,9 @@ class Product:
     data: int
     loop: int
 
-    @property
-    def work(self) -> int:
-        """Multiplications and additions."""
-        return math.prod(loop_extents(self.op))
+    def columns(self) -> int:
+        """The extent of the loop."""
+        return loop_extents(self.op)[self.loop]
 
 
 @dataclass(frozen=True)
@@ -63,24 +65,40 @@ class Level:
 ProductOf = Callable[[ir.Operation, OpClass], Product | None]
 
 
-def combine(module: ir.Module, product_of: ProductOf, max_work: int) -> None:
-    """Combine the products of all programs that ``product_of`` recognises, each of at most ``max_work``."""
+def combine(module: ir.Module, product_of: ProductOf, target: Target | None) -> None:
+    """Combine the products of all programs that ``product_of`` recognises, where that fills the target's vectors.
+
+    Without a target all are combined that can be.
+    """
     for function in programs(module):
         weights = param_values(function)
         for products in _parallel(function, product_of, weights):
-            for levels in _together([p for p in products if p.work <= max_work], weights):
-                _build(levels)
+            for together in _together(products, weights):
+                if target is None or _fills_blocks(together, target):
+                    _build(_Levels(together, weights).levels)
         erase_dead(function)
 
 
-def _together(products: Sequence[Product], weights: Set[ir.Value]) -> list[list[Level]]:
-    """Sets of two or more products that go on alike, as their levels."""
+def _fills_blocks(products: Sequence[Product], target: Target) -> bool:
+    """Whether the combined weight is padded to fewer columns than the weights by themselves."""
+
+    def padded(columns: int) -> int:
+        packing = contraction_packing(columns, bits, target)
+        return columns if packing is None else -(-columns // packing.n_tile) * packing.n_tile
+
+    bits = element_bits(builders.element_of(products[0].op.operands[1 - products[0].data]))
+    columns = [product.columns() for product in products]
+    return padded(sum(columns)) < sum(map(padded, columns))
+
+
+def _together(products: Sequence[Product], weights: Set[ir.Value]) -> list[list[Product]]:
+    """Sets of two or more products that go on alike."""
     sets: list[list[Product]] = []
     for product in products:
         fits = (known for known in sets if _Levels([*known, product], weights).can_be_slices())
         known = next(fits, None)
         sets.append([product]) if known is None else known.append(product)
-    return [_Levels(known, weights).levels for known in sets if len(known) > 1]
+    return [known for known in sets if len(known) > 1]
 
 
 def _parallel(function: func.FuncOp, product_of: ProductOf, weights: Set[ir.Value]) -> list[list[Product]]:
@@ -106,33 +124,7 @@ def _alike(a: Product, b: Product) -> bool:
     if any(x != y for d, (x, y) in enumerate(zip(*extents, strict=True)) if d != a.loop):
         return False
     types = [[builders.element_of(v) for v in p.op.operands] for p in (a, b)]
-    return types[0] == types[1] and _same_form(a.op, b.op)
-
-
-def _same_form(a: ir.Operation, b: ir.Operation) -> bool:
-    """Whether two generics have the same maps and bodies; values from outside must be the same ones."""
-    if a.attributes["indexing_maps"] != b.attributes["indexing_maps"]:
-        return False
-    if a.attributes["iterator_types"] != b.attributes["iterator_types"]:
-        return False
-    blocks = [op.regions[0].blocks[0] for op in (a, b)]
-    first, second = ([o.operation for o in block.operations] for block in blocks)
-    if len(first) != len(second) or len(blocks[0].arguments) != len(blocks[1].arguments):
-        return False
-    same = dict(zip(blocks[0].arguments, blocks[1].arguments, strict=True))
-    for x, y in zip(first, second, strict=True):
-        if x.name != y.name or dict(_attributes(x)) != dict(_attributes(y)) or len(x.regions):
-            return False
-        if [same.get(v, v) for v in x.operands] != list(y.operands):
-            return False
-        if [r.type for r in x.results] != [r.type for r in y.results]:
-            return False
-        same.update(zip(x.results, y.results, strict=True))
-    return True
-
-
-def _attributes(op: ir.Operation) -> list[tuple[str, ir.Attribute]]:
-    return [(name, op.attributes[name]) for name in op.attributes]
+    return types[0] == types[1] and same_form(a.op, b.op)
 
 
 class _Levels:
@@ -199,7 +191,7 @@ class _Levels:
     def _map(self, ops: tuple[ir.Operation, ...], parts: dict[int, int]) -> Level | None:
         """Elementwise ops whose other operands are weights, joined where the parts are, or the same for all."""
         first, maps = ops[0], indexing_maps(ops[0])
-        if not all(is_map(op, Facts({})) and _same_form(first, op) for op in ops) or max(parts) >= num_inputs(first):
+        if not all(is_map(op, Facts({})) and same_form(first, op) for op in ops) or max(parts) >= num_inputs(first):
             return None
         initial = list(first.regions[0].blocks[0].arguments)[-1]
         if any(True for _ in initial.uses) or any(o.name == "linalg.index" for o in body_ops(first)):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import ir
+from ...target import Target, host
 from ..classify import Conv, OpClass
 from ..infra import Pass
 from .combine import Product, combine
@@ -31,17 +32,23 @@ class CombineParallelConv2d(Pass):
     whose result leaves the program, is padded, or goes on into an elementwise op of its own stays: after a slice that
     would be a kernel of its own. The pairs of 1x1 and 3x3 in SqueezeNet differ in their windows. Grouped ones stay.
 
+    It pays where the channels leave parts of vectors empty, and is done there alone. A block with two branches of 1x1
+    convolutions takes 0.86 of its time where each has 8 channels, 0.95 with 24 or 40 (one thread, AVX-512), and 0.99 to
+    1.00 with 32.
+
     Options:
-        max_work: the most multiplications and additions of one convolution that is combined.
+        always: combine wherever it can be done.
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "combine-parallel-conv2d"
     opt_level: ClassVar[int] = 3
-    max_work: int = 1 << 19
+    always: bool = False
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Combine the convolutions of all programs."""
-        combine(module, _convolution, self.max_work)
+        combine(module, _convolution, None if self.always else self.target or host())
 
 
 def _convolution(op: ir.Operation, kind: OpClass) -> Product | None:
