@@ -28,7 +28,7 @@ from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
-from .infra import Pass, PassContext
+from .infra import Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -40,6 +40,7 @@ from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
+from .table import PASSES
 
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
@@ -94,6 +95,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
     the pass and the model's node for what cannot be compiled.
     """
     context = context or PassContext.current()
+    check_config(context.config, PASSES)
     with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:
