@@ -9,6 +9,7 @@ from __future__ import annotations
 from .movement import concat, insert, pad, reshape, slice_, transpose
 from .structured import (
     MAX_CONSTANT,
+    affine_map,
     constant,
     contract,
     contraction,
@@ -31,6 +32,7 @@ from .windows import conv, pool
 
 __all__ = [
     "MAX_CONSTANT",
+    "affine_map",
     "concat",
     "constant",
     "contract",

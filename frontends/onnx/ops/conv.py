@@ -119,9 +119,7 @@ def conv_transpose(
     return y if b is None else add_bias(ctx, y, b)
 
 
-def _subpixel(
-    ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Ints, starts: Ints, sizes: Ints
-) -> Tensor:
+def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Ints, starts: Ints, sizes: Ints) -> Tensor:
     """The part ``starts, sizes`` of a transposed convolution, from a convolution with stride 1 for each remainder.
 
     ``y[s q + r] = sum_j x[q - j] w[s j + r]``: the remainders r are output channels, which then move between the pixels
