@@ -39,6 +39,7 @@ from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
+from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
@@ -87,6 +88,7 @@ def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
+        UnrollSums(),
         PrefetchWeights(),
         PlanScratch(),
         LowerToLlvm(),
