@@ -10,6 +10,7 @@ from .movement import concat, insert, pad, reshape, slice_, transpose
 from .structured import (
     MAX_CONSTANT,
     MapSpec,
+    affine_map,
     constant,
     contract,
     contraction,
@@ -33,6 +34,7 @@ from .windows import conv, pool
 __all__ = [
     "MAX_CONSTANT",
     "MapSpec",
+    "affine_map",
     "concat",
     "constant",
     "contract",

@@ -108,6 +108,11 @@ def hoist(root: Handle) -> None:
     loop.HoistLoopInvariantSubsetsOp(loops)
 
 
+def unroll(handle: Handle, factor: int) -> None:
+    """Unroll an ``scf.for``."""
+    loop.LoopUnrollOp(handle, factor=factor)
+
+
 def cse(root: Handle) -> None:
     upstream.ApplyCommonSubexpressionEliminationOp(root)
 

@@ -74,7 +74,8 @@ class PassContext:
         required_pass: names that run at any level.
         disabled_pass: names that never run; wins over ``required_pass``.
         instruments: called around each pass, in order.
-        config: ``{"convert-layout.desired": "none"}`` sets the option ``desired`` of the pass ``convert-layout``.
+        config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``; a
+            compilation raises CompileError for a key that is none.
     """
 
     opt_level: int = 3
@@ -168,11 +169,20 @@ class Sequential(Pass):
 
 
 def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ...]:
-    """Passes of a command line: ``"simplify,convert-layout{desired=none}"``.
+    """Passes of a command line: ``"canonicalize-ops,convert-layout{desired=none}"``.
 
     A name that is not in ``table`` must be an upstream pass. Raises CompileError for unknown names and options.
     """
     return tuple(_parse_pass(word, table) for word in _split(text) if word)
+
+
+def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
+    """Raise CompileError for a key that names no option of a pass of ``table``."""
+    options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
+    known = [option for option in options if not option.endswith(".target")]
+    for key in config:
+        if key not in known:
+            raise CompileError(f"config has no key '{key}'; its keys: {', '.join(known)}")
 
 
 def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:

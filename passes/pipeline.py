@@ -12,19 +12,25 @@ from ..model import Model, TensorInfo
 from ..program import Kernel, Plan, Program
 from ..target import Target
 from .cost import cost
+from .graph.canonicalize_ops import CanonicalizeOps
+from .graph.combine_parallel_conv2d import CombineParallelConv2d
+from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
+from .graph.dead_code import DeadCode
 from .graph.edit import programs, string_attr
+from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
+from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory, plan_calls
-from .graph.simplify import Simplify
+from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import Pass, PassContext
+from .infra import Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -32,10 +38,13 @@ from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_weights import PrefetchWeights
+from .lower.reduce_strength import ReduceStrength
+from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
+from .table import PASSES
 
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
@@ -48,9 +57,16 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
         Generalize(),
-        Simplify(),
+        SimplifyInference(),
+        CanonicalizeOps(),
+        EliminateCommonSubexpr(),
+        DeadCode(),
+        FoldScaleAxis(),
+        CombineParallelConv2d(target=target),
+        CombineParallelDense(target=target),
         ConvertLayout(),
-        Simplify(),
+        CanonicalizeOps(),
+        EliminateCommonSubexpr(),
         Winograd(),
         FoldTransposes(),
         PackWeights(target=target),
@@ -65,12 +81,14 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
 def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
+        ReduceStrength(),
         ExpandMath(),
         CollapseLoops(),
         ApplySchedule(target=target, plain=plain),
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
+        UnrollSums(),
         PrefetchWeights(),
         PlanScratch(),
         LowerToLlvm(),
@@ -85,6 +103,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
     the pass and the model's node for what cannot be compiled.
     """
     context = context or PassContext.current()
+    check_config(context.config, PASSES)
     with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:

@@ -83,3 +83,30 @@ def is_projection(m: ir.AffineMap) -> bool:
 def is_zero(expr: ir.AffineExpr) -> bool:
     """Whether a map result is the constant 0."""
     return isinstance(expr, ir.AffineConstantExpr) and expr.value == 0
+
+
+def same_form(a: AnyOp, b: AnyOp) -> bool:
+    """Whether two generics have the same maps and bodies; values from outside must be the same ones."""
+    a, b = a.operation, b.operation
+    if a.attributes["indexing_maps"] != b.attributes["indexing_maps"]:
+        return False
+    if a.attributes["iterator_types"] != b.attributes["iterator_types"]:
+        return False
+    blocks = [op.regions[0].blocks[0] for op in (a, b)]
+    first, second = ([o.operation for o in block.operations] for block in blocks)
+    if len(first) != len(second) or len(blocks[0].arguments) != len(blocks[1].arguments):
+        return False
+    same = dict(zip(blocks[0].arguments, blocks[1].arguments, strict=True))
+    for x, y in zip(first, second, strict=True):
+        if x.name != y.name or dict(_attributes(x)) != dict(_attributes(y)) or len(x.regions):
+            return False
+        if [same.get(v, v) for v in x.operands] != list(y.operands):
+            return False
+        if [r.type for r in x.results] != [r.type for r in y.results]:
+            return False
+        same.update(zip(x.results, y.results, strict=True))
+    return True
+
+
+def _attributes(op: ir.Operation) -> list[tuple[str, ir.Attribute]]:
+    return [(name, op.attributes[name]) for name in op.attributes]

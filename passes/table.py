@@ -5,13 +5,19 @@ One thing has one name in four places: passes/graph/fuse_ops.py, `fuse-ops`, tes
 
 from __future__ import annotations
 
+from .graph.canonicalize_ops import CanonicalizeOps
+from .graph.combine_parallel_conv2d import CombineParallelConv2d
+from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
+from .graph.dead_code import DeadCode
+from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
+from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory
-from .graph.simplify import Simplify
+from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
@@ -29,7 +35,13 @@ from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
     Generalize,
-    Simplify,
+    SimplifyInference,
+    CanonicalizeOps,
+    EliminateCommonSubexpr,
+    DeadCode,
+    FoldScaleAxis,
+    CombineParallelConv2d,
+    CombineParallelDense,
     ConvertLayout,
     Winograd,
     PackWeights,

@@ -224,6 +224,66 @@ def gather_and_index() -> Model:
     return build(body, {"x": (1, 3, 6, 5)}, {"w": (4, 3, 3, 2)})
 
 
+def scales() -> Model:
+    """Scales of every kind around convolutions and dense layers: before, after, by channel, by a number, in both."""
+
+    def body(x, w1, wg, wd, w2, w3, wt, s1, s2, s3, s4, b):
+        y = builders.conv(_padded(_mul(x, _channels(s1)), 1), w1, (1, 1), (1, 1))  # forward, through a padding
+        y = _mul(_add(y, _channels(b)), _channels(s2))
+        y = _map(lambda a: scalars.div(a, scalars.like(a, 3.0)), y)
+        y = _relu(_mul(builders.conv(y, wg, (1, 1), (1, 1), groups=2), _channels(s2)))  # through the groups' reshape
+        y = _map(
+            scalars.div,
+            builders.conv(y, wd, (2, 2), (1, 1), groups=8),
+            _channels(_map(lambda a: scalars.add(scalars.mul(a, a), scalars.like(a, 1.0)), s2)),
+        )
+        y = _map(
+            lambda a, s, c: scalars.add(scalars.mul(scalars.add(a, scalars.like(a, 0.5)), s), c), y, *[_channels(b)] * 2
+        )
+        rows = builders.reshape(builders.transpose(y, (0, 2, 3, 1)), (9, 8))
+        dense = _mul(builders.contract("mk,kn->mn", _mul(rows, s3), w2), s4)
+        turned = _mul(
+            builders.transpose(builders.contract("mk,nk->mn", _relu(rows), wt), (1, 0)), builders.reshape(s4, (6, 1))
+        )
+        scores = _map(lambda a: scalars.mul(a, scalars.like(a, 0.35)), builders.contract("mk,kn->mn", dense, turned))
+        kept = builders.contract("mk,kn->mn", _relu(rows), w3)
+        return scores, _mul(kept, s4), kept  # the last scale's value has another reader
+
+    weights = {"w1": (8, 3, 3, 3), "wg": (8, 4, 1, 1), "wd": (8, 1, 2, 2), "w2": (8, 6), "w3": (8, 6), "wt": (6, 8)}
+    return build(body, {"x": (1, 3, 6, 6)}, weights | {"s1": (3,), "s2": (8,), "s3": (8,), "s4": (6,), "b": (8,)})
+
+
+def parallel() -> Model:
+    """Dense layers on the same rows and convolutions of the same image, with what follows them alike and not alike."""
+
+    def body(x, wa, wb, wc, ba, bb, bc, v, r, s, t, u):
+        def branch(w: ir.Value, b: ir.Value) -> ir.Value:
+            return _relu(_add(builders.conv(x, w, (1, 1), (1, 1)), _channels(b)))
+
+        a, b = branch(wa, ba), branch(wb, bb)
+        c = builders.conv(x, wc, (2, 2), (1, 1))  # another stride
+        image = builders.concat([b, builders.conv(a, v, (1, 1), (1, 1))], 1)
+        rows = builders.reshape(x, (12, 12))
+        q, k = (_add(builders.contract("mk,kn->mn", rows, w), bias) for w, bias in ((r, bc), (s, bc)))
+        scores = builders.contract("mk,nk->mn", q, k)
+        gate = _mul(_sigmoid(builders.contract("mk,kn->mn", rows, t)), builders.contract("mk,kn->mn", rows, u))
+        return image, c, scores, gate
+
+    weights = {"wa": (3, 4, 1, 1), "wb": (5, 4, 1, 1), "wc": (3, 4, 1, 1), "ba": (3,), "bb": (5,), "bc": (12,)}
+    weights |= {"v": (5, 3, 1, 1), "r": (12, 12), "s": (12, 12), "t": (12, 8), "u": (12, 8)}
+    return build(body, {"x": (1, 4, 6, 6)}, weights)
+
+
 NETWORKS = {
-    f.__name__: f for f in (residual_block, grouped_conv, attention, odd_results, two_pass_variance, gather_and_index)
+    f.__name__: f
+    for f in (
+        residual_block,
+        grouped_conv,
+        attention,
+        odd_results,
+        two_pass_variance,
+        gather_and_index,
+        scales,
+        parallel,
+    )
 }

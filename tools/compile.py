@@ -83,12 +83,23 @@ def _parser() -> argparse.ArgumentParser:
     add_no_cache(cli)
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
+    cli.add_argument(
+        "--config", action="append", default=[], type=_setting, metavar="PASS.OPTION=V", help="an option of a pass"
+    )
     cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
     return cli
 
 
+def _setting(text: str) -> tuple[str, str]:
+    """``convert-layout.conv2d=NCHW`` as a key and a value."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not PASS.OPTION=VALUE")
+    return key, value
+
+
 def _watched(args: argparse.Namespace) -> bool:
-    return bool(args.print_ir_after or args.dump_dir or args.time_passes)
+    return bool(args.config or args.print_ir_after or args.dump_dir or args.time_passes)
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
@@ -98,7 +109,7 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
     instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)]
     if args.dump_dir:
         instruments.append(DumpIR(args.dump_dir))
-    return PassContext(opt_level=args.opt_level, instruments=instruments)
+    return PassContext(opt_level=args.opt_level, instruments=instruments, config=dict(args.config))
 
 
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ from .edit import (
     is_tensor,
     iterators_attr,
     nested,
+    node_names,
     operations,
     permuted,
     programs,
@@ -57,22 +58,31 @@ class ConvertLayout(Pass):
 
     Options:
         desired: ``channels-last``, or ``none`` to leave everything as it is.
+        conv2d: ``NHWC`` or ``NCHW`` forces the layout of 2-D convolutions; CompileError says which one cannot have it,
+            and why. The default is channels last wherever it can be.
     """
 
     name: ClassVar[str] = "convert-layout"
     opt_level: ClassVar[int] = 1
     desired: str = "channels-last"
+    conv2d: str = ""
 
     def apply(self, module: ir.Module) -> None:
         """Convert all programs of the module."""
         if self.desired not in ("channels-last", "none"):
             raise CompileError(f"pass '{self.name}': desired is '{self.desired}', not 'channels-last' or 'none'")
+        if self.conv2d not in ("", "NHWC", "NCHW"):
+            raise CompileError(f"pass '{self.name}': conv2d is '{self.conv2d}', not 'NHWC' or 'NCHW'")
         if self.desired == "none":
             return
         for function in programs(module):
             _own_initial_values(function)
-            decided = Layouts(function)
+            decided = Layouts(function, self.conv2d)
             layouts = decided.decide()
+            if (refused := decided.refused(layouts)) is not None:
+                op, why = refused
+                node = ", ".join(node_names(op.location)) or "without a name"
+                raise CompileError(f"pass '{self.name}': node {node} cannot be {self.conv2d}: {why}")
             rewriter = _Rewriter(layouts, decided.weights)
             for op in operations(function) if layouts else []:
                 rewriter.rewrite(op)

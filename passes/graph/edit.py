@@ -87,6 +87,29 @@ def has_uses(op: ir.Operation) -> bool:
     return any(True for r in op.results for _ in r.uses)
 
 
+def has_one_use(value: ir.Value) -> bool:
+    """Whether a value is used exactly once."""
+    return sum(1 for _ in value.uses) == 1
+
+
+def terminator(op: ir.Operation) -> ir.Operation:
+    """The op that ends the body of a structured op."""
+    return list(op.regions[0].blocks[0].operations)[-1].operation
+
+
+def splat_of(value: ir.Value) -> float | int | None:
+    """The number that a constant or filled tensor has everywhere, or that a scalar constant is."""
+    op = producer(value)
+    if op is not None and op.name == "linalg.fill":
+        return splat_of(op.operands[0])
+    if op is None or op.name != "arith.constant":
+        return None
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        attribute = attribute.get_splat_value() if attribute.is_splat else None
+    return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) else None
+
+
 def shape_of(value: ir.Value) -> list[int]:
     """The extents of a tensor value."""
     return list(ir.RankedTensorType(value.type).shape)
@@ -204,6 +227,23 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     ):
         return None
     return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
+
+
+def hoist(value: ir.Value, op: ir.Operation) -> None:
+    """Move what computes a value before ``op``."""
+    source = producer(value)
+    if source is None or source.is_before_in_block(op):
+        return
+    for needed in uses(source):
+        hoist(needed, op)
+    source.move_before(op)
+
+
+def drop_identity(op: ir.Operation) -> None:
+    """Let the readers of a generic that stores what it reads read that instead; any other op is left alone."""
+    order = permutation_of(op)
+    if order is not None and order == sorted(order):
+        replace(op, [op.operands[0]])
 
 
 def reassociation_of(view: ir.Operation) -> list[list[int]]:

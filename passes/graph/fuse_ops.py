@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir
+from ...errors import CompileError
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
@@ -14,6 +15,7 @@ from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
 from .groups import (
     Facts,
     Group,
+    Joins,
     RowRule,
     epilogue_joins,
     grow_backward,
@@ -51,18 +53,22 @@ class FuseOps(Pass):
 
     Options:
         fuse_opt_level: 0 makes each op a kernel of its own.
+        max_group_size: the most ops of a group; 0 sets no limit. A padding does not count.
     """
 
     name: ClassVar[str] = "fuse-ops"
     fuse_opt_level: int = 3
+    max_group_size: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Group the ops of all programs."""
+        """Group the ops of all programs. Raises CompileError for a negative size."""
+        if self.max_group_size < 0:
+            raise CompileError(f"pass '{self.name}': max_group_size is {self.max_group_size}, not 0 or more")
         for function in programs(module):
             fuse = self.fuse_opt_level > 0
             if fuse:
                 _normalize(function)
-            groups = _Grouping(function).run(fuse)
+            groups = _Grouping(function, self.max_group_size).run(fuse)
             merged = [_merge(group) if fuse else group.members for group in groups]
             erase_dead(function)
             for number, members in enumerate(merged):
@@ -82,7 +88,8 @@ def _normalize(function: func.FuncOp) -> None:
 class _Grouping:
     """Gives each op that is work to one group: heavy ops choose first, then rows, then trees from their roots."""
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: func.FuncOp, limit: int) -> None:
+        self.limit = limit
         self.ops = operations(function)
         self.facts = Facts({op: i for i, op in enumerate(self.ops)})
         self.taken: dict[ir.Operation, Group] = {}
@@ -95,13 +102,13 @@ class _Grouping:
             if self._free(op) and is_reduction(op, self.facts):
                 self._take(self._rows(op))
         for anchor, group in anchored:
-            grow_backward(group, self.facts, self._free, epilogue_joins(anchor, self.facts))
+            grow_backward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
             self._take(group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
                 group = Group([op])
                 if fuse and is_map(op, self.facts):
-                    grow_backward(group, self.facts, self._free, tree_joins(self.facts))
+                    grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
                 self._take(group)
         for op in work:
             if self._free(op) and (source := producer(op.operands[0])) is not None:
@@ -113,6 +120,12 @@ class _Grouping:
         for group in groups:
             group.members.sort(key=self.facts.order.__getitem__)
         return sorted(groups, key=lambda g: self.facts.order[g.members[-1]])
+
+    def _limited(self, joins: Joins) -> Joins:
+        """The rule, for groups that may still grow."""
+        if not self.limit:
+            return joins
+        return lambda op, group: len(group.members) < self.limit and joins(op, group)
 
     def _free(self, op: ir.Operation) -> bool:
         return op not in self.taken
@@ -135,7 +148,8 @@ class _Grouping:
         direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
         groups = []
         for op, members in (*transformed, *direct):
-            groups.append((op, grow_forward(Group(members), self.facts, self._free, epilogue_joins(op, self.facts))))
+            joins = self._limited(epilogue_joins(op, self.facts))
+            groups.append((op, grow_forward(Group(members), self.facts, self._free, joins)))
             self._take(groups[-1][1])
         return groups
 
@@ -170,17 +184,18 @@ class _Grouping:
             return
         if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
             return
-        if can_attend(first, scores, reader, product):
-            self._take(Group([*self.taken[source].members, *rows.members, *self.taken[reader].members]))
+        members = [*self.taken[source].members, *rows.members, *self.taken[reader].members]
+        if can_attend(first, scores, reader, product) and len(members) <= (self.limit or len(members)):
+            self._take(Group(members))
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
         if rule is None:  # along other dims: producers merge into the reduction, elementwise readers follow it
-            group = grow_forward(Group([op]), self.facts, self._free, epilogue_joins(op, self.facts))
-            grow_backward(group, self.facts, self._free, tree_joins(self.facts))
+            group = grow_forward(Group([op]), self.facts, self._free, self._limited(epilogue_joins(op, self.facts)))
+            grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
             return group
-        group = grow_forward(Group([op], {op}), self.facts, self._free, rule.joins)
-        grow_backward(group, self.facts, self._free, rule.joins)
+        group = grow_forward(Group([op], {op}), self.facts, self._free, self._limited(rule.joins))
+        grow_backward(group, self.facts, self._free, self._limited(rule.joins))
         return group
 
 

@@ -107,6 +107,27 @@ def fold_scalars(op: ir.Operation) -> ir.Operation:
     return new
 
 
+def drop_unused_inputs(op: ir.Operation) -> ir.Operation:
+    """Leave out the inputs that the body does not use; returns the op that remains."""
+    count, arguments = num_inputs(op), list(op.regions[0].blocks[0].arguments)
+    kept = [i for i in range(count) if any(True for _ in arguments[i].uses)]
+    if len(kept) == count:
+        return op
+    maps = indexing_maps(op)
+    kept_maps = [maps[i] for i in kept] + maps[count:]
+    if not covers_loops(kept_maps):
+        return op
+    with ir.InsertionPoint(op), op.location:
+        outs = list(op.operands)[count:]
+        new, block = _generic([op.operands[i] for i in kept], outs, kept_maps, iterator_types(op))
+        with ir.InsertionPoint(block):
+            used = dict(zip(kept, block.arguments, strict=False))
+            values = [used.get(i, block.arguments[0]) for i in range(count)]  # the others are not looked at
+            _clone_body(op, [*values, *list(block.arguments)[len(kept) :]])
+    replace(op, list(new.results))
+    return new
+
+
 def read_through_unit_views(op: ir.Operation) -> None:
     """Let inputs that are views which add or drop unit dims be read directly, by another map.
 

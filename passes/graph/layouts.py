@@ -25,7 +25,9 @@ DIM_LISTS = {
 class Layouts:
     """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: func.FuncOp, conv2d: str = "") -> None:
+        self.conv2d = conv2d
+        self.asked: list[tuple[ir.Operation, ir.Value, Order]] = []  # what each 2-D convolution wants
         self.parent: dict[ir.Value, ir.Value] = {}
         self.seeds: dict[ir.Value, Order] = {}
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
@@ -43,6 +45,19 @@ class Layouts:
             pass
         found = {v: orders.get(self._find(v)) for v in list(self.parent)}
         return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
+
+    def refused(self, layouts: dict[ir.Value, Order]) -> tuple[ir.Operation, str] | None:
+        """The first 2-D convolution that has not the layout ``conv2d`` asks for, and why."""
+        for op, value, order in self.asked:
+            what = "result" if value == op.results[0] else "input"
+            same = order == tuple(range(len(order)))
+            if self.conv2d == "NCHW" and same and len(order) > 2:
+                return op, f"its {what} has channels last in the model, and no pass changes that"
+            if self.conv2d == "NHWC" and not same and layouts.get(value) != order:
+                if value not in self.parent:
+                    return op, f"its {what} is a weight, or its shape is known only at run time"
+                return op, f"something that must have the layout of its {what} wants another one"
+        return None
 
     def _visit(self, op: ir.Operation) -> None:
         for value in (*op.operands, *op.results, *captures(op)):
@@ -80,21 +95,16 @@ class Layouts:
         for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
             self._join([result, initial])
         if isinstance(kind, Conv | DepthwiseConv):
-            self._seed(inputs[kind.data], maps[kind.data], kind)
-            self._seed(op.results[0], maps[-1], kind)
+            for value, m in ((inputs[kind.data], maps[kind.data]), (op.results[0], maps[-1])):
+                order = _channels_last(m, kind)
+                if len(kind.o) == 2:
+                    self.asked.append((op, value, order))
+                if value in self.parent and (len(kind.o) != 2 or self.conv2d != "NCHW"):
+                    self.seeds[value] = order
         elif not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
             self._join([*op.results, *tied, *gathered])
-
-    def _seed(self, value: ir.Value, m: ir.AffineMap, kind: Conv | DepthwiseConv) -> None:
-        """Channels last: what is neither batch nor spatial comes after them."""
-        if value not in self.parent:
-            return
-        spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
-        batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
-        rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
-        self.seeds[value] = (*batch, *spatial, *rest)
 
     def _find(self, value: ir.Value) -> ir.Value:
         while self.parent[value] != value:
@@ -105,6 +115,14 @@ class Layouts:
         known = [v for v in values if v in self.parent]
         for a, b in pairwise(known):
             self.parent[self._find(a)] = self._find(b)
+
+
+def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:
+    """The order that puts what is neither batch nor spatial after them."""
+    spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
+    batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+    rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
+    return (*batch, *spatial, *rest)
 
 
 def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:

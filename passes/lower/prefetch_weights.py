@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,11 +68,15 @@ class PrefetchWeights(Pass):
         line = _LINE_BITS // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            ahead = arith.addi(step, _constant(self.distance))
-            for column in range(0, kind.shape[-1], line):
+            at_once, lines = _number(load.parent.operation.operands[2]) or 1, kind.shape[-1] // line
+            for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
+                ahead = arith.addi(step, _constant(self.distance + row))
                 memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)
-            if reuse is not None and 1 < math.prod(reuse.trips) <= self.tiles:
-                memref.PrefetchOp(buffer, reuse.share_of_next(line), False, 2, True)
+            if reuse is None or not 1 < (tiles := math.prod(reuse.trips)) <= self.tiles:
+                return
+            where = reuse.share_of_next(line)
+            for i in range(-(-at_once * lines // tiles)):
+                memref.PrefetchOp(buffer, [*where[:-1], arith.addi(where[-1], _constant(i * line))], False, 2, True)
 
 
 @dataclass(frozen=True)

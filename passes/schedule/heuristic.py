@@ -39,6 +39,7 @@ PARALLEL_WORK = 400_000
 _MAX_EXTENT_OF_CHUNKS = 64
 _WINDOW_ROWS = 7
 _STAGED = 1_100_000
+_SMALL_WEIGHT = 1_200_000
 _PAIRED, _PAIRED_CHANNELS = 200_000, 768
 
 
@@ -132,13 +133,29 @@ def _contraction(
         inner.append(Split(channel_axis, 2 * width, width))
         width *= 2
     blocks = Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis]))
-    made = _with_parallel([*outer, blocks, *inner])
+    made = _with_parallel([*outer, *inner, blocks] if _rows_first(op, kind) else [*outer, blocks, *inner])
     if not isinstance(kind, Contraction):
         return made
     copied = copied_rows(op, kind, made.splits, len([s for s in outer if s.extent > 1]), lanes)
     if copied is None:
         return made
     return replace(made, parallel=min(made.parallel, max(copied.depth, 1)), stages=(copied,))
+
+
+def _rows_first(op: ir.Operation, kind: Contraction | Conv) -> bool:
+    """Whether rows come outermost: the weight stays in the second cache, and a row's channels are written together.
+
+    Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
+    again for each tile of rows.
+    """
+    value = op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight]
+    extents = loop_extents(op)
+    made, summed, window = (
+        math.prod(extents[d] for d in loops)
+        for loops in ((kind.n, kind.k, ()) if isinstance(kind, Contraction) else (kind.f, kind.c, kind.k))
+    )
+    small = math.prod(shape_of(value)) * element_bits(element_of(value)) // 8 <= _SMALL_WEIGHT
+    return small and (made >= summed or window > 1 or made <= 32)
 
 
 def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int) -> bool:
@@ -185,7 +202,7 @@ def _winograd(
         Stage(
             number[products.results[0]],
             len(outer) + 1,
-            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, columns), *rows),
+            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, min(columns, channels)), *rows),
         ),
     )
     return Schedule((*outer, *over, Split(3, channels, lanes)), 1, 0, stages)
@@ -209,7 +226,7 @@ def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int) -
             moved += blocks * passes * products * 2
         return moved
 
-    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [columns]
+    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [f]
     choices = [(block, width) for block in range(1, rows + 1) for width in widths]
     return min(choices, key=lambda choice: (traffic(*choice), choice))
 

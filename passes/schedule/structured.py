@@ -218,7 +218,7 @@ def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
 
 
 def copied(tile: Tile, dest: ir.Value) -> ir.Value:
-    """``dest`` with a tile's elements, as a vector: structured, it would fold to a copy of slices, element by element."""
+    """``dest`` with a tile's elements, as a vector: a structured copy would fold, and slices are copied one by one."""
     return write_vector(read_vector(tile.value), dest)
 
 
@@ -283,9 +283,10 @@ def clone_body(
                     index = arith.addi(linalg.IndexOp(kept.index(loop)).result, index)
                 mapping[op.results[0]] = index
                 continue
+            operands = [mapping[v] if v in mapping else outside(v) for v in op.operands]  # before a yield of them
             copy = op.clone()
-            for i, operand in enumerate(op.operands):
-                copy.operands[i] = outside(operand) if operand not in mapping else mapping[operand]
+            for i, operand in enumerate(operands):
+                copy.operands[i] = operand
             mapping.update(zip(op.results, copy.results, strict=True))
 
 

@@ -156,6 +156,14 @@ def test_fusion_of_a_transformer_block():
     assert len(kernels) <= 16
 
 
+def test_equal_branches_are_one_kernel():
+    kernels = _kernels("parallel")
+    assert sum(k.startswith("conv") for k in kernels) == 3, (
+        "two with their activations, one of another stride, one after"
+    )
+    assert sum(k.startswith("matmul") for k in kernels) == 4, "two with their biases; the gate's two are multiplied"
+
+
 def test_a_row_group_absorbs_a_second_reduction():
     assert len(_kernels("two_pass_variance")) == 1
 

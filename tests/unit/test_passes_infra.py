@@ -121,10 +121,12 @@ def test_opt_lists_and_runs(tmp_path, capsys):
     assert all(name in listed for name in PASSES)
     file = tmp_path / "m.mlir"
     file.write_text(MODULE)
-    assert opt.main([str(file), "--passes=simplify", f"--dump-dir={tmp_path / 'd'}", "--print-ir-after=all"]) == 0
+    assert (
+        opt.main([str(file), "--passes=canonicalize-ops", f"--dump-dir={tmp_path / 'd'}", "--print-ir-after=all"]) == 0
+    )
     out, err = capsys.readouterr()
-    assert "func.func @f" in out and "IR after simplify" in err
-    assert (tmp_path / "d" / "00-simplify.mlir").is_file()
+    assert "func.func @f" in out and "IR after canonicalize-ops" in err
+    assert (tmp_path / "d" / "00-canonicalize-ops.mlir").is_file()
 
 
 @pytest.mark.parametrize("argv", [["missing.mlir"], ["--passes=frobnicate", __file__], [__file__]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, scalars
@@ -94,9 +95,10 @@ def conv_transpose(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:
-    """A convolution of the input with zeros between its elements, by the weight turned around.
+    """A convolution by the weight turned around, of the input with zeros between its elements.
 
-    Output extent: stride (n - 1) + output_padding + (k - 1) dilation + 1 - pads.
+    Those zeros are never there where one filter for each remainder of the output's position by the stride does
+    (`_subpixel`). Output extent: stride (n - 1) + output_padding + (k - 1) dilation + 1 - pads.
     """
     spatial = x.rank - 2
     if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[0] or x.shape[1] % group:
@@ -106,12 +108,50 @@ def conv_transpose(
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
+    if group == 1 and max(strides) > 1 and max(dilations) == 1:
+        sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]
+        return _subpixel(ctx, x, w, b, strides, low, sizes)
     spread = _spread(ctx, x, strides)
     before = [r - a for r, a in zip(reach, low, strict=True)]
     after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
     padded = pad_spatial(ctx, spread, before, after, 0)
     y = ctx.wrap(builders.conv(padded.value, _turned(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
+
+
+def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Ints, starts: Ints, sizes: Ints) -> Tensor:
+    """The part ``starts, sizes`` of a transposed convolution, from a convolution with stride 1 for each remainder.
+
+    ``y[s q + r] = sum_j x[q - j] w[s j + r]``: the remainders r are output channels, which then move between the pixels
+    (Shi et al., "Real-Time Single Image and Video Super-Resolution", 2016).
+    """
+    rank, filters, elem = x.rank - 2, w.shape[1], element_type(w.dtype)
+    taps = [-(-k // s) for k, s in zip(w.shape[2:], strides, strict=True)]
+    short = [0, 0, *(j * s - k for j, s, k in zip(taps, strides, w.shape[2:], strict=True))]
+    whole = builders.pad(w.value, [0] * w.rank, short, scalars.const(0, elem))
+    pairs = (n for pair in zip(taps, strides, strict=True) for n in pair)
+    split = builders.reshape(whole, (w.shape[0], filters, *pairs))
+    remainders, steps = [3 + 2 * i for i in range(rank)], [2 + 2 * i for i in range(rank)]
+    phases = math.prod(strides)
+    sorted_ = builders.transpose(split, [0, *remainders, 1, *steps])
+    weight = ctx.wrap(builders.reshape(sorted_, (w.shape[0], phases * filters, *taps)), w.dtype)
+    # Positions from the first that is kept to the last, in steps of the stride.
+    first = [a // s for a, s in zip(starts, strides, strict=True)]
+    last = [(a + n - 1) // s for a, n, s in zip(starts, sizes, strides, strict=True)]
+    before = [j - 1 - f for j, f in zip(taps, first, strict=True)]
+    after = [e + 1 - n for e, n in zip(last, x.shape[2:], strict=True)]
+    padded = pad_spatial(ctx, x, before, after, 0)
+    y = ctx.wrap(builders.conv(padded.value, _turned(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
+    if b is not None:
+        repeated = builders.elementwise(lambda a: a, b.value, shape=(phases, filters), elem=element_type(b.dtype))
+        y = add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (phases * filters,)), b.dtype))
+    count = [e - f + 1 for f, e in zip(first, last, strict=True)]
+    apart = builders.reshape(y.value, (x.shape[0], *strides, filters, *count))
+    order = [0, 1 + rank, *(d for i in range(rank) for d in (2 + rank + i, 1 + i))]
+    shuffled = builders.transpose(apart, order)
+    joined = builders.reshape(shuffled, (x.shape[0], filters, *(n * s for n, s in zip(count, strides, strict=True))))
+    offsets = [a - f * s for a, f, s in zip(starts, first, strides, strict=True)]
+    return ctx.wrap(builders.slice_(joined, [0, 0, *offsets], [x.shape[0], filters, *sizes]), x.dtype)
 
 
 def _transposed_pads(

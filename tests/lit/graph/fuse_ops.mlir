@@ -1,6 +1,7 @@
 // RUN: tilewright opt %s --passes=fuse-ops | filecheck %s
 // RUN: tilewright opt %s --passes=fuse-ops{fuse_opt_level=0} | filecheck %s --check-prefix=ALONE
 // RUN: tilewright opt %s --passes=winograd{everywhere=true},fuse-ops | filecheck %s --check-prefix=PATCHES
+// RUN: tilewright opt %s --passes=fuse-ops{max_group_size=2} | filecheck %s --check-prefix=PAIRS
 
 #id = affine_map<(a, b) -> (a, b)>
 #row = affine_map<(a, b) -> (a)>
@@ -20,6 +21,10 @@
 // ALONE:       tw.group = 1
 // ALONE:       tw.group = 2
 // ALONE:       tw.group = 3
+// PAIRS-LABEL: func.func @epilogue
+// PAIRS:       tw.group = 0
+// PAIRS:       tw.group = 0
+// PAIRS:       tw.group = 1
 func.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %bias: tensor<16xf32>) -> tensor<4x16xf32> {
   %c = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<4x16xf32>

@@ -1,0 +1,122 @@
+"""Canonical form of data movement: transposes, reshapes, slices and paddings that are no work, or are one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import PassManager, builders, ir, tensor
+from ..infra import Pass
+from .edit import VIEWS, is_static, operations, permutation_of, producer, programs, reassociation_of, replace, shape_of
+
+
+@dataclass(frozen=True)
+class CanonicalizeOps(Pass):
+    """Upstream's canonicalization, then transposes and slices of one another, until nothing changes.
+
+    Before::
+
+        %t = linalg.generic {(a, b) -> (b, a)} ins(%x)      // a transpose
+        %u = linalg.generic {(a, b) -> (b, a)} ins(%t)      // and back
+        %c = tensor.concat dim(0) %u, %y                    // 4 rows and 4 rows
+        %s = tensor.extract_slice %c[5, 0] [3, 8]           // all in the second ones
+
+    After::
+
+        %s = tensor.extract_slice %y[1, 0] [3, 8]
+
+    A transpose that moves unit dims alone becomes a reshape. A reshape of a slice becomes a slice of a reshape where it
+    can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
+    ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. Upstream folds reshapes of reshapes, paddings by nothing
+    and of paddings, concats of one tensor, slices of the whole.
+    """
+
+    name: ClassVar[str] = "canonicalize-ops"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all programs of the module."""
+        upstream = PassManager.parse("builtin.module(canonicalize)")
+        upstream.run(module.operation)
+        rules = (_fold_transposes, _fold_slices, _slice_after_view)
+        while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
+            upstream.run(module.operation)
+
+
+def _fold_transposes(op: ir.Operation) -> bool:
+    """Fold one transposing copy into the transpose before it, or into a view; False where there is nothing to fold."""
+    order = permutation_of(op)
+    if order is None:
+        return False
+    source, folded = op.operands[0], False
+    before = producer(source)
+    while before is not None and (inner := permutation_of(before)) is not None:
+        order, source, folded = [inner[d] for d in order], before.operands[0], True
+        before = producer(source)
+    moved = [d for d in order if shape_of(source)[d] != 1]
+    with ir.InsertionPoint(op), op.location:
+        if moved == sorted(moved):
+            replace(op, [builders.reshape(source, shape_of(op.results[0]))])
+            return True
+        if folded:
+            replace(op, [builders.transpose(source, order)])
+    return folded
+
+
+def _fold_slices(op: ir.Operation) -> bool:
+    """Let a slice of a slice, or of the part of a concat that one tensor gives, read that tensor."""
+    if (found := _slice(op)) is None or (before := producer(op.operands[0])) is None:
+        return False
+    offsets, source = found, before.operands[0]
+    if (outer := _slice(before)) is not None:
+        offsets = [a + b for a, b in zip(offsets, outer, strict=True)]
+    elif before.name == "tensor.concat":
+        dim, size = ir.IntegerAttr(before.attributes["dim"]).value, shape_of(op.results[0])
+        for source in before.operands:
+            extent = shape_of(source)[dim]
+            if offsets[dim] >= 0 and offsets[dim] + size[dim] <= extent:
+                break
+            offsets[dim] -= extent
+        else:
+            return False
+    else:
+        return False
+    sizes = shape_of(op.results[0])
+    with ir.InsertionPoint(op), op.location:
+        made = tensor.ExtractSliceOp(op.results[0].type, source, [], [], [], offsets, sizes, [1] * len(sizes))
+        replace(op, [made.result])
+    return True
+
+
+def _slice_after_view(op: ir.Operation) -> bool:
+    """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
+    before = producer(op.operands[0]) if op.name in VIEWS else None
+    if before is None or (offsets := _slice(before)) is None or not is_static(op.results[0]):
+        return False
+    source, groups = before.operands[0], reassociation_of(op)
+    narrow = [[d] for d in range(len(groups))]
+    ours, theirs = (narrow, groups) if op.name == "tensor.expand_shape" else (groups, narrow)
+    cut, whole, shape = shape_of(before.results[0]), shape_of(source), shape_of(op.results[0])
+    starts, extents = [0] * len(shape), list(shape)
+    for own, other in zip(ours, theirs, strict=True):
+        outer = next((d for d in own if cut[d] != 1 or whole[d] != 1), own[-1])
+        place = next((d for d in other if shape[d] != 1), other[-1])
+        inner = math.prod(cut[d] for d in own if d > outer)
+        if any(cut[d] != whole[d] for d in own if d != outer):
+            return False
+        first, extent = offsets[outer] * inner, whole[outer] * inner
+        step = math.prod(shape[d] for d in other if d > place)
+        if first % step or extent % step:
+            return False
+        starts[place], extents[place] = first // step, extent // step
+    with ir.InsertionPoint(op), op.location:
+        replace(op, [builders.slice_(builders.reshape(source, extents), starts, shape)])
+    return True
+
+
+def _slice(op: ir.Operation) -> list[int] | None:
+    """The offsets of a static slice of unit strides that keeps the rank."""
+    if op.name != "tensor.extract_slice" or len(op.operands) != 1:
+        return None
+    offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "strides"))
+    return offsets if set(strides) <= {1} and len(offsets) == len(shape_of(op.results[0])) else None

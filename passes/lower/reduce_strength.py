@@ -1,0 +1,102 @@
+"""Divisions that are products with a number known before: a vector of quotients takes as long as some 30 products."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import arith, builders, ir
+from ...dialects.walk import collect
+from ..classify import Reduction, classify, indexing_maps, num_inputs
+from ..infra import Pass
+from ..kernel import functions
+
+
+@dataclass(frozen=True)
+class ReduceStrength(Pass):
+    """Multiply where that gives what a division would.
+
+    (a) By the reciprocal of a power of two: both are the rounded quotient. (b) In a softmax by that of a row's
+    sum of exponentials, which lies between 1 and the row's length: one more rounding, 1 ulp at most.
+
+    Before::
+
+        %s = linalg.generic {add, reduction} ins(%exps)
+        %p = linalg.generic {divf} ins(%exps, %s)
+
+    After::
+
+        %s = linalg.generic {add, reduction} ins(%exps)
+        %r = linalg.generic {1 / x} ins(%s)
+        %p = linalg.generic {mulf} ins(%exps, %r)
+    """
+
+    name: ClassVar[str] = "reduce-strength"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite the divisions of all kernels."""
+        for function in functions(module):
+            for division in collect(function, lambda op: op.name == "arith.divf"):
+                _by_constant(division)
+            for op in list(function.regions[0].blocks[0].operations):
+                if op.operation.name == "linalg.generic":
+                    _by_sum(op.operation)
+
+
+def _by_constant(division: ir.Operation) -> None:
+    numerator, divisor = division.operands
+    constant = _defining(divisor)
+    if constant is None or constant.name != "arith.constant" or not isinstance(divisor.type, ir.F32Type | ir.F64Type):
+        return
+    number = ir.FloatAttr(constant.attributes["value"]).value
+    if not math.isfinite(number) or number == 0 or abs(math.frexp(number)[0]) != 0.5 or not 1e-30 < abs(number) < 1e30:
+        return
+    with ir.InsertionPoint(division), division.location:
+        product = arith.mulf(numerator, arith.ConstantOp(divisor.type, 1 / number).result)
+    division.results[0].replace_all_uses_with(product)
+    division.erase()
+
+
+def _by_sum(op: ir.Operation) -> None:
+    """Divide by a sum of exponentials once for each row."""
+    block = op.regions[0].blocks[0]
+    for i in range(num_inputs(op)):
+        uses = [use.owner.operation for use in block.arguments[i].uses]
+        if len(uses) != 1 or uses[0].name != "arith.divf" or uses[0].operands[1] != block.arguments[i]:
+            continue
+        if not _is_sum_of_exponentials(op.operands[i]):
+            continue
+        with ir.InsertionPoint(op), op.location:
+            one = builders.scalar(1.0, builders.element_of(op.operands[i]))
+            reciprocal = builders.elementwise(
+                lambda x, one=one: arith.divf(one, x), op.operands[i], elem=builders.element_of(op.operands[i])
+            )
+        op.operands[i] = reciprocal
+        with ir.InsertionPoint(uses[0]), uses[0].location:
+            product = arith.mulf(uses[0].operands[0], block.arguments[i])
+        uses[0].results[0].replace_all_uses_with(product)
+        uses[0].erase()
+
+
+def _is_sum_of_exponentials(value: ir.Value) -> bool:
+    total = _defining(value)
+    if total is None or total.name != "linalg.generic" or not isinstance(classify(total), Reduction):
+        return False
+    source = _defining(total.operands[0])
+    plain = num_inputs(total) == 1 and len(indexing_maps(total)) == 2
+    return plain and _yields(total) == "arith.addf" and source is not None and _yields(source) == "math.exp"
+
+
+def _yields(op: ir.Operation) -> str | None:
+    """The name of the op whose result a generic's body yields."""
+    if op.name != "linalg.generic":
+        return None
+    last = list(op.regions[0].blocks[0].operations)[-1].operation
+    made = _defining(last.operands[0])
+    return made.name if made is not None else None
+
+
+def _defining(value: ir.Value) -> ir.Operation | None:
+    return value.owner.operation if isinstance(value, ir.OpResult) else None

@@ -1,0 +1,129 @@
+// RUN: tilewright opt %s --passes=canonicalize-ops | filecheck %s
+
+// Two transposes that cancel.
+// CHECK-LABEL: func.func @there_and_back
+// CHECK-NEXT:  return %arg0
+func.func @there_and_back(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %e = tensor.empty() : tensor<2x4x3xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c, b)>, affine_map<(a, b, c) -> (a, b, c)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x : tensor<2x3x4xf32>) outs(%e : tensor<2x4x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x4x3xf32>
+  %f = tensor.empty() : tensor<2x3x4xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c, b)>, affine_map<(a, b, c) -> (a, b, c)>],
+                       iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%t : tensor<2x4x3xf32>) outs(%f : tensor<2x3x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x3x4xf32>
+  return %u : tensor<2x3x4xf32>
+}
+
+// A transpose that moves a unit dim alone is a view.
+// CHECK-LABEL: func.func @moves_no_data
+// CHECK-NOT:   linalg.generic
+// CHECK:       tensor.collapse_shape
+// CHECK:       tensor.expand_shape
+func.func @moves_no_data(%x: tensor<2x3x1x4xf32>) -> tensor<2x1x3x4xf32> {
+  %e = tensor.empty() : tensor<2x1x3x4xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, c, b, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%x : tensor<2x3x1x4xf32>) outs(%e : tensor<2x1x3x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x1x3x4xf32>
+  return %t : tensor<2x1x3x4xf32>
+}
+
+// A transpose of data stays, and so does one that also computes.
+// CHECK-LABEL: func.func @rejects_work
+// CHECK-COUNT-2: linalg.generic
+func.func @rejects_work(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
+  %e = tensor.empty() : tensor<4x3xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>],
+                       iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<3x4xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<4x3xf32>
+  %u = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+                       iterator_types = ["parallel", "parallel"]}
+    ins(%t : tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<4x3xf32>
+  return %u : tensor<4x3xf32>
+}
+
+// A slice of a slice is one, and one of a concat reads the tensor that it lies in.
+// CHECK-LABEL: func.func @slices(
+// CHECK-NEXT:    %[[A:.*]] = tensor.extract_slice %arg0[2, 2] [2, 2] [1, 1]
+// CHECK-NEXT:    %[[B:.*]] = tensor.extract_slice %arg1[1, 0] [2, 4] [1, 1]
+// CHECK-NEXT:    return %[[A]], %[[B]], %arg1
+func.func @slices(%x: tensor<8x4xf32>, %y: tensor<4x4xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x4xf32>) {
+  %a = tensor.extract_slice %x[1, 0] [4, 4] [1, 1] : tensor<8x4xf32> to tensor<4x4xf32>
+  %b = tensor.extract_slice %a[1, 2] [2, 2] [1, 1] : tensor<4x4xf32> to tensor<2x2xf32>
+  %c = tensor.concat dim(0) %x, %y : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>
+  %d = tensor.extract_slice %c[9, 0] [2, 4] [1, 1] : tensor<12x4xf32> to tensor<2x4xf32>
+  %e = tensor.extract_slice %c[8, 0] [4, 4] [1, 1] : tensor<12x4xf32> to tensor<4x4xf32>
+  return %b, %d, %e : tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x4xf32>
+}
+
+// A slice across two tensors of a concat stays, and so does one that leaves rows out.
+// CHECK-LABEL: func.func @rejects_slices(
+// CHECK-COUNT-2: tensor.extract_slice
+// CHECK:         tensor.concat
+// CHECK-NEXT:    tensor.extract_slice
+func.func @rejects_slices(%x: tensor<8x4xf32>, %y: tensor<4x4xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>) {
+  %a = tensor.extract_slice %x[1, 0] [4, 4] [2, 1] : tensor<8x4xf32> to tensor<4x4xf32>
+  %b = tensor.extract_slice %a[1, 2] [2, 2] [1, 1] : tensor<4x4xf32> to tensor<2x2xf32>
+  %c = tensor.concat dim(0) %x, %y : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>
+  %d = tensor.extract_slice %c[7, 0] [2, 4] [1, 1] : tensor<12x4xf32> to tensor<2x4xf32>
+  return %b, %d : tensor<2x2xf32>, tensor<2x4xf32>
+}
+
+// What moves nothing: a concat of one, a padding by nothing, a slice of the whole, a reshape there and back.
+// CHECK-LABEL: func.func @nothing(
+// CHECK-NEXT:    return %arg0 : tensor<3x4xf32>
+func.func @nothing(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %z = arith.constant 0.0 : f32
+  %c = tensor.concat dim(0) %x : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %p = tensor.pad %c low[0, 0] high[0, 0] {
+  ^bb0(%h: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<3x4xf32> to tensor<3x4xf32>
+  %s = tensor.extract_slice %p[0, 0] [3, 4] [1, 1] : tensor<3x4xf32> to tensor<3x4xf32>
+  %a = tensor.collapse_shape %s [[0, 1]] : tensor<3x4xf32> into tensor<12xf32>
+  %b = tensor.expand_shape %a [[0, 1]] output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
+  return %b : tensor<3x4xf32>
+}
+
+// Heads are split before the slice is cut, so that a kernel can read them in place; and rows are joined before.
+// CHECK-LABEL: func.func @reshapes_of_slices(
+// CHECK-NEXT:    %[[A:.*]] = tensor.expand_shape %arg0 {{.*}} : tensor<1x8x24xf32> into tensor<1x8x6x4xf32>
+// CHECK-NEXT:    %[[B:.*]] = tensor.extract_slice %[[A]][0, 0, 2, 0] [1, 8, 2, 4] [1, 1, 1, 1]
+// CHECK-NEXT:    %[[C:.*]] = tensor.collapse_shape %arg0 {{.*}} : tensor<1x8x24xf32> into tensor<192xf32>
+// CHECK-NEXT:    %[[D:.*]] = tensor.extract_slice %[[C]][48] [96] [1]
+// CHECK-NEXT:    return %[[B]], %[[D]]
+func.func @reshapes_of_slices(%x: tensor<1x8x24xf32>) -> (tensor<1x8x2x4xf32>, tensor<96xf32>) {
+  %s = tensor.extract_slice %x[0, 0, 8] [1, 8, 8] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x8x8xf32>
+  %a = tensor.expand_shape %s [[0], [1], [2, 3]] output_shape [1, 8, 2, 4] : tensor<1x8x8xf32> into tensor<1x8x2x4xf32>
+  %t = tensor.extract_slice %x[0, 2, 0] [1, 4, 24] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x4x24xf32>
+  %b = tensor.collapse_shape %t [[0, 1, 2]] : tensor<1x4x24xf32> into tensor<96xf32>
+  return %a, %b : tensor<1x8x2x4xf32>, tensor<96xf32>
+}
+
+// A cut inside of a head, and one of columns whose rows are then joined.
+// CHECK-LABEL: func.func @rejects_reshapes_of_slices(
+// CHECK-NEXT:    %[[S:.*]] = tensor.extract_slice %arg0[0, 0, 6]
+// CHECK-NEXT:    tensor.expand_shape %[[S]]
+// CHECK-NEXT:    tensor.collapse_shape %[[S]]
+func.func @rejects_reshapes_of_slices(%x: tensor<1x8x24xf32>) -> (tensor<1x8x2x4xf32>, tensor<64xf32>) {
+  %s = tensor.extract_slice %x[0, 0, 6] [1, 8, 8] [1, 1, 1] : tensor<1x8x24xf32> to tensor<1x8x8xf32>
+  %a = tensor.expand_shape %s [[0], [1], [2, 3]] output_shape [1, 8, 2, 4] : tensor<1x8x8xf32> into tensor<1x8x2x4xf32>
+  %b = tensor.collapse_shape %s [[0, 1, 2]] : tensor<1x8x8xf32> into tensor<64xf32>
+  return %a, %b : tensor<1x8x2x4xf32>, tensor<64xf32>
+}
