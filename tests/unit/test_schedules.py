@@ -1,0 +1,111 @@
+"""Schedules as values: what is computed ahead, in which blocks, and which part of a value a region of another needs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.kernel import functions
+from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule.schedule import Schedule, Split, Stage
+from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
+from tilewright.passes.schedule.tiler import needed, relative
+
+
+def test_a_schedule_is_printed_with_its_stages() -> None:
+    copied = Stage(~1, 0, (Split(0, 8, 1),))
+    made = Stage(5, 1, (Split(1, 40, 16),), row_chunk=16)
+    schedule = Schedule((Split(0, 70, 16), Split(1, 40, 40)), 1, 0, (copied, made))
+    assert str(schedule).splitlines() == [
+        "stage %arg1:",
+        "  for d0 in 8 x 1:",
+        "    tile",
+        "parallel d0 in 4 x 16 + 6:",
+        "  stage %5:",
+        "    for d1 in 2 x 16 + 8:",
+        "      row in steps of 16",
+        "  for d1 in 1 x 40:",
+        "    tile",
+    ]
+    assert schedule.extent == 5
+
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
+def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
+    block, channels = heuristic._staging(36, rows, tiles, c, f, columns)
+    assert 1 <= block <= rows
+    assert channels % columns == 0 or channels == f
+    assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
+
+
+# The filters of the first stay in the cache, so its rows of patches go one by one. Those of the others do not: they are
+# read twice or once.
+@pytest.mark.parametrize(
+    "rows, channels, block",
+    [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
+)
+def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
+    assert heuristic._staging(36, rows, rows, channels, channels, 32) == block
+
+
+# %c[i, j] is made of rows 2i..2i+2 of %x and of all of %v, %s of %c and of its first column.
+CHAIN = """func.func @k(%x: tensor<21x8xf32>, %v: tensor<3xf32>) -> tensor<10x8xf32> {
+  %e = tensor.empty() : tensor<10x8xf32>
+  %c = linalg.generic {
+    indexing_maps = [affine_map<(i, j, k) -> (i * 2 + k, j)>, affine_map<(i, j, k) -> (k)>, affine_map<(i, j, k) -> (i, j)>],
+    iterator_types = ["parallel", "parallel", "reduction"]
+  } ins(%x, %v : tensor<21x8xf32>, tensor<3xf32>) outs(%e : tensor<10x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b : f32
+    %n = arith.addf %m, %o : f32
+    linalg.yield %n : f32
+  } -> tensor<10x8xf32>
+  %s = linalg.generic {
+    indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, 0)>, affine_map<(i, j) -> (i, j)>],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%c, SECOND) outs(%e : tensor<10x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %n = arith.addf %a, %b : f32
+    linalg.yield %n : f32
+  } -> tensor<10x8xf32>
+  return %s : tensor<10x8xf32> }"""
+ONCE = CHAIN.replace("SECOND", "%e : tensor<10x8xf32>, tensor<10x8xf32>")
+TWICE = CHAIN.replace("SECOND", "%c : tensor<10x8xf32>, tensor<10x8xf32>")
+
+
+def region(*intervals: tuple[int, int]) -> Region:
+    return tuple(Interval(Linear(offset), size) for offset, size in intervals)
+
+
+def part_of(text: str, argument: int, wanted: Region) -> Region:
+    """The part of an argument that a region of the result needs."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        block = functions(module)[0].regions[0].blocks[0]
+        result = list(block.operations)[-1].operands[0]
+        return needed(result, wanted, block.arguments[argument])
+
+
+def test_needed_goes_through_windows() -> None:
+    assert part_of(ONCE, 0, region((3, 2), (4, 4))) == region((6, 5), (4, 4))
+    assert part_of(ONCE, 1, region((3, 2), (4, 4))) == region((0, 3))
+
+
+def test_needed_refuses_what_is_needed_in_several_parts() -> None:
+    """Also of a value between the two: what it is made from would be too small for one of its readers."""
+    with pytest.raises(NotSchedulable, match="several parts"):
+        part_of(TWICE, 0, region((3, 2), (4, 4)))
+    assert part_of(TWICE, 0, region((3, 2), (0, 1))) == region((6, 5), (0, 1)), "the same part twice"
+
+
+def test_needed_refuses_what_the_result_does_not_need() -> None:
+    with pytest.raises(NotSchedulable, match="does not need"):
+        part_of(ONCE.replace("ins(%c, %e", "ins(%e, %e"), 0, region((0, 10), (0, 8)))
+
+
+def test_relative_counts_from_the_whole() -> None:
+    inner = (Interval(Linear(9), 2, 3), Interval(Linear(4), 1))
+    assert relative(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
