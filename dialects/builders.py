@@ -9,6 +9,7 @@ from __future__ import annotations
 from .movement import concat, insert, pad, reshape, slice_, transpose
 from .structured import (
     MAX_CONSTANT,
+    MapSpec,
     affine_map,
     constant,
     contract,
@@ -32,6 +33,7 @@ from .windows import conv, pool
 
 __all__ = [
     "MAX_CONSTANT",
+    "MapSpec",
     "affine_map",
     "concat",
     "constant",

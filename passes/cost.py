@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..dialects import func, ir
 from ..dialects.types import nbytes
-from .classify import body_ops, is_structured, loop_extents
+from .classify import Transform, body_ops, classify, is_structured, loop_extents
 
 # Arithmetic that moves or converts a number and makes no new one.
 _FREE = ("arith.constant", "arith.select", "arith.bitcast", "arith.index_cast", "arith.index_castui")
@@ -34,8 +34,19 @@ def cost(function: func.FuncOp) -> Cost:
 def _flops(op: ir.Operation) -> int:
     if not is_structured(op):
         return 0
+    if isinstance(kind := classify(op), Transform):
+        return _transform_flops(op, kind)
     steps = math.prod(max(extent, 0) for extent in loop_extents(op))
     return steps * sum(_is_arithmetic(inner.name) for inner in body_ops(op))
+
+
+def _transform_flops(op: ir.Operation, kind: Transform) -> int:
+    """The sums of products of a tile, one matrix after the other, as ``schedule/linear_transform.py`` forms them."""
+    matrices = [ir.RankedTensorType(op.operands[number].type).shape for number in kind.matrices]
+    rows, columns = ([shape[axis] for shape in matrices] for axis in (0, 1))
+    outputs = math.prod(loop_extents(op)[loop] for loop in kind.parallel)
+    sums = sum(math.prod((*rows[: i + 1], *columns[i:])) for i in range(len(matrices)))
+    return 2 * sums * -(-outputs // math.prod(rows))
 
 
 def _is_arithmetic(name: str) -> bool:

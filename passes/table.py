@@ -20,6 +20,7 @@ from .graph.plan_memory import PlanMemory
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
+from .graph.winograd import Winograd
 from .infra import Pass
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -42,6 +43,7 @@ _ALL: tuple[type[Pass], ...] = (
     CombineParallelConv2d,
     CombineParallelDense,
     ConvertLayout,
+    Winograd,
     PackWeights,
     SplitPrepare,
     StorePadded,

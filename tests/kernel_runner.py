@@ -5,21 +5,23 @@ from __future__ import annotations
 import ctypes
 import io
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 
 import numpy as np
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
+from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.passes.schedule.packing import contraction_packing
-from tilewright.program import Kernel
+from tilewright.program import Kernel, Plan, Program
 from tilewright.runtime.link import link
+from tilewright.sizes import static
 from tilewright.target import Target, host
 
 # What kernels are compiled for; the tests of kernels run on several.
@@ -59,8 +61,9 @@ def aligned(array: np.ndarray) -> np.ndarray:
 class CompiledKernel:
     """A linked kernel; ``chunks`` cuts its parallel axis, as threads would."""
 
-    def __init__(self, text: str, name: str = "k") -> None:
-        self.kernel: Kernel = compile_kernel(bytecode(text), TARGET.get(host()), PassContext())
+    def __init__(self, source: str | bytes, name: str = "k") -> None:
+        code = bytecode(source) if isinstance(source, str) else source
+        self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), PassContext())
         self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -69,9 +72,44 @@ class CompiledKernel:
     def __call__(self, inputs: Sequence[np.ndarray], out: np.ndarray, chunks: int = 1) -> np.ndarray:
         arrays = [aligned(a) for a in inputs]
         result = aligned(np.full(out.shape, 77, out.dtype))
-        pointers = (ctypes.c_void_p * (len(arrays) + 1))(*[a.ctypes.data for a in (*arrays, result)])
-        scratch = aligned(np.zeros(max(self.kernel.scratch_bytes, 1), np.uint8))
+        self.call([a.ctypes.data for a in (*arrays, result)], chunks)
+        return result
+
+    def call(self, addresses: Sequence[int], chunks: int = 1) -> None:
+        """Call it on memory; each chunk finds garbage in its scratch."""
+        pointers = (ctypes.c_void_p * len(addresses))(*addresses)
         bounds = np.linspace(0, self.kernel.extent, chunks + 1).astype(int)
         for low, high in itertools.pairwise(bounds):
+            scratch = aligned(np.full(max(self.kernel.scratch_bytes, 1), 0xFF, np.uint8))
             self._function(ctypes.addressof(pointers), int(low), int(high), scratch.ctypes.data)
-        return result
+
+
+class CompiledPlan:
+    """The programs of a plan with compiled kernels, each called in chunks; the arena starts as garbage."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.kernels = {name: CompiledKernel(code, name) for name, code in plan.kernels.items()}
+
+    def __call__(
+        self, inputs: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray], chunks: int = 1
+    ) -> list[np.ndarray]:
+        weights = dict(params)
+        for name, program in self.plan.prepare.items():
+            weights[name] = self._run(program, {}, params, chunks)[0]
+        return self._run(self.plan.main, inputs, weights, chunks)
+
+    def _run(
+        self, program: Program, inputs: Mapping[str, np.ndarray], params: Mapping[str, np.ndarray], chunks: int
+    ) -> list[np.ndarray]:
+        outputs = [aligned(np.full(tuple(map(static, o.shape)), 77, numpy_dtype(o.dtype))) for o in program.outputs]
+        spaces = {
+            "input": [aligned(inputs[i.name]) for i in program.inputs],
+            "param": [aligned(params[p.name]) for p in program.params],
+            "output": outputs,
+            "arena": [aligned(np.full(program.arena_bytes, 0x77, np.uint8))],
+        }
+        for call in program.calls:
+            addresses = [spaces[slot.space][slot.index].ctypes.data + slot.offset for slot in call.args]
+            self.kernels[call.kernel].call(addresses, chunks)
+        return outputs

@@ -34,12 +34,11 @@ GROUP = "tw.group"
 class FuseOps(Pass):
     """Mark the ops of each kernel with ``tw.group``, and merge the elementwise ops among them.
 
-    (a) A contraction, convolution or pool takes the elementwise ops on its result, so do the products of transformed
-    patches with both transforms; (b) elementwise, broadcast and
-    injective ops merge into the one that alone reads them; (c) reductions along the innermost dims take what works on
-    the same rows (softmax, normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its
-    own. Constants, fills, empty tensors, slices and views of packed weights belong to nobody: they are cloned to where
-    they are used.
+    (a) A contraction, convolution or pool takes the elementwise ops on its result; so do the products of a convolution
+    that `winograd` has rewritten, with both transforms; (b) elementwise, broadcast and injective ops merge into the one
+    that alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
+    normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its own. Constants, fills,
+    empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
 
     Before::
 
@@ -102,8 +101,8 @@ class _Grouping:
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):
                 self._take(self._rows(op))
-        for group in anchored:
-            grow_backward(group, self.facts, self._free, self._limited(epilogue_joins(group.members[0], self.facts)))
+        for anchor, group in anchored:
+            grow_backward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
             self._take(group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
@@ -141,35 +140,35 @@ class _Grouping:
     def _take(self, group: Group) -> None:
         self.taken.update(dict.fromkeys(group.members, group))
 
-    def _epilogues(self, work: list[ir.Operation]) -> list[Group]:
-        """A group for each heavy op and what follows it; what else an epilogue reads may join when all have theirs."""
+    def _epilogues(self, work: list[ir.Operation]) -> list[tuple[ir.Operation, Group]]:
+        """Each heavy op and the group of what follows it; what else an epilogue reads may join when all have theirs."""
+        transformed = [(op, members) for op in work if (members := self._transformed_products(op))]
+        inside = {member for _, members in transformed for member in members}
+        heavy = Contraction | Conv | DepthwiseConv | Pool
+        direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
         groups = []
-        for op in work:
-            if (members := self._transformed_products(op)) is not None:
-                joins = self._limited(epilogue_joins(op, self.facts))
-                groups.append(grow_forward(Group(members), self.facts, self._free, joins))
-                self._take(groups[-1])
-        for op in work:
-            if self._free(op) and isinstance(self.facts.kind(op), Contraction | Conv | DepthwiseConv | Pool):
-                group = grow_forward(Group([op]), self.facts, self._free, self._limited(epilogue_joins(op, self.facts)))
-                self._take(group)
-                groups.append(group)
+        for op, members in (*transformed, *direct):
+            joins = self._limited(epilogue_joins(op, self.facts))
+            groups.append((op, grow_forward(Group(members), self.facts, self._free, joins)))
+            self._take(groups[-1][1])
         return groups
 
     def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
         """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm."""
-        members = [op]
-        for kind in (Transform, Contraction, Transform):
-            found = self.facts.kind(members[0])
-            if not isinstance(found, kind) or (len(members) > 1 and self.facts.users(members[0]) != [members[1]]):
-                return None
-            if kind is Transform and len(members) == 3:
-                return members
-            source = producer(members[0].operands[found.data if isinstance(found, Transform) else found.lhs])
-            if source is None:
-                return None
-            members.insert(0, source)
-        return None
+        back = self.facts.kind(op)
+        products = self._feeder(op, back.data) if isinstance(back, Transform) else None
+        kind = self.facts.kind(products) if products is not None else None
+        if products is None or not isinstance(kind, Contraction):
+            return None
+        forth = self._feeder(products, kind.lhs)
+        if forth is None or not isinstance(self.facts.kind(forth), Transform):
+            return None
+        return [forth, products, op]
+
+    def _feeder(self, op: ir.Operation, operand: int) -> ir.Operation | None:
+        """The op that makes an operand, if no other op reads it."""
+        source = producer(op.operands[operand])
+        return source if source is not None and self.facts.users(source) == [op] else None
 
     def _join_attention(self, rows: Group) -> None:
         """Join a softmax with the product that alone makes its rows and the product that alone reads them."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
-from ..classify import Conv, classify, dim_of, indexing_maps
+from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
 from .edit import is_static, operations, param_values, producer, programs, replace, shape_of
 
@@ -86,25 +86,19 @@ class _Form:
         if not isinstance(kind, Conv) or kind.g or (kind.strides, kind.dilations) != ((1, 1), (1, 1)):
             return None
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
-        single = (len(kind.n), len(kind.f), len(kind.c)) == (1, 1, 1) and len(kind.o) == 2
-        if not single or weight not in weights or not all(map(is_static, (data, weight, result))):
+        if weight not in weights or not all(map(_is_float32, (data, weight, result))) or not _sums_from_zero(op):
             return None
-        if any(str(element_of(v)) != "f32" for v in (data, weight, result)) or not _is_zero(op.operands[2]):
-            return None
-        maps = indexing_maps(op)
-        place = [dim_of(e) for e in maps[kind.weight].results]
-        outs = [dim_of(e) for e in maps[2].results]
-        last = maps[kind.data].results[3]
-        if (
-            outs != [*kind.n, *kind.o, *kind.f]
-            or dim_of(last) != kind.c[0]
-            or sorted(place, key=str) != sorted((*kind.f, *kind.c, *kind.k), key=str)
-        ):
+        image, place, out = ([dim_of(e) for e in indexing_maps(op)[i].results] for i in (kind.data, kind.weight, 2))
+        single = (len(kind.n), len(kind.f), len(kind.c), len(kind.o), len(place)) == (1, 1, 1, 2, 4)
+        if not single or image != [*kind.n, None, None, *kind.c] or out != [*kind.n, *kind.o, *kind.f]:
             return None
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
         i, j, c, f = (shape_of(weight)[d] for d in order)
         n, h, w, _ = shape_of(result)
-        return _Form(op, kind, order, n, h, w, c, f) if (i, j) == (TAPS, TAPS) else None
+        whole = shape_of(data) == [n, h + TAPS - 1, w + TAPS - 1, c] and 0 not in (n, h, w)
+        if (i, j) != (TAPS, TAPS) or not whole or f % 2:
+            return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
+        return _Form(op, kind, order, n, h, w, c, f)
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -218,16 +212,25 @@ def _transform(
     return builders.generic(inputs, [zero], [*maps, range(loops - 2)], "p" * (loops - 2) + "rr", body)[0]
 
 
-def _is_zero(value: ir.Value) -> bool:
-    fill = producer(value)
-    constant = producer(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
-    return constant is not None and constant.name == "arith.constant" and _number(constant) == 0.0
+def _is_float32(value: ir.Value) -> bool:
+    return is_static(value) and str(element_of(value)) == "f32"
+
+
+def _sums_from_zero(op: ir.Operation) -> bool:
+    """Whether a multiply-add converts nothing and begins with zeros."""
+    fill = producer(op.operands[2])
+    plain = {inner.name for inner in body_ops(op)} == {"arith.mulf", "arith.addf"}
+    return plain and fill is not None and fill.name == "linalg.fill" and _is_zero(fill.operands[0])
 
 
 def _pads_zeros(pad: ir.Operation) -> bool:
-    constant = producer(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
-    return constant is not None and constant.name == "arith.constant" and _number(constant) == 0.0
+    return _is_zero(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
 
 
-def _number(constant: ir.Operation) -> float:
-    return ir.FloatAttr(constant.attributes["value"]).value
+def _is_zero(value: ir.Value) -> bool:
+    constant = producer(value)
+    return (
+        constant is not None
+        and constant.name == "arith.constant"
+        and ir.FloatAttr(constant.attributes["value"]).value == 0
+    )

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from ...dialects import arith, ir, memref
@@ -146,10 +147,11 @@ class _Reuse:
             passed = tile if passed is None else arith.addi(arith.muli(passed, _constant(trip)), tile)
         assert passed is not None
         place = arith.addi(arith.muli(passed, _constant(rows)), place)
-        lines = arith.divui(arith.muli(place, _constant(shape[-1] // line)), _constant(math.prod(self.trips)))
+        lines = Fraction(shape[-1], line * math.prod(self.trips))  # of the cache, for each step
+        number = arith.divui(arith.muli(place, _constant(lines.numerator)), _constant(lines.denominator))
         after = [_next(index, self.next_block) for index in outer[: self.inner]]
         zeros = [_constant(0) for _ in shape[self.inner : -1]]
-        return [*after, *zeros, arith.muli(lines, _constant(line))]
+        return [*after, *zeros, arith.muli(number, _constant(line))]
 
 
 def _next(index: ir.Value, counter: ir.Value) -> ir.Value:

@@ -182,10 +182,10 @@ def _winograd(
     number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
     inputs = (products.operands[kind.lhs], outputs.operands[back.data])
     shape, columns = shape_of(result), _block(products, kind)
-    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4 or shape[3] < lanes:
+    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4:
         return None
     p, q, _, s, t, c = shape_of(patches.results[0])
-    step = -(-shape[1] // s)
+    step = shape_of(outputs.operands[back.matrices[0]])[0]
     block, channels = _staging(p * q, s, t, c, shape[3], columns)
     best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
     tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)

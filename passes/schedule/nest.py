@@ -156,7 +156,7 @@ class _Loops:
 def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
     loops = _Loops(Schedule(stage.splits, 0), value)
-    loops.region, loops.overlap = list(part), True
+    loops.region, loops.overlap = list(part), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
         for piece in _vector_pieces(region, loops.vector, stage.row_chunk):
@@ -169,6 +169,13 @@ def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.V
     scope = tiler.scope()
     scope.row_chunk = stage.row_chunk
     return loops.inner(0, scope, fresh(value, part), tile)
+
+
+def _reads_blocks(value: ir.Value) -> bool:
+    """Whether a packed weight makes the value: its tiles begin where blocks do."""
+    op = defining_op(value)
+    sources = [defining_op(operand) for operand in op.operands] if op is not None else []
+    return any(source is not None and source.name == "linalg.unpack" for source in sources)
 
 
 def _parallel(

@@ -40,7 +40,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     wide = _whole_blocks(op, region)
     if wide != region:
         part = within(region, wide)
-        assert part is not None
+        if part is None:
+            raise NotSchedulable("a tile that lies in two blocks of a packed weight")
         return part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = loop_intervals(op, region)
     serial, inside, contracted = _divide_reductions(op, loops)

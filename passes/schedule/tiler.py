@@ -88,8 +88,12 @@ def relative(region: Region, whole: Region) -> Region:
 
 
 def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
-    """The part of ``value`` that a region of ``result`` depends on, through the structured ops between them."""
+    """The part of ``value`` that a region of ``result`` depends on, through the structured ops between them.
+
+    Raises NotSchedulable where the result does not depend on it, or its readers need different parts.
+    """
     parts: dict[ir.Value, Region] = {result: region}
+    unclear: set[ir.Value] = set()  # what readers need different parts of, and all that it is made from
     last = defining_op(result)
     assert last is not None
     for op in reversed([o.operation for o in last.block.operations]):
@@ -98,10 +102,10 @@ def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
         loops = loop_intervals(op, parts[op.results[0]])
         for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
             part = tuple(covered(expression, loops) for expression in indexing_map.results)
-            if parts.setdefault(operand, part) != part and operand == value:
-                raise NotSchedulable("a shared value of which readers need different parts")
-    if value not in parts:
-        raise NotSchedulable("a shared value that the result does not depend on")
+            if parts.setdefault(operand, part) != part or op.results[0] in unclear:
+                unclear.add(operand)
+    if value not in parts or value in unclear:
+        raise NotSchedulable("a shared value that the result does not need, or of which it needs several parts")
     return parts[value]
 
 

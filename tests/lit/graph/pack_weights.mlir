@@ -39,6 +39,42 @@ func.func @conv(%x: tensor<1x6x5xf32>, %w: tensor<32x5x3xf32> {tw.param = "w"}, 
   return %m : tensor<1x4x32xf32>
 }
 
+// A batched contraction's weight: blocks of columns, then the batch, so that a block holds what one step of it reads.
+// CHECK-LABEL: func.func @batched
+// CHECK:       linalg.pack %arg1 padding_value({{.*}} : f32) outer_dims_perm = [3, 0, 1, 2] inner_dims_pos = [3] inner_tiles = [16]
+// CHECK-SAME:    tensor<6x6x8x20xf32> -> tensor<2x6x6x8x16xf32>
+// CHECK:       %[[UNPACK:.*]] = linalg.unpack
+// CHECK:       linalg.generic {{.*}} ins(%arg0, %[[UNPACK]] : tensor<6x6x4x8xf32>, tensor<6x6x8x20xf32>)
+func.func @batched(%x: tensor<6x6x4x8xf32>, %w: tensor<6x6x8x20xf32> {tw.param = "w"}, %z: tensor<6x6x4x20xf32>) -> tensor<6x6x4x20xf32> {
+  %m = linalg.generic {indexing_maps = [affine_map<(p, q, m, n, k) -> (p, q, m, k)>, affine_map<(p, q, m, n, k) -> (p, q, k, n)>,
+                                        affine_map<(p, q, m, n, k) -> (p, q, m, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<6x6x4x8xf32>, tensor<6x6x8x20xf32>) outs(%z : tensor<6x6x4x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<6x6x4x20xf32>
+  return %m : tensor<6x6x4x20xf32>
+}
+
+// A weight with two dims of columns: there is no one dim to block.
+// CHECK-LABEL: func.func @rejects_two_columns
+// CHECK-NOT:   linalg.pack
+// CHECK:       return
+func.func @rejects_two_columns(%x: tensor<4x8xf32>, %w: tensor<8x5x20xf32> {tw.param = "w"}, %z: tensor<4x5x20xf32>) -> tensor<4x5x20xf32> {
+  %m = linalg.generic {indexing_maps = [affine_map<(m, h, n, k) -> (m, k)>, affine_map<(m, h, n, k) -> (k, h, n)>,
+                                        affine_map<(m, h, n, k) -> (m, h, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<4x8xf32>, tensor<8x5x20xf32>) outs(%z : tensor<4x5x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<4x5x20xf32>
+  return %m : tensor<4x5x20xf32>
+}
+
 // An operand that is computed from the input is no weight.
 // CHECK-LABEL: func.func @rejects_activation
 // CHECK-NOT:   linalg.pack

@@ -1,5 +1,6 @@
 // RUN: tilewright opt %s --passes=prefetch-weights | filecheck %s
 // RUN: tilewright opt %s --passes=prefetch-weights{distance=8} | filecheck %s --check-prefix=NEAR
+// RUN: tilewright opt %s --passes=prefetch-weights{tiles=4} | filecheck %s --check-prefix=FEW
 
 // Both cache lines of a row, before anything is loaded.
 // CHECK-LABEL: func.func @stream(
@@ -28,6 +29,178 @@ func.func @stream(%x: memref<512xf32>, %w: memref<8x512x32xf32>, %block: index) 
     scf.yield %next : vector<32xf32>
   }
   return %sum : vector<32xf32>
+}
+
+// Several tiles of rows go over a block of the weight: they share the lines of the next block, 2 of each row among 9.
+// CHECK-LABEL: func.func @several_tiles(
+// CHECK-SAME:    %[[W:.*]]: memref<8x512x32xf32>
+// CHECK:         scf.for %[[N:[a-z0-9]+]] =
+// CHECK:           scf.for %[[M:[a-z0-9]+]] =
+// CHECK:             scf.for %[[K:[a-z0-9]+]] =
+// CHECK-COUNT-2:       memref.prefetch %[[W]][%[[N]], {{.*}}locality<3>
+// CHECK:               %[[BEFORE:.*]] = arith.muli %[[M]], %c512
+// CHECK:               %[[STEP:.*]] = arith.addi %[[BEFORE]], %[[K]]
+// CHECK:               %[[LINES:.*]] = arith.muli %[[STEP]], %c2
+// CHECK:               %[[LINE:.*]] = arith.divui %[[LINES]], %c9
+// CHECK:               %[[NEXT:.*]] = arith.addi %[[N]], %c1
+// CHECK:               %[[PLACE:.*]] = arith.muli %[[LINE]], %c16
+// CHECK:               memref.prefetch %[[W]][%[[NEXT]], %c0{{.*}}, %[[PLACE]]], read, locality<2>, data
+// CHECK:               vector.load
+// FEW-LABEL: func.func @several_tiles(
+// FEW-NOT:     locality<2>
+func.func @several_tiles(%w: memref<8x512x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %n = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %c9 step %c1 {
+      %sum = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+        %row = vector.load %w[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        %next = arith.addf %row, %acc : vector<32xf32>
+        scf.yield %next : vector<32xf32>
+      }
+      vector.print %sum : vector<32xf32>
+    }
+  }
+  return
+}
+
+// Blocks and tiles of rows joined to one axis: what is left over of the division is the tile.
+// CHECK-LABEL: func.func @joined_axis(
+// CHECK:         scf.for %[[I:[a-z0-9]+]] =
+// CHECK:           %[[M:.*]] = arith.remui %[[I]], %c4
+// CHECK:           %[[N:.*]] = arith.divui %[[I]], %c4
+// CHECK:           scf.for %[[K:[a-z0-9]+]] =
+// CHECK:             %[[BEFORE:.*]] = arith.muli %[[M]], %c512
+// CHECK:             arith.addi %[[BEFORE]], %[[K]]
+// CHECK:             %[[NEXT:.*]] = arith.addi %[[N]], %c1
+// CHECK:             memref.prefetch %{{.*}}[%[[NEXT]], %c0{{.*}}locality<2>
+// FEW-LABEL: func.func @joined_axis(
+// FEW:         locality<2>
+func.func @joined_axis(%w: memref<8x512x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %i = %lo to %hi step %c1 {
+    %n = arith.divui %i, %c4 : index
+    %sum = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+      %row = vector.load %w[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+      %next = arith.addf %row, %acc : vector<32xf32>
+      scf.yield %next : vector<32xf32>
+    }
+    vector.print %sum : vector<32xf32>
+  }
+  return
+}
+
+// Rows of a block in the order of all its loops: 64 for each tap of the window, 3 x 64 for each tile.
+// CHECK-LABEL: func.func @window(
+// CHECK:         scf.for %[[N:[a-z0-9]+]] =
+// CHECK:           scf.for %[[M:[a-z0-9]+]] =
+// CHECK:             scf.for %[[TAP:[a-z0-9]+]] =
+// CHECK:               scf.for %[[K:[a-z0-9]+]] =
+// CHECK:                 %[[TAPS:.*]] = arith.muli %[[TAP]], %c64
+// CHECK:                 %[[ROW:.*]] = arith.addi %[[K]], %[[TAPS]]
+// CHECK:                 %[[BEFORE:.*]] = arith.muli %[[M]], %c192
+// CHECK:                 arith.addi %[[BEFORE]], %[[ROW]]
+// CHECK:                 memref.prefetch %{{.*}}[%{{.*}}, %c0{{.*}}, %c0{{.*}}, %{{.*}}], read, locality<2>
+func.func @window(%w: memref<8x3x64x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c64 = arith.constant 64 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %n = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %c2 step %c1 {
+      %sum = scf.for %i = %c0 to %c3 step %c1 iter_args(%part = %zero) -> (vector<32xf32>) {
+        %taps = scf.for %k = %c0 to %c64 step %c1 iter_args(%acc = %part) -> (vector<32xf32>) {
+          %row = vector.load %w[%n, %i, %k, %c0] : memref<8x3x64x32xf32>, vector<32xf32>
+          %next = arith.addf %row, %acc : vector<32xf32>
+          scf.yield %next : vector<32xf32>
+        }
+        scf.yield %taps : vector<32xf32>
+      }
+      vector.print %sum : vector<32xf32>
+    }
+  }
+  return
+}
+
+// Rows of half a cache line, and a loop that takes two blocks at a step: a quarter of a line for each of two tiles.
+// CHECK-LABEL: func.func @half_lines(
+// CHECK:         scf.for %[[B:[a-z0-9]+]] =
+// CHECK:             %[[N:.*]] = arith.muli %[[B]], %c2
+// CHECK:             scf.for
+// CHECK:               %[[LINE:.*]] = arith.divui %{{.*}}, %c4
+// CHECK:               %[[NEXT:.*]] = arith.addi %[[N]], %c2
+// CHECK:               %[[PLACE:.*]] = arith.muli %[[LINE]], %c16
+// CHECK:               memref.prefetch %{{.*}}[%[[NEXT]], %c0{{.*}}, %[[PLACE]]], read, locality<2>
+func.func @half_lines(%w: memref<8x512x8xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<8xf32>
+  scf.for %b = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %c2 step %c1 {
+      %n = arith.muli %b, %c2 : index
+      %sum = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero) -> (vector<8xf32>) {
+        %row = vector.load %w[%n, %k, %c0] : memref<8x512x8xf32>, vector<8xf32>
+        %next = arith.addf %row, %acc : vector<8xf32>
+        scf.yield %next : vector<8xf32>
+      }
+      vector.print %sum : vector<8xf32>
+    }
+  }
+  return
+}
+
+// With one tile of rows there is nobody to ask in time, nor where their number is not known: only the rows ahead.
+// CHECK-LABEL: func.func @rejects_one_tile(
+// CHECK:         locality<3>
+// CHECK-NOT:     locality<2>
+func.func @rejects_one_tile(%w: memref<8x512x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %n = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %c1 step %c1 {
+      %sum = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+        %row = vector.load %w[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        %next = arith.addf %row, %acc : vector<32xf32>
+        scf.yield %next : vector<32xf32>
+      }
+      vector.print %sum : vector<32xf32>
+    }
+  }
+  return
+}
+
+// CHECK-LABEL: func.func @rejects_unknown_tiles(
+// CHECK:         locality<3>
+// CHECK-NOT:     locality<2>
+func.func @rejects_unknown_tiles(%w: memref<8x512x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %n = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %hi step %c1 {
+      %sum = scf.for %k = %c0 to %c512 step %c1 iter_args(%acc = %zero) -> (vector<32xf32>) {
+        %row = vector.load %w[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        %next = arith.addf %row, %acc : vector<32xf32>
+        scf.yield %next : vector<32xf32>
+      }
+      vector.print %sum : vector<32xf32>
+    }
+  }
+  return
 }
 
 // Parts of rows do not follow each other in memory, and a row that the loop does not step through is there already.

@@ -1,0 +1,190 @@
+"""Convolutions by Winograd's algorithm against a direct sum in float64, as `@main`'s kernels compute them in chunks."""
+
+from __future__ import annotations
+
+import networks
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import TARGET, CompiledPlan
+
+from tilewright.dialects import builders, ir, scalars
+from tilewright.dialects.context import make_context
+from tilewright.model import Model
+from tilewright.passes import pipeline
+from tilewright.passes.graph.winograd import OUTPUTS, POINTS, Winograd
+from tilewright.passes.infra import Pass, PassContext
+from tilewright.passes.schedule import heuristic
+from tilewright.program import Plan
+from tilewright.target import Target, host
+
+Pads = tuple[int, int, int, int]  # before the rows and columns, after them
+SAME: Pads = (1, 1, 1, 1)
+RNG = np.random.default_rng(0)
+TOLERANCE = 1e-5
+
+
+def padded(x: ir.Value, pads: Pads) -> ir.Value:
+    if not any(pads):
+        return x
+    return builders.pad(x, (0, 0, *pads[:2]), (0, 0, *pads[2:]), scalars.const(0.0, ir.F32Type.get()))
+
+
+def convolution(n: int, c: int, f: int, size: tuple[int, int], pads: Pads = SAME, epilogue: str = "") -> Model:
+    """A network of one convolution; ``epilogue`` is in order what follows it: b(ias), r(esidual), m(aximum with 0)."""
+    height, width = (extent + pads[i] + pads[i + 2] - 2 for i, extent in enumerate(size))
+
+    def body(x: ir.Value, residual: ir.Value, weight: ir.Value, bias: ir.Value) -> ir.Value:
+        y = builders.conv(padded(x, pads), weight, (1, 1), (1, 1))
+        others = {"b": builders.reshape(bias, (f, 1, 1)), "r": residual}
+        for step in epilogue:
+            y = relu(y) if step == "m" else add(y, others[step])
+        return y
+
+    inputs = {"x": (n, c, *size), "residual": (n, f, height, width)}
+    return networks.build(body, inputs, {"weight": (f, c, 3, 3), "bias": (f,)})
+
+
+def add(a: ir.Value, b: ir.Value) -> ir.Value:
+    return builders.elementwise(scalars.add, a, b, elem=ir.F32Type.get())
+
+
+def relu(x: ir.Value) -> ir.Value:
+    return builders.elementwise(lambda a: scalars.maximum(a, scalars.like(a, 0.0)), x, elem=ir.F32Type.get())
+
+
+def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME) -> np.ndarray:
+    """The convolution in float64."""
+    x = np.pad(x.astype(np.float64), [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(2, 3))
+    return np.einsum("nchwij,fcij->nfhw", windows, weight.astype(np.float64), optimize=False)
+
+
+def plan(model: Model, everywhere: bool = True) -> Plan:
+    """The model's plan, with each convolution transformed that can be."""
+    chosen = pipeline.graph_passes
+
+    def passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
+        return tuple(Winograd(everywhere) if isinstance(p, Winograd) else p for p in chosen(target, opt_level))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "graph_passes", passes)
+        return pipeline.plan(model, TARGET.get(host()), PassContext())
+
+
+def compiled(model: Model, convolutions: int = 1) -> CompiledPlan:
+    """The compiled plan of a network with so many convolutions, each of them one kernel with buffers in the cache."""
+    made = CompiledPlan(plan(model))
+    schedules = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
+    assert sum(text.count("stage") == 2 for text in schedules) == convolutions, "plain loops in place of a schedule"
+    return made
+
+
+def random(model: Model) -> dict[str, np.ndarray]:
+    return {i.name: RNG.standard_normal(tuple(map(int, i.shape)), dtype=np.float32) for i in model.inputs}
+
+
+def check(model: Model, pads: Pads, epilogue: str, chunks: int) -> None:
+    """Compare a network of one convolution with the direct sum."""
+    inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
+    want = direct(inputs["x"], weights["weight"], pads)
+    others = {"b": weights["bias"][:, None, None], "r": inputs["residual"]}
+    for step in epilogue:
+        want = np.maximum(want, 0) if step == "m" else want + others[step]
+    [got] = compiled(model)(inputs, weights, chunks)
+    np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * max(1.0, float(np.abs(want).max())))
+
+
+PADS = st.sampled_from([SAME, (0, 0, 0, 0), (2, 2, 2, 2), (0, 1, 2, 0), (1, 0, 0, 3)])
+EPILOGUES = st.sampled_from(["", "m", "b", "bm", "brm", "rb", "r"])
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.integers(2, 40),
+    st.integers(1, 40).map(lambda half: 2 * half),
+    st.tuples(st.integers(3, 40), st.integers(3, 40)),
+    PADS,
+    EPILOGUES,
+    st.integers(1, 4),
+)
+def test_convolutions_of_any_shape(
+    n: int, c: int, f: int, size: tuple[int, int], pads: Pads, epilogue: str, chunks: int
+) -> None:
+    with make_context(), ir.Location.unknown():
+        check(convolution(n, c, f, size, pads, epilogue), pads, epilogue, chunks)
+
+
+# What hypothesis finds only now and then: no whole patch, fewer channels than lanes, a last vector of one channel, a
+# last block of channels narrower than the others.
+@pytest.mark.parametrize(
+    "n, c, f, size",
+    [(1, 16, 32, (1, 1)), (2, 16, 24, (1, 9)), (1, 17, 34, (9, 5)), (1, 3, 4, (6, 3)), (1, 8, 48, (13, 14))],
+)
+def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, int]) -> None:
+    with make_context(), ir.Location.unknown():
+        check(convolution(n, c, f, size, SAME, "bm"), SAME, "bm", 2)
+
+
+@pytest.mark.parametrize("rows, blocks", [(1, 1), (2, 2), (9, 2)])
+def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
+
+    def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int) -> tuple[int, int]:
+        return min(rows, most), blocks * columns
+
+    monkeypatch.setattr(heuristic, "_staging", staging)
+    with make_context(), ir.Location.unknown():
+        check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
+
+
+def test_a_residual_block_stores_its_padding() -> None:
+    def body(x: ir.Value, first: ir.Value, second: ir.Value) -> ir.Value:
+        y = relu(builders.conv(padded(x, SAME), first, (1, 1), (1, 1)))
+        return relu(add(builders.conv(padded(y, SAME), second, (1, 1), (1, 1)), y))
+
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, {"x": (2, 16, 10, 7)}, {"first": (32, 16, 3, 3), "second": (32, 32, 3, 3)})
+        inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
+        y = np.maximum(direct(inputs["x"], weights["first"]), 0)
+        want = np.maximum(direct(y, weights["second"]) + y, 0)
+        made = compiled(model, 2)
+    assert len(made.plan.main.calls) == 4, "two kernels beside the conversions of the layout"
+    for chunks in (1, 3):
+        [got] = made(inputs, weights, chunks)
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * float(np.abs(want).max()))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e8])
+def test_what_a_patch_holds_stays_in_its_outputs(value: float) -> None:
+    """As the pass's docstring says: no answer is lost beyond a patch, and none is finite that should not be."""
+    with make_context(), ir.Location.unknown():
+        model = convolution(1, 16, 32, (18, 18))
+        inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
+        calm = direct(inputs["x"], weights["weight"])
+        row, column = 6, 9
+        inputs["x"][0, 3, row, column] = value
+        [got] = compiled(model)(inputs, weights, 2)
+    with np.errstate(invalid="ignore"):
+        want = direct(inputs["x"], weights["weight"])
+    touched = np.zeros(want.shape[2:], bool)
+    first = range(0, 20 - POINTS + OUTPUTS, OUTPUTS)
+    for top in (t for t in first if t <= row + 1 < t + POINTS):  # the padding is one wide
+        for left in (t for t in first if t <= column + 1 < t + POINTS):
+            touched[top : top + OUTPUTS, left : left + OUTPUTS] = True
+    assert not np.isfinite(got[~np.isfinite(want)]).any()
+    np.testing.assert_allclose(
+        got[..., ~touched], calm[..., ~touched], rtol=0, atol=TOLERANCE * float(np.abs(calm).max())
+    )
+    if np.isfinite(value):
+        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * value)
+
+
+def test_a_zero_image_gives_zeros() -> None:
+    with make_context(), ir.Location.unknown():
+        model = convolution(1, 16, 32, (7, 7))
+        inputs = {name: np.zeros_like(value) for name, value in random(model).items()}
+        [got] = compiled(model)(inputs, {name: param.array() for name, param in model.params.items()})
+    np.testing.assert_array_equal(got, 0)
