@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from tilewright.model import Model, Param, TensorInfo
 
 def build(
     body: Callable[..., ir.Value | Sequence[ir.Value]],
-    inputs: dict[str, Sequence[int]],
-    weights: dict[str, Sequence[int]],
+    inputs: Mapping[str, Sequence[int]],
+    weights: Mapping[str, Sequence[int]],
 ) -> Model:
     """A model whose ``@main`` is ``body(*inputs, *weights)``; weights are random with a fixed seed."""
     rng = np.random.default_rng(7)

@@ -68,7 +68,7 @@ class PrefetchWeights(Pass):
         line = _LINE_BITS // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            at_once, lines = _number(load.parent.operation.operands[2]) or 1, kind.shape[-1] // line
+            at_once, lines = _number(_enclosing(load)[0].operands[2]) or 1, kind.shape[-1] // line
             for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
                 ahead = arith.addi(step, _constant(self.distance + row))
                 memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)

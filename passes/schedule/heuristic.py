@@ -129,11 +129,12 @@ def _contraction(
         for axis, extent in enumerate(shape)
         if axis != channel_axis and axis not in batch
     ]
-    if _pair_blocks(op, shape, channel_axis, width):
+    rows_first = _rows_first(op, kind)
+    if not rows_first and _pair_blocks(op, shape, channel_axis, width):
         inner.append(Split(channel_axis, 2 * width, width))
         width *= 2
     blocks = Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis]))
-    made = _with_parallel([*outer, *inner, blocks] if _rows_first(op, kind) else [*outer, blocks, *inner])
+    made = _with_parallel([*outer, *inner, blocks] if rows_first else [*outer, blocks, *inner])
     if not isinstance(kind, Contraction):
         return made
     copied = copied_rows(op, kind, made.splits, len([s for s in outer if s.extent > 1]), lanes)

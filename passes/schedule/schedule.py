@@ -64,6 +64,14 @@ class Schedule:
     row_chunk: int = 0
     stages: tuple[Stage, ...] = ()
 
+    def __post_init__(self) -> None:
+        for i, split in enumerate(self.splits):
+            before = [s.tile for s in self.splits[:i] if s.axis == split.axis]
+            if before and split.extent > before[-1]:
+                raise ValueError(
+                    f"axis d{split.axis} is cut into tiles of {before[-1]}, then as if it had {split.extent}"
+                )
+
     @property
     def extent(self) -> int:
         """Steps of the parallel axis."""

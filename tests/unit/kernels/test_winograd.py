@@ -17,6 +17,7 @@ from tilewright.passes.graph.winograd import OUTPUTS, POINTS, Winograd
 from tilewright.passes.infra import Pass, PassContext
 from tilewright.passes.schedule import heuristic
 from tilewright.program import Plan
+from tilewright.sizes import static
 from tilewright.target import Target, host
 
 Pads = tuple[int, int, int, int]  # before the rows and columns, after them
@@ -82,7 +83,7 @@ def compiled(model: Model, convolutions: int = 1) -> CompiledPlan:
 
 
 def random(model: Model) -> dict[str, np.ndarray]:
-    return {i.name: RNG.standard_normal(tuple(map(int, i.shape)), dtype=np.float32) for i in model.inputs}
+    return {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
 
 
 def check(model: Model, pads: Pads, epilogue: str, chunks: int) -> None:
