@@ -68,15 +68,16 @@ class PrefetchWeights(Pass):
         line = _LINE_BITS // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            at_once, lines = _number(_enclosing(load)[0].operands[2]) or 1, kind.shape[-1] // line
+            at_once = _number(_enclosing(load)[0].operands[2]) or 1
             for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
                 ahead = arith.addi(step, _constant(self.distance + row))
                 memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)
             if reuse is None or not 1 < (tiles := math.prod(reuse.trips)) <= self.tiles:
                 return
-            where = reuse.share_of_next(line)
-            for i in range(-(-at_once * lines // tiles)):
-                memref.PrefetchOp(buffer, [*where[:-1], arith.addi(where[-1], _constant(i * line))], False, 2, True)
+            *block, first = reuse.share_of_next(line)
+            for i in range(math.ceil(Fraction(at_once * kind.shape[-1], line * tiles))):
+                place = arith.addi(first, _constant(i * line)) if i else first
+                memref.PrefetchOp(buffer, [*block, place], False, 2, True)
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class _Reuse:
         return _Reuse(load, counter, tuple(values), tuple(trips), inner)
 
     def share_of_next(self, line: int) -> list[ir.Value]:
-        """Indices of the cache line (of ``line`` elements) that this step asks for, at the insertion point."""
+        """Indices of the first cache line (of ``line`` elements) that this step asks for, at the insertion point."""
         buffer, *outer, step, _ = list(self.load.operands)
         shape = ir.MemRefType(buffer.type).shape
         place, rows = step, shape[-2]

@@ -131,6 +131,32 @@ func.func @window(%w: memref<8x3x64x32xf32>, %lo: index, %hi: index) attributes 
   return
 }
 
+// Four rows at a step: eight lines ahead, and four of the next block, since two tiles share it.
+// CHECK-LABEL: func.func @four_rows_at_once(
+// CHECK-COUNT-8:   locality<3>
+// CHECK-COUNT-4:   locality<2>
+// CHECK-NOT:       memref.prefetch
+// CHECK:           vector.load
+func.func @four_rows_at_once(%w: memref<8x512x32xf32>, %lo: index, %hi: index) attributes {tw.schedule = "tile"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c4 = arith.constant 4 : index
+  %c512 = arith.constant 512 : index
+  %zero = arith.constant dense<0.0> : vector<32xf32>
+  scf.for %n = %lo to %hi step %c1 {
+    scf.for %m = %c0 to %c2 step %c1 {
+      %sum = scf.for %k = %c0 to %c512 step %c4 iter_args(%acc = %zero) -> (vector<32xf32>) {
+        %row = vector.load %w[%n, %k, %c0] : memref<8x512x32xf32>, vector<32xf32>
+        %next = arith.addf %row, %acc : vector<32xf32>
+        scf.yield %next : vector<32xf32>
+      }
+      vector.print %sum : vector<32xf32>
+    }
+  }
+  return
+}
+
 // Rows of half a cache line, and a loop that takes two blocks at a step: a quarter of a line for each of two tiles.
 // CHECK-LABEL: func.func @half_lines(
 // CHECK:         scf.for %[[B:[a-z0-9]+]] =
