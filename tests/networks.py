@@ -114,6 +114,16 @@ def residual_block() -> Model:
     return build(body, {"x": (1, 3, 12, 12)}, weights)
 
 
+def wide_block() -> Model:
+    """A residual block of convolutions with so many channels and pixels that `winograd` takes them."""
+
+    def body(x, w1, b1, w2):
+        y = _relu(_add(builders.conv(_padded(x, 1), w1, (1, 1), (1, 1)), _channels(b1)))
+        return _relu(_add(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1)), x))
+
+    return build(body, {"x": (1, 16, 12, 11)}, {"w1": (24, 16, 3, 3), "b1": (24,), "w2": (16, 24, 3, 3)})
+
+
 def grouped_conv() -> Model:
     """Two grouped convolutions, with a weight added, a split and a concat between them, and a 1-D one at the end."""
 
@@ -278,6 +288,7 @@ NETWORKS = {
     f.__name__: f
     for f in (
         residual_block,
+        wide_block,
         grouped_conv,
         attention,
         odd_results,

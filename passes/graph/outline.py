@@ -17,6 +17,7 @@ from ..classify import (
     Injective,
     Pool,
     Reduction,
+    Transform,
     body_ops,
     classify,
 )
@@ -40,6 +41,7 @@ from .fuse_ops import GROUP
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
+_WORDS |= {Transform: "transform"}
 _MOVES = {Elementwise: "copy", Broadcast: "broadcast", Injective: "transpose"}
 _MAX_WORDS = 4
 

@@ -172,10 +172,9 @@ def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, widt
 def _winograd(
     anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int, target: Target
 ) -> Schedule | None:
-    """Transformed patches and their products in buffers that stay in the cache, one block of channels at a time.
+    """Transformed patches and their products in buffers, for blocks of rows of patches and of output channels.
 
-    Where the patches of a whole image fit into half of the cache, they are made once and each block of filters is read
-    once; else rows of patches come outermost.
+    The patches of a block of rows are made once, before the blocks of channels.
     """
     patches, products, outputs = anchors
     kind, back = classify(products), classify(outputs)

@@ -149,6 +149,12 @@ def test_fusion_of_a_residual_block():
     assert len(kernels) <= 13
 
 
+def test_fusion_of_transformed_convolutions():
+    kernels = _kernels("wide_block")
+    assert sum(k.startswith("transform_matmul") for k in kernels) == 2, "with both transforms and the epilogue"
+    assert len(kernels) == 4, "beside two conversions of the layout"
+
+
 def test_fusion_of_a_transformer_block():
     kernels = _kernels("attention")
     assert sum(k.startswith("matmul") for k in kernels) == 8
