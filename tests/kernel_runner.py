@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dialects import ir
+from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.passes.pipeline import compile_kernel
+from tilewright.passes.pipeline import compile_kernel, lower_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.program import Kernel
 from tilewright.runtime.link import link
@@ -33,6 +33,13 @@ def schedule_text(text: str) -> str:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         return str(heuristic.choose(functions(module)[0], host()))
+
+
+def assembly(text: str) -> str:
+    """The kernel's machine code for this machine, as text."""
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(text), host(), PassContext())
+        return codegen.emit(module, host(), "asm").decode()
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
