@@ -10,13 +10,13 @@ from contextvars import ContextVar
 
 import numpy as np
 
-from tilewright.dialects import ir
+from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.passes.pipeline import compile_kernel
+from tilewright.passes.pipeline import compile_kernel, lower_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.program import Kernel, Plan, Program
@@ -47,6 +47,13 @@ def block_of(channels: int) -> int:
     packing = contraction_packing(channels, 32, TARGET.get(host()))
     assert packing is not None
     return packing.n_tile
+
+
+def assembly(text: str) -> str:
+    """The kernel's machine code for this machine, as text."""
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(bytecode(text), host(), PassContext())
+        return codegen.emit(module, host(), "asm").decode()
 
 
 def aligned(array: np.ndarray) -> np.ndarray:

@@ -64,7 +64,7 @@ def mish(x: ir.Value) -> ir.Value:
 
 def elu(x: ir.Value, alpha: float) -> ir.Value:
     """x, or alpha * (exp(x) - 1) below 0."""
-    below = _scaled(_plus(math.exp(scalars.minimum(x, scalars.like(x, 0))), -1), alpha)
+    below = _scaled(math.expm1(scalars.minimum(x, scalars.like(x, 0))), alpha)
     return scalars.select(_positive(x), x, below)
 
 
@@ -107,7 +107,7 @@ def celu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))"""
 
     def body(a: ir.Value) -> ir.Value:
-        below = _scaled(_plus(math.exp(_scaled(a, 1 / alpha)), -1), alpha)
+        below = _scaled(math.expm1(_scaled(a, 1 / alpha)), alpha)
         return scalars.add(relu(a), scalars.minimum(below, scalars.like(a, 0)))
 
     return ctx.elementwise(body, x)

@@ -1,0 +1,112 @@
+"""What the expansions are written with: constants, polynomials, bits, powers of two. All on float32 scalars."""
+
+from __future__ import annotations
+
+from ....dialects import arith, ir, math
+
+Value = ir.Value
+
+INF, NAN = float("inf"), float("nan")
+_ROUNDER = (
+    1.5 * 2**23
+)  # a float32 of this size has steps of 1: adding it rounds, and the sum's low bits are the integer
+
+
+def f32(value: float) -> Value:
+    """A constant."""
+    return arith.ConstantOp(ir.F32Type.get(), value).result
+
+
+def f64(value: float) -> Value:
+    """A constant in double precision."""
+    return arith.ConstantOp(ir.F64Type.get(), value).result
+
+
+def i32(value: int) -> Value:
+    """A constant of 32 bits."""
+    return arith.ConstantOp(ir.IntegerType.get_signless(32), value).result
+
+
+def constant(value: Value) -> float | None:
+    """The number of an ``arith.constant``, else None."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    return ir.FloatAttr(owner.attributes["value"]).value
+
+
+def widened(x: Value) -> Value:
+    """The number in double precision."""
+    return arith.extf(ir.F64Type.get(), x)
+
+
+def narrowed(x: Value) -> Value:
+    """A double rounded to float32."""
+    return arith.truncf(ir.F32Type.get(), x)
+
+
+def as_float(x: Value) -> Value:
+    """An integer's value."""
+    return arith.sitofp(ir.F32Type.get(), x)
+
+
+def bits(x: Value) -> Value:
+    """A float's 32 bits."""
+    return arith.bitcast(ir.IntegerType.get_signless(32), x)
+
+
+def from_bits(x: Value) -> Value:
+    """The float that 32 bits are."""
+    return arith.bitcast(ir.F32Type.get(), x)
+
+
+def horner(x: Value, *coefficients: float) -> Value:
+    """c0 x^n + ... + cn by fused multiply-adds, in the precision of ``x``."""
+    constant = f32 if isinstance(x.type, ir.F32Type) else f64
+    total = constant(coefficients[0])
+    for coefficient in coefficients[1:]:
+        total = math.fma(total, x, constant(coefficient))
+    return total
+
+
+def less(a: Value, b: Value) -> Value:
+    """a < b; with NaN false."""
+    return arith.cmpf(arith.CmpFPredicate.OLT, a, b)
+
+
+def equal(a: Value, b: Value) -> Value:
+    """a = b; with NaN false."""
+    return arith.cmpf(arith.CmpFPredicate.OEQ, a, b)
+
+
+def at_most(x: Value, bound: Value) -> Value:
+    """min(x, bound), NaN if x is: the one instruction of x86, where ``arith.minimumf`` takes four."""
+    return arith.select(arith.cmpf(arith.CmpFPredicate.OLT, bound, x), bound, x)
+
+
+def at_least(x: Value, bound: Value) -> Value:
+    """max(x, bound), NaN if x is."""
+    return arith.select(arith.cmpf(arith.CmpFPredicate.OGT, bound, x), bound, x)
+
+
+def clamp(x: Value, low: float, high: float) -> Value:
+    """x between the bounds, NaN if x is."""
+    return at_least(at_most(x, f32(high)), f32(low))
+
+
+def rounded(x: Value, factor: float | Value, bias: int) -> tuple[Value, Value]:
+    """n = round(x * factor), and a word whose low 9 bits are n + bias; |n| < 2^21."""
+    factor = factor if isinstance(factor, Value) else f32(factor)
+    word = math.fma(x, factor, f32(_ROUNDER + bias))
+    return arith.subf(word, f32(_ROUNDER + bias)), bits(word)
+
+
+def power_of_two(word: Value) -> Value:
+    """2^n of a word from ``rounded`` with bias 127; -126 <= n <= 127."""
+    return from_bits(arith.shli(word, i32(23)))
+
+
+def two_powers(word: Value) -> tuple[Value, Value]:
+    """Two factors of 2^n, as it may be denormal or overflow, of a word from ``rounded`` with bias 254; |n| <= 252."""
+    half = arith.shrui(word, i32(1))
+    return power_of_two(half), power_of_two(arith.subi(word, half))
