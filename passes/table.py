@@ -12,6 +12,7 @@ from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_scale_axis import FoldScaleAxis
+from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
@@ -28,6 +29,8 @@ from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_weights import PrefetchWeights
+from .lower.reduce_strength import ReduceStrength
+from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
@@ -44,18 +47,21 @@ _ALL: tuple[type[Pass], ...] = (
     CombineParallelDense,
     ConvertLayout,
     Winograd,
+    FoldTransposes,
     PackWeights,
     SplitPrepare,
     StorePadded,
     FuseOps,
     Outline,
     PlanMemory,
+    ReduceStrength,
     ExpandMath,
     CollapseLoops,
     ApplySchedule,
     Vectorize,
     Bufferize,
     LowerTransfers,
+    UnrollSums,
     PrefetchWeights,
     PlanScratch,
     LowerToLlvm,

@@ -45,6 +45,10 @@ TRANSPOSED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] =
     "dilations": ((1, 2, 4, 4), (2, 3, 2, 2), {"dilations": [2, 2]}),
     "groups": ((1, 4, 3, 3), (4, 3, 2, 2), {"group": 2, "strides": [2, 2]}),
     "one_dim": ((1, 2, 5), (2, 3, 4), {"strides": [3]}),
+    "stride_of_the_kernel": ((2, 3, 4, 5), (3, 2, 2, 2), {"strides": [2, 2]}),
+    "stride_beyond_the_kernel": ((1, 3, 4, 5), (3, 2, 2, 1), {"strides": [3, 2], "output_padding": [2, 1]}),
+    "kernel_of_two_strides_and_a_bit": ((1, 2, 3, 4), (2, 3, 5, 4), {"strides": [2, 3], "pads": [2, 1, 0, 3]}),
+    "three_dims": ((1, 2, 2, 3, 2), (2, 3, 3, 2, 1), {"strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0]}),
     "more_padding_than_reach": ((1, 1, 5, 5), (1, 1, 2, 2), {"pads": [2, 2, 2, 2], "strides": [2, 2]}),
 }
 

@@ -1,0 +1,66 @@
+// RUN: tilewright opt %s --passes=reduce-strength | filecheck %s
+
+#row = affine_map<(i, j) -> (i)>
+#all = affine_map<(i, j) -> (i, j)>
+
+// CHECK-LABEL: func.func @power_of_two(
+// CHECK:         %[[C:.*]] = arith.constant 1.250000e-01
+// CHECK:         arith.mulf %{{.*}}, %[[C]]
+// CHECK-NOT:     arith.divf
+func.func @power_of_two(%x: f32) -> f32 {
+  %c = arith.constant 8.0 : f32
+  %y = arith.divf %x, %c : f32
+  return %y : f32
+}
+
+// One quotient for each row, not for each element.
+// CHECK-LABEL: func.func @softmax(
+// CHECK:         arith.addf
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]
+// CHECK:         arith.divf
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]
+// CHECK-NOT:     arith.divf
+// CHECK:         arith.mulf
+func.func @softmax(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %r = tensor.empty() : tensor<4xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%r : tensor<4xf32>) -> tensor<4xf32>
+  %p = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<4x16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %y = math.exp %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%p : tensor<4x16xf32>) outs(%z : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.addf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  %q = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%p, %s : tensor<4x16xf32>, tensor<4xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %sum: f32, %o: f32):
+    %y = arith.divf %v, %sum : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  return %q : tensor<4x16xf32>
+}
+
+// Other quotients would be rounded twice, and a divisor that is no sum of exponentials has no bounds.
+// CHECK-LABEL: func.func @rejects(
+// CHECK-COUNT-3: arith.divf
+func.func @rejects(%x: f32, %t: tensor<4x16xf32>, %s: tensor<4xf32>) -> (f32, f32, tensor<4x16xf32>) {
+  %three = arith.constant 3.0 : f32
+  %inf = arith.constant 0x7F800000 : f32
+  %a = arith.divf %x, %three : f32
+  %b = arith.divf %x, %inf : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %q = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%t, %s : tensor<4x16xf32>, tensor<4xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %sum: f32, %o: f32):
+    %y = arith.divf %v, %sum : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  return %a, %b, %q : f32, f32, tensor<4x16xf32>
+}

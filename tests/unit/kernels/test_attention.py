@@ -1,0 +1,98 @@
+"""Attention as one kernel, against float64: what is masked, shapes that tiles do not divide, chunks."""
+
+from __future__ import annotations
+
+import networks
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import TARGET, CompiledPlan
+
+from tilewright.dialects import arith, builders, ir, math, scalars
+from tilewright.dialects.context import make_context
+from tilewright.model import Model
+from tilewright.passes import pipeline
+from tilewright.passes.infra import PassContext
+from tilewright.sizes import static
+from tilewright.target import host
+
+RNG = np.random.default_rng(0)
+
+
+def softmax(x: ir.Value) -> ir.Value:
+    """Along the last dim, in the steps that a frontend makes."""
+    f32, last = ir.F32Type.get(), len(builders.shape_of(x)) - 1
+    kept = [*builders.shape_of(x)[:-1], 1]
+    top = builders.reshape(builders.reduce(lambda c, a: arith.maximumf(c, a), -np.inf, x, [last]), kept)
+    powers = builders.elementwise(lambda a, b: math.exp(arith.subf(a, b)), x, top, elem=f32)
+    total = builders.reshape(builders.reduce(lambda c, a: arith.addf(c, a), 0.0, powers, [last]), kept)
+    return builders.elementwise(lambda a, b: arith.divf(a, b), powers, total, elem=f32)
+
+
+def attention(rows: int, columns: int, heads: int, depth: int, width: int, masked: bool, scale: float) -> Model:
+    """softmax(q k^T / scale + mask) v with heads between rows and depth, as projections leave them."""
+    f32 = ir.F32Type.get()
+
+    def body(q: ir.Value, k: ir.Value, v: ir.Value, mask: ir.Value) -> ir.Value:
+        q, k, v = (
+            builders.transpose(q, (0, 2, 1, 3)),
+            builders.transpose(k, (0, 2, 3, 1)),
+            builders.transpose(v, (0, 2, 1, 3)),
+        )
+        scores = builders.contract("bhqd,bhdk->bhqk", q, k)
+        scores = builders.elementwise(lambda a: arith.divf(a, scalars.like(a, scale)), scores, elem=f32)
+        if masked:
+            scores = builders.elementwise(lambda a, m: arith.addf(a, m), scores, mask, elem=f32)
+        return builders.transpose(builders.contract("bhqk,bhkd->bhqd", softmax(scores), v), (0, 2, 1, 3))
+
+    inputs = {
+        "q": (1, rows, heads, depth),
+        "k": (1, columns, heads, depth),
+        "v": (1, columns, heads, width),
+        "mask": (1, 1, rows, columns),
+    }
+    return networks.build(body, inputs, {})
+
+
+def reference(inputs: dict[str, np.ndarray], masked: bool, scale: float) -> np.ndarray:
+    q, k, v, mask = (inputs[name].astype(np.float64) for name in ("q", "k", "v", "mask"))
+    scores = np.einsum("bqhd,bkhd->bhqk", q, k) / scale + (mask if masked else 0)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.einsum("bhqk,bkhd->bqhd", powers / powers.sum(-1, keepdims=True), v)
+
+
+def check(rows: int, columns: int, heads: int, depth: int, width: int, masked: bool, scale: float, chunks: int) -> None:
+    with make_context(), ir.Location.unknown():
+        model = attention(rows, columns, heads, depth, width, masked, scale)
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(host()), PassContext()))
+        inputs = {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
+        if masked:
+            inputs["mask"][..., columns // 2 :] = -1e30
+        texts = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
+        assert "" not in texts, "plain loops in place of a schedule"
+        [got] = made(inputs, {}, chunks)
+    assert len([text for text in texts if text.count("stage") >= 2]) == 1, "the scores leave the kernel"
+    np.testing.assert_allclose(got, reference(inputs, masked, scale), rtol=0, atol=2e-5)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.integers(2, 150),
+    st.integers(2, 150),
+    st.integers(1, 3),
+    st.sampled_from([8, 16, 64, 80]),
+    st.sampled_from([16, 32, 64, 96]),
+    st.booleans(),
+    st.sampled_from([8.0, 3.0]),
+    st.integers(1, 3),
+)
+def test_attention_of_any_shape(
+    rows: int, columns: int, heads: int, depth: int, width: int, masked: bool, scale: float, chunks: int
+) -> None:
+    check(rows, columns, heads, depth, width, masked, scale, chunks)
+
+
+@pytest.mark.parametrize("rows, columns", [(197, 197), (128, 128), (2, 65), (65, 33)])
+def test_rows_and_columns_that_tiles_do_not_divide(rows: int, columns: int) -> None:
+    check(rows, columns, 2, 64, 64, True, 8.0, 2)
