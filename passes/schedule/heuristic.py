@@ -38,9 +38,9 @@ from .tiler import packed_dims
 PARALLEL_WORK = 400_000
 _MAX_EXTENT_OF_CHUNKS = 64
 _WINDOW_ROWS = 7
-_STAGED = 1_100_000
-_SMALL_WEIGHT = 1_200_000
-_PAIRED, _PAIRED_CHANNELS = 200_000, 768
+# Shares of the second cache: buffers of a block, a weight that stays, two blocks of a weight beside the rows.
+_STAGED, _SMALL_WEIGHT, _PAIRED = 0.85, 0.9, 0.16
+_PAIRED_CHANNELS = 768
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | None:
@@ -129,8 +129,8 @@ def _contraction(
         for axis, extent in enumerate(shape)
         if axis != channel_axis and axis not in batch
     ]
-    rows_first = _rows_first(op, kind)
-    if not rows_first and _pair_blocks(op, shape, channel_axis, width):
+    rows_first = _rows_first(op, kind, target)
+    if not rows_first and _pair_blocks(op, shape, channel_axis, width, target):
         inner.append(Split(channel_axis, 2 * width, width))
         width *= 2
     blocks = Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis]))
@@ -143,7 +143,7 @@ def _contraction(
     return replace(made, parallel=min(made.parallel, max(copied.depth, 1)), stages=(copied,))
 
 
-def _rows_first(op: ir.Operation, kind: Contraction | Conv) -> bool:
+def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
     """Whether rows come outermost: the weight stays in the second cache, and a row's channels are written together.
 
     Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
@@ -155,18 +155,21 @@ def _rows_first(op: ir.Operation, kind: Contraction | Conv) -> bool:
         math.prod(extents[d] for d in loops)
         for loops in ((kind.n, kind.k, ()) if isinstance(kind, Contraction) else (kind.f, kind.c, kind.k))
     )
-    small = math.prod(shape_of(value)) * element_bits(element_of(value)) // 8 <= _SMALL_WEIGHT
+    size = math.prod(shape_of(value)) * element_bits(element_of(value)) // 8
+    small = size <= _SMALL_WEIGHT * target.l2_bytes
     return small and (made >= summed or window > 1 or made <= 32)
 
 
-def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int) -> bool:
+def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int, target: Target) -> bool:
     """Whether a register tile's rows go over two blocks of the weight before the next rows: they are in the cache then.
 
     Worth it for many rows and channels, and as long as both blocks stay in the second cache beside the rows.
     """
     steps = math.prod(e for e, kind in zip(loop_extents(op), iterator_types(op), strict=True) if kind == "reduction")
     channels, rows = shape[channel_axis], math.prod(shape) // shape[channel_axis]
-    return channels % (2 * width) == 0 and channels >= _PAIRED_CHANNELS and rows >= 100 and 8 * width * steps <= _PAIRED
+    if channels % (2 * width) or channels < _PAIRED_CHANNELS or rows < 100:
+        return False
+    return 8 * width * steps <= _PAIRED * target.l2_bytes
 
 
 def _winograd(
@@ -186,7 +189,7 @@ def _winograd(
         return None
     p, q, _, s, t, c = shape_of(patches.results[0])
     step = shape_of(outputs.operands[back.matrices[0]])[0]
-    block, channels = _staging(p * q, s, t, c, shape[3], columns)
+    block, channels = _staging(p * q, s, t, c, shape[3], columns, int(_STAGED * target.l2_bytes))
     best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
     tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)
     outer = [Split(0, shape[0], 1)] if shape[0] > 1 else []
@@ -208,8 +211,8 @@ def _winograd(
     return Schedule((*outer, *over, Split(3, channels, lanes)), 1, 0, stages)
 
 
-def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int) -> tuple[int, int]:
-    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond the second cache.
+def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int, budget: int) -> tuple[int, int]:
+    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond ``budget`` of cache.
 
     Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
     channels. Several blocks are wanted either way, since threads share them.
@@ -219,10 +222,10 @@ def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int) -
     def traffic(block: int, channels: int) -> int:
         blocks, passes = -(-rows // block), -(-f // channels)
         data, products = (4 * points * block * tiles * n for n in (c, channels))
-        moved = filters * (1 if filters + data + products <= _STAGED else blocks)
-        if data + products > _STAGED:
+        moved = filters * (1 if filters + data + products <= budget else blocks)
+        if data + products > budget:
             moved += blocks * data * (1 + passes)
-        if products > _STAGED // 2:
+        if products > budget // 2:
             moved += blocks * passes * products * 2
         return moved
 

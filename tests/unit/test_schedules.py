@@ -35,7 +35,7 @@ def test_a_schedule_is_printed_with_its_stages() -> None:
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
 def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
-    block, channels = heuristic._staging(36, rows, tiles, c, f, columns)
+    block, channels = heuristic._staging(36, rows, tiles, c, f, columns, 1_100_000)
     assert 1 <= block <= rows
     assert channels % columns == 0 or channels == f
     assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
@@ -48,7 +48,7 @@ def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f
     [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
 )
 def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
-    assert heuristic._staging(36, rows, rows, channels, channels, 32) == block
+    assert heuristic._staging(36, rows, rows, channels, channels, 32, 1_100_000) == block
 
 
 # %c[i, j] is made of rows 2i..2i+2 of %x and of all of %v, %s of %c and of its first column.

@@ -133,7 +133,7 @@ def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, 
 def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
 
-    def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int) -> tuple[int, int]:
+    def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int, _budget: int) -> tuple[int, int]:
         return min(rows, most), blocks * columns
 
     monkeypatch.setattr(heuristic, "_staging", staging)
