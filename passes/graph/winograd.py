@@ -48,10 +48,10 @@ class Winograd(Pass):
     them takes longer than the direct sum (many channels, few pixels), the convolution stays. So do those of float64,
     those with groups, strides, dilations or other windows, and those whose filters are an odd number or no params.
 
-    The rounding error is two to three times that of a direct sum, relative to the largest value of a patch: an output
-    beside much larger values has fewer right digits. Products of values beyond 1e32 overflow. A value that is not
-    finite makes each output not finite whose window holds it, and other outputs of its patches too; most of them are
-    NaN, also where a direct sum gives an infinity. `-O1` leaves this pass out.
+    The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
+    output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
+    each output not finite whose window holds it, and other outputs of its patches too; most of them are NaN, also where
+    a direct sum gives an infinity. `-O1` leaves this pass out.
 
     Options:
         everywhere: rewrite wherever the form fits, also where it does not pay.

@@ -17,6 +17,7 @@ from tilewright.passes.classify import (
     Opaque,
     Pool,
     Reduction,
+    Transform,
     classify,
     loop_extents,
 )
@@ -148,3 +149,43 @@ def test_named_ops_and_foreign_ops():
         matmul = module.body.operations[0].regions[0].blocks[0].operations[3]
         assert kinds == [Opaque(), Opaque(), Fill((0, 1)), Contraction((), (0,), (1,), (2,)), Opaque(), Opaque()]
         assert loop_extents(matmul) == [4, 16, 8]
+
+
+PATCH = """func.func @main(%x: tensor<4x4x8xf32>, %out: tensor<2x2x8xf32>) -> tensor<2x2x8xf32> {
+  %m = arith.constant dense<[[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, -1.0, -1.0]]> : tensor<2x4xf32>
+  %r = linalg.generic {
+    indexing_maps = [affine_map<(p, q, c, i, j) -> (q, j)>, affine_map<(p, q, c, i, j) -> (i, j, c)>,
+                     affine_map<(p, q, c, i, j) -> (p, i)>, affine_map<(p, q, c, i, j) -> (p, q, c)>],
+    iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]
+  } ins(%m, %x, %m : tensor<2x4xf32>, tensor<4x4x8xf32>, tensor<2x4xf32>) outs(%out : tensor<2x2x8xf32>) {
+  ^bb0(%u: f32, %d: f32, %v: f32, %o: f32):
+    %a = arith.mulf %d, %v : f32
+    %b = arith.mulf %u, %a : f32
+    %s = arith.addf %b, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<2x2x8xf32>
+  return %r : tensor<2x2x8xf32> }"""
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("", ""),
+        ("%x: tensor", "%m: tensor<2x4xf32>, %x: tensor"),  # matrices that are no constants
+        ("%b, %o", "%b, %d"),  # no sum
+        ("arith.mulf %u, %a", "arith.mulf %u, %u"),  # not a product of all
+        ("arith.mulf %d, %v", "arith.subf %d, %v"),
+    ],
+)
+def test_sums_of_products_with_two_constant_matrices(old: str, new: str) -> None:
+    text = PATCH.replace(old, new, 1)
+    if "%m: " in text:
+        text = "\n".join(line for line in text.splitlines() if "arith.constant" not in line)
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        op = next(o for o in module.body.operations[0].regions[0].blocks[0].operations if len(o.operands) == 4)
+        kind = classify(op)
+    if old:
+        assert not isinstance(kind, Transform)
+    else:
+        assert kind == Transform((0, 1, 2), (3, 4), 1, (2, 0))
