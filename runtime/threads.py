@@ -60,6 +60,9 @@ def _cgroup_folders(root: Path) -> Iterator[Path]:
         yield from (f for f in (folder, *folder.parents) if f == base or base in f.parents)
 
 
+_AWAKE = "200us"  # how long a thread waits for the next kernel before it sleeps
+
+
 @functools.cache
 def load_openmp() -> None:
     """Make an OpenMP runtime's symbols visible to compiled code: one that is loaded already, else that of our wheel.
@@ -71,10 +74,11 @@ def load_openmp() -> None:
         ctypes.CDLL(loaded, mode=ctypes.RTLD_GLOBAL)
         return
     path = _packaged_runtime()
-    # Idle threads must sleep: by default they spin for 200 ms after each loop. Read when the runtime initialises, which
-    # the first query makes it do; afterwards the variable is none of our children's business.
+    # Idle threads must sleep: by default they spin for 200 ms after each loop. Sleeping at once, they would miss the next
+    # kernel: waking takes longer than many kernels run. Read when the runtime initialises, which the first query makes
+    # it do; afterwards the variable is none of our children's business.
     given = os.environ.get("KMP_BLOCKTIME")
-    os.environ.setdefault("KMP_BLOCKTIME", "0")
+    os.environ.setdefault("KMP_BLOCKTIME", _AWAKE)
     try:
         ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL).omp_get_max_threads()
     finally:
