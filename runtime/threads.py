@@ -74,7 +74,7 @@ def load_openmp() -> None:
         ctypes.CDLL(loaded, mode=ctypes.RTLD_GLOBAL)
         return
     path = _packaged_runtime()
-    # Idle threads must sleep: by default they spin for 200 ms after each loop. But not at once: waking them takes longer
+    # Idle threads must sleep: by default they spin for 200 ms after each loop. Not at once though: waking takes longer
     # than many kernels do. Read when the runtime initialises, which the first query makes it do; afterwards the
     # variable is none of our children's business.
     given = os.environ.get("KMP_BLOCKTIME")
