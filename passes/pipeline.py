@@ -82,7 +82,7 @@ def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
         ReduceStrength(),
-        ExpandMath(),
+        ExpandMath(target=target),
         CollapseLoops(),
         ApplySchedule(target=target, plain=plain),
         Vectorize(),

@@ -12,8 +12,9 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ...dialects.walk import collect
+from ...target import Target, host
 from ..infra import Pass
-from .math import error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
+from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]
 
@@ -57,10 +58,15 @@ class ExpandMath(Pass):
         %r = math.fma %n, -ln2, %x
         ... a polynomial in %r, times 2^n, whose bits are those of %n
 
+    Where the target has no such instruction, a ``fma`` may become a product and a sum; those whose single rounding the
+    result needs are written in wider arithmetic here.
+
     ``x (1 + erf(x / sqrt(2))) / 2``, its form with tanh, and ``1 / (1 + exp(-x))`` are one function each.
     """
 
     name: ClassVar[str] = "expand-math"
+
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Expand in the whole module."""
@@ -69,3 +75,5 @@ class ExpandMath(Pass):
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(EXPANSIONS[op.name](*op.operands))
             op.erase()
+        if not (self.target or host()).has_fma:
+            emit.without_instruction(module)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ....dialects import arith, ir, math
+from ....dialects.walk import collect
 
 Value = ir.Value
 
 INF, NAN = float("inf"), float("nan")
-_ROUNDER = (
-    1.5 * 2**23
-)  # a float32 of this size has steps of 1: adding it rounds, and the sum's low bits are the integer
+_ROUNDER = 1.5 * 2**23  # a float32 of this size has steps of 1: adding it rounds, and the low bits are the integer
+_FUSED = "rounded_once"
 
 
 def f32(value: float) -> Value:
@@ -58,6 +58,43 @@ def bits(x: Value) -> Value:
 def from_bits(x: Value) -> Value:
     """The float that 32 bits are."""
     return arith.bitcast(ir.F32Type.get(), x)
+
+
+def fused(a: Value, b: Value, c: Value) -> Value:
+    """a b + c, rounded once on every CPU: for sums that cancel. Any other ``math.fma`` may be a product and a sum."""
+    result = math.fma(a, b, c)
+    result.owner.attributes[_FUSED] = ir.UnitAttr.get()
+    return result
+
+
+def without_instruction(module: ir.Module) -> None:
+    """Replace what ``fused`` made, for CPUs that have no fused multiply-add."""
+    for op in collect(module, lambda op: op.name == "math.fma" and _FUSED in op.attributes):
+        with ir.InsertionPoint(op), op.location:
+            in_parts = _fused_wide if isinstance(op.results[0].type, ir.F32Type) else _fused_double
+            op.results[0].replace_all_uses_with(in_parts(*op.operands))
+        op.erase()
+
+
+def _fused_wide(a: Value, b: Value, c: Value) -> Value:
+    """Of float32, whose products are exact in double precision."""
+    return narrowed(arith.addf(arith.mulf(widened(a), widened(b)), widened(c)))
+
+
+def _fused_double(a: Value, b: Value, c: Value) -> Value:
+    """Of double precision: a b as the sum of four exact products of halves (Dekker), added to c from the largest."""
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    total = arith.addf(arith.mulf(a_high, b_high), c)
+    for left, right in ((a_high, b_low), (a_low, b_high), (a_low, b_low)):
+        total = arith.addf(total, arith.mulf(left, right))
+    return total
+
+
+def _halves(x: Value) -> tuple[Value, Value]:
+    """x as a sum of two doubles of 26 bits each (Veltkamp's splitting)."""
+    scaled = arith.mulf(x, f64(2.0**27 + 1))
+    high = arith.subf(scaled, arith.subf(scaled, x))
+    return high, arith.subf(x, high)
 
 
 def horner(x: Value, *coefficients: float) -> Value:
