@@ -12,6 +12,8 @@ from ...target import Target, host
 from ..infra import Pass
 from ..kernel import EXTENT, PARALLEL, SCHEDULE, functions, integer, run_upstream, symbol
 from . import heuristic
+from .move_loops import build_moves
+from .moves import Moves
 from .nest import build_nest
 from .schedule import Schedule
 from .structured import NotSchedulable, squeezed
@@ -63,17 +65,19 @@ class ApplySchedule(Pass):
             function.operation.erase()
 
 
-def as_nest(function: func.FuncOp, schedule: Schedule) -> ir.Module | None:
+def as_nest(function: func.FuncOp, schedule: Schedule | Moves) -> ir.Module | None:
     """The function as the nest of its schedule; None where a tile of some op cannot be computed."""
     returned = _returned(function)
     if len(returned) != 1:
         return None
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        if isinstance(schedule, Moves):
+            return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
         return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments)]
 
     try:
-        made = destination_passing(function, body, squeezed)
+        made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
     except NotSchedulable:
         return None
     run_upstream(made, ("canonicalize", "cse"))
@@ -130,7 +134,7 @@ def destination_passing(
     return module
 
 
-def _describe(source: func.FuncOp, schedule: Schedule | None, made: func.FuncOp) -> None:
+def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
     made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
     if schedule is None:

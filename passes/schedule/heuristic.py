@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...dialects import func, ir
-from ...dialects.types import element_bits
+from ...dialects.types import element_bits, nbytes
 from ...target import Target
 from ..classify import (
     Broadcast,
@@ -30,6 +30,7 @@ from ..classify import (
 from .attention import attention, copied_rows
 from .axes import ROW_VECTORS, result_axis, row_tile
 from .border import Border, can_border
+from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule, Split, Stage
 from .structured import defining_op, element_of, shape_of, vector_axis
 from .tiler import packed_dims
@@ -43,12 +44,14 @@ _STAGED, _SMALL_WEIGHT, _PAIRED = 0.85, 0.9, 0.16
 _PAIRED_CHANNELS = 768
 
 
-def choose(function: func.FuncOp, target: Target) -> Schedule | None:
+def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     """The schedule of a kernel, decided from its shapes alone."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
     returned = list(ops[-1].operands)
     if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
         return None
+    if (moves := choose_moves(function, target)) is not None:
+        return moves
     result = Border.of(returned[0])
     if result.pad is not None and not can_border(result.pad):
         return None
@@ -79,9 +82,11 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
 
 
 def work(function: func.FuncOp) -> int:
-    """Scalar operations of a kernel, to weigh against the cost of a fork."""
+    """Scalar operations of a kernel and bytes that it moves, to weigh against the cost of a fork."""
     total = 0
     for op in function.regions[0].blocks[0].operations:
+        if op.operation.name in MOVED:
+            total += nbytes(op.operation.results[0].type)
         if not op.operation.name.startswith("linalg.") or not op.operation.regions:
             continue
         extents = loop_extents(op.operation)

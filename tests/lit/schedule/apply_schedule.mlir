@@ -128,17 +128,32 @@ func.func @stages(%x: tensor<1x6x6x16xf32>, %packed: tensor<2x4x4x16x16xf32>) ->
   return %y : tensor<1x4x4x32xf32>
 }
 
-// No family of schedules takes a padding: it stays whole, and one thread runs it.
-// CHECK-LABEL: func.func @rejects_pad(
-// CHECK-NOT:     tw.schedule
-// CHECK-SAME:    attributes {tw.extent = 1 : i64}
-// CHECK-NOT:     scf.for
-// CHECK:         tensor.insert_slice
-func.func @rejects_pad(%x: tensor<2x3xf32>) -> tensor<4x5xf32> {
+// A padding is made of boxes that are copied and filled; the fifth element of a row is written with the four before it.
+// CHECK-LABEL: func.func @pad(
+// CHECK-SAME:    %[[X:.*]]: memref<2x5xf32>, %[[R:.*]]: memref<4x7xf32>, %[[LO:.*]]: index, %[[HI:.*]]: index)
+// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel in 2 shares:\0A  copy %arg0[0:, 0:] at [1, 0]: 2 x 5 in steps of 4, shared along d0\0A  fill at [0, 0]: 1 x 7
+// CHECK:         scf.for
+// CHECK:           %[[A:.*]] = vector.transfer_read {{.*}}[%[[I:.*]], %c0], {{.*}} vector<4xf32>
+// CHECK:           vector.transfer_write %[[A]]
+// CHECK:           vector.transfer_read {{.*}}[%[[I]], %c1], {{.*}} vector<4xf32>
+// CHECK:         scf.for
+// CHECK:           vector.transfer_write %{{.*}} : vector<4xf32>
+func.func @pad(%x: tensor<2x5xf32>) -> tensor<4x7xf32> {
   %z = arith.constant 0.5 : f32
   %p = tensor.pad %x low[1, 0] high[1, 2] {
   ^bb0(%i: index, %j: index):
     tensor.yield %z : f32
-  } : tensor<2x3xf32> to tensor<4x5xf32>
-  return %p : tensor<4x5xf32>
+  } : tensor<2x5xf32> to tensor<4x7xf32>
+  return %p : tensor<4x7xf32>
+}
+
+// No family of schedules takes an insertion with steps: it stays whole, and one thread runs it.
+// CHECK-LABEL: func.func @rejects_steps(
+// CHECK-NOT:     tw.schedule
+// CHECK-SAME:    attributes {tw.extent = 1 : i64}
+// CHECK-NOT:     scf.for
+// CHECK:         tensor.insert_slice
+func.func @rejects_steps(%x: tensor<2x3xf32>, %y: tensor<4x5xf32>) -> tensor<4x5xf32> {
+  %r = tensor.insert_slice %x into %y[0, 1] [2, 3] [2, 1] : tensor<2x3xf32> into tensor<4x5xf32>
+  return %r : tensor<4x5xf32>
 }

@@ -1,0 +1,154 @@
+"""Kernels that move data: concat, padding, insertion. Odd sizes, unit dims, all element types, shares of threads."""
+
+from __future__ import annotations
+
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import CompiledKernel, assembly, schedule_text
+
+RNG = np.random.default_rng(0)
+DTYPES = {
+    "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32, "f64": np.float64, "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+}  # fmt: skip
+ELEMENTS = st.sampled_from(sorted(DTYPES))
+EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 17, 33, 70])
+
+
+def tensor(shape: tuple[int, ...], element: str) -> str:
+    return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>"
+
+
+def random(shape: tuple[int, ...], element: str) -> np.ndarray:
+    return RNG.integers(-100, 100, shape).astype(DTYPES[element])
+
+
+def check(text: str, inputs: list[np.ndarray], want: np.ndarray) -> None:
+    """The kernel has a schedule, and gives what is wanted in any number of shares."""
+    assert schedule_text(text) != "None"
+    kernel = CompiledKernel(text)
+    for chunks in (1, 2, 5):
+        np.testing.assert_array_equal(kernel(inputs, want, chunks).view(np.uint8), want.view(np.uint8))
+
+
+def concat(shapes: list[tuple[int, ...]], axis: int, element: str) -> tuple[str, tuple[int, ...]]:
+    shape = tuple(sum(s[d] for s in shapes) if d == axis else n for d, n in enumerate(shapes[0]))
+    names = [f"%a{i}" for i in range(len(shapes))]
+    types = [tensor(s, element) for s in shapes]
+    arguments = ", ".join(f"{name}: {kind}" for name, kind in zip(names, types, strict=True))
+    text = f"""func.func @k({arguments}) -> {tensor(shape, element)} {{
+      %c = tensor.concat dim({axis}) {", ".join(names)} : ({", ".join(types)}) -> {tensor(shape, element)}
+      return %c : {tensor(shape, element)} }}"""
+    return text, shape
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_concat_of_any_shapes(data: st.DataObject) -> None:
+    rank, element = data.draw(st.integers(1, 4)), data.draw(ELEMENTS)
+    axis = data.draw(st.integers(0, rank - 1))
+    shape = data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank))
+    along = data.draw(st.lists(st.integers(1, 40), min_size=2, max_size=4))
+    shapes = [tuple(n if d == axis else m for d, m in enumerate(shape)) for n in along]
+    text, _ = concat(shapes, axis, element)
+    inputs = [random(s, element) for s in shapes]
+    check(text, inputs, np.concatenate(inputs, axis))
+
+
+def test_concat_of_channels_copies_vectors() -> None:
+    text, _ = concat([(1, 9, 9, 64), (1, 9, 9, 24)], 3, "f32")
+    assert re.fullmatch(
+        r"""parallel in 64 shares:
+  copy %arg0\[0:, 0:\] at \[0, 0\]: 81 x 64 in steps of (64|32|16), shared along d0
+  copy %arg1\[0:, 0:\] at \[0, 64\]: 81 x 24 in steps of 16, shared along d0""",
+        schedule_text(text),
+    )
+    assert "vmovups" in assembly(text)
+
+
+def test_concat_of_slices_and_constants() -> None:
+    text = """func.func @k(%x: tensor<9x7x40xi32>) -> tensor<3x9x40xi32> {
+      %s = tensor.extract_slice %x[2, 1, 0] [3, 5, 40] [2, 1, 1] : tensor<9x7x40xi32> to tensor<3x5x40xi32>
+      %c = arith.constant 7 : i32
+      %e = tensor.empty() : tensor<3x3x40xi32>
+      %f = linalg.fill ins(%c : i32) outs(%e : tensor<3x3x40xi32>) -> tensor<3x3x40xi32>
+      %t = arith.constant dense<-2> : tensor<3x1x40xi32>
+      %r = tensor.concat dim(1) %f, %s, %t
+        : (tensor<3x3x40xi32>, tensor<3x5x40xi32>, tensor<3x1x40xi32>) -> tensor<3x9x40xi32>
+      return %r : tensor<3x9x40xi32> }"""
+    x = random((9, 7, 40), "i32")
+    parts = [np.full((3, 3, 40), 7, np.int32), x[2:8:2, 1:6], np.full((3, 1, 40), -2, np.int32)]
+    check(text, [x], np.concatenate(parts, 1))
+
+
+def test_strided_slices_along_rows_are_moved_element_by_element() -> None:
+    text = """func.func @k(%x: tensor<6x18xf32>) -> tensor<3x18xf32> {
+      %s = tensor.extract_slice %x[0, 0] [3, 9] [2, 2] : tensor<6x18xf32> to tensor<3x9xf32>
+      %t = tensor.extract_slice %x[1, 1] [3, 9] [2, 2] : tensor<6x18xf32> to tensor<3x9xf32>
+      %r = tensor.concat dim(1) %s, %t : (tensor<3x9xf32>, tensor<3x9xf32>) -> tensor<3x18xf32>
+      return %r : tensor<3x18xf32> }"""
+    x = random((6, 18), "f32")
+    check(text, [x], np.concatenate([x[::2, ::2], x[1::2, 1::2]], 1))
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_padding_of_any_shape(data: st.DataObject) -> None:
+    rank, element = data.draw(st.integers(1, 4)), data.draw(ELEMENTS)
+    shape = tuple(data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank)))
+    low, high = (data.draw(st.lists(st.integers(0, 3), min_size=rank, max_size=rank)) for _ in range(2))
+    wide = tuple(a + n + b for a, n, b in zip(low, shape, high, strict=True))
+    value = "3" if element.startswith("i") else "3.0"
+    dims = ", ".join(f"%i{d}: index" for d in range(rank))
+    text = f"""func.func @k(%x: {tensor(shape, element)}) -> {tensor(wide, element)} {{
+      %c = arith.constant {value} : {element}
+      %p = tensor.pad %x low{low} high{high} {{
+      ^bb0({dims}):
+        tensor.yield %c : {element}
+      }} : {tensor(shape, element)} to {tensor(wide, element)}
+      return %p : {tensor(wide, element)} }}"""
+    x = random(shape, element)
+    want = np.full(wide, 3, DTYPES[element])
+    want[tuple(slice(a, a + n) for a, n in zip(low, shape, strict=True))] = x
+    check(text, [x], want)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.data())
+def test_insertion_of_any_shape(data: st.DataObject) -> None:
+    rank, element = data.draw(st.integers(1, 3)), data.draw(ELEMENTS)
+    shape = tuple(data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank)))
+    low = [data.draw(st.integers(0, n - 1)) for n in shape]
+    sizes = tuple(data.draw(st.integers(1, n - a)) for n, a in zip(shape, low, strict=True))
+    ones = [1] * rank
+    text = f"""func.func @k(%x: {tensor(sizes, element)}, %y: {tensor(shape, element)}) -> {tensor(shape, element)} {{
+      %r = tensor.insert_slice %x into %y{low} {list(sizes)} {ones} : {tensor(sizes, element)} into {tensor(shape, element)}
+      return %r : {tensor(shape, element)} }}"""
+    x, y = random(sizes, element), random(shape, element)
+    want = y.copy()
+    want[tuple(slice(a, a + n) for a, n in zip(low, sizes, strict=True))] = x
+    check(text, [x, y], want)
+
+
+def test_an_insertion_into_a_filled_tensor() -> None:
+    text = """func.func @k(%x: tensor<4x3xf32>) -> tensor<4x9xf32> {
+      %z = arith.constant 0.5 : f32
+      %e = tensor.empty() : tensor<4x9xf32>
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<4x9xf32>) -> tensor<4x9xf32>
+      %r = tensor.insert_slice %x into %f[0, 2] [4, 3] [1, 1] : tensor<4x3xf32> into tensor<4x9xf32>
+      return %r : tensor<4x9xf32> }"""
+    x = random((4, 3), "f32")
+    check(text, [x], np.pad(x, [(0, 0), (2, 4)], constant_values=0.5))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_large_rows_are_shared_too(axis: int) -> None:
+    text, shape = concat([(2, 5000), (2, 5000)], axis, "f32")
+    inputs = [random((2, 5000), "f32") for _ in range(2)]
+    assert "parallel in 64 shares" in schedule_text(text)
+    check(text, inputs, np.concatenate(inputs, axis).reshape(shape))
