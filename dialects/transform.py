@@ -97,8 +97,8 @@ def tile_using_for(handle: Handle, sizes: Sequence[int]) -> Handle:
 
 
 def vectorize(handle: Handle) -> None:
-    """Make vectors of the whole iteration space; a contraction becomes a named one."""
-    structured.structured_vectorize(handle, [], create_named_contraction=True)
+    """Make vectors of the whole iteration space; a contraction becomes a named one, reads at indices gathers."""
+    structured.structured_vectorize(handle, [], create_named_contraction=True, vectorize_nd_extract=True)
 
 
 def hoist(root: Handle) -> None:

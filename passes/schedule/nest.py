@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from ...dialects import arith, ir, scf
 from ..classify import Transform, classify, iterator_types
 from .border import Border
+from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
@@ -246,6 +247,8 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         if isinstance(kind := classify(op), Transform):
             return transform_tile(tiler, op, kind, region, dest)
         return compute_reduction(tiler, op, region, dest)
+    if reads_at_indices(op):
+        return gather_tile(tiler, op, region, dest)
     loops = loop_intervals(op, region)
     longest = max((interval.size for interval in region), default=1)
     if tiler.row_chunk and longest > tiler.row_chunk and len(kept_dims(region)) == 1:

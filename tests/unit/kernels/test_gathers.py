@@ -1,0 +1,94 @@
+"""Reads at indices, through the whole compiler: gathers, resizes, borders that repeat; all of them have schedules."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import TARGET, CompiledPlan
+from onnx_case import node_model
+
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
+from tilewright.passes import pipeline
+from tilewright.passes.infra import PassContext
+from tilewright.target import host
+
+RNG = np.random.default_rng(0)
+DTYPES = [np.int8, np.int32, np.int64, np.float16, np.float32, np.float64]
+EXTENTS = st.sampled_from([1, 2, 3, 7, 17, 40, 70])
+
+
+def random(shape: tuple[int, ...], dtype: object = np.float32) -> np.ndarray:
+    return RNG.integers(-100, 100, shape).astype(dtype)
+
+
+def check(
+    op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol: float = 0, **attributes: object
+) -> None:
+    """The node's kernels have schedules, and give what onnxruntime does in any number of chunks."""
+    model, inputs = node_model(op, arrays, known, **attributes)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, inputs)
+    imported = import_model(model)
+    with make_context():
+        plan = pipeline.plan(imported, TARGET.get(host()), PassContext())
+    compiled = CompiledPlan(plan)
+    assert all(kernel.kernel.schedule for kernel in compiled.kernels.values())
+    params = {name: param.array() for name, param in imported.params.items()}
+    for chunks in (1, 3):
+        (got,) = compiled(inputs, params, chunks)
+        np.testing.assert_allclose(got.astype(np.float64), np.asarray(want).astype(np.float64), rtol=1e-6, atol=atol)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_gather_along_any_axis(data: st.DataObject) -> None:
+    rank, dtype = data.draw(st.integers(1, 3)), data.draw(st.sampled_from(DTYPES))
+    shape = tuple(data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank)))
+    axis = data.draw(st.integers(0, rank - 1))
+    chosen = tuple(data.draw(st.lists(EXTENTS, min_size=1, max_size=2)))
+    indices = RNG.integers(-shape[axis], shape[axis], chosen).astype(data.draw(st.sampled_from([np.int32, np.int64])))
+    check("Gather", random(shape, dtype), indices, axis=axis)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_gather_elements(axis: int) -> None:
+    x = random((5, 6, 37))
+    check("GatherElements", x, RNG.integers(-x.shape[axis], x.shape[axis], (5, 6, 37)), axis=axis)
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_gather_nd(batch: int) -> None:
+    x = random((3, 6, 5, 37))
+    check("GatherND", x, RNG.integers(-3, 3, (3, 4, 2)), batch_dims=batch)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("pads", [[1, 2, 0, 2, 1, 0], [0, 0, 3, 0, 0, 4], [1, 2, 3, 0, 1, 2]])
+def test_borders_that_repeat(mode: str, pads: list[int]) -> None:
+    check("Pad", random((3, 5, 37)), np.array(pads), known=(1,), mode=mode, opset=19)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 2], [1, 1, 0.7, 1.6], [1, 1, 1, 3]])
+def test_resize(mode: str, scales: list[float]) -> None:
+    x, given_scales = random((1, 3, 9, 20)), np.array(scales, np.float32)
+    check("Resize", x, None, given_scales, known=(2,), mode=mode, atol=1e-4)
+
+
+def test_reverse_sequence() -> None:
+    check("ReverseSequence", random((9, 4, 33)), np.array([9, 1, 5, 3]), time_axis=0, batch_axis=1)
+
+
+def test_indices_outside_are_moved_to_the_nearest() -> None:
+    """Which no program of onnxruntime's allows: ours reads nowhere else."""
+    x = random((4, 33))
+    model, inputs = node_model("Gather", [x, np.array([7, -9, 2])])
+    with make_context():
+        compiled = CompiledPlan(pipeline.plan(import_model(model), TARGET.get(host()), PassContext()))
+    (got,) = compiled(inputs, {}, 2)
+    np.testing.assert_array_equal(got, x[[3, 0, 2]])
