@@ -8,11 +8,12 @@ from typing import ClassVar
 from ...dialects import ir, transform
 from ..infra import Pass
 from ..kernel import scheduled_functions
+from .interleave import interleave_transposes
 
 
 @dataclass(frozen=True)
 class LowerTransfers(Pass):
-    """Rows are loaded and stored whole, transposes are shuffles; ``lower-to-llvm`` unrolls transfers of more rows.
+    """Rows are loaded and stored whole, transposes are shuffles (``interleave.py``), more rows are left to be unrolled.
 
     Before::
 
@@ -28,6 +29,7 @@ class LowerTransfers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
+            interleave_transposes(function)
             with transform.sequence() as script:
                 transform.apply_patterns(
                     script.root,

@@ -34,6 +34,7 @@ from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule, Split, Stage
 from .structured import defining_op, element_of, shape_of, vector_axis
 from .tiler import packed_dims
+from .transposing import crossing_axis, transposing
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
@@ -64,6 +65,10 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     shape = shape_of(result.inner)
     lanes = target.lanes * 32 // max(element_bits(element_of(result.inner)), 32)
     if not anchors:
+        axis = crossing_axis(classes, result.inner, vector_axis(shape)) if shape else None
+        turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
+        if turned:
+            return replace(_with_parallel(turned), overlap=True)
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
         return _rows([op for op, _ in anchors], shape, lanes)

@@ -136,13 +136,13 @@ class _Loops:
             return made
 
         around = self.region[split.axis]
-        if split.axis == self.vector:
-            rest = around.size % split.tile
-            if self.overlap and rest and around.size > split.tile:
-                whole = chunked(around.size - rest, split.tile, target, step)
-                return step(Linear(around.size - split.tile), split.tile, whole)
-            return chunked(around.size, split.tile, target, step)
         rest = around.size % split.tile
+        overlap = self.schedule.overlap or (self.overlap and split.axis == self.vector)
+        if overlap and rest and around.size > split.tile:
+            whole = chunked(around.size - rest, split.tile, target, step)
+            return step(Linear(around.size - split.tile), split.tile, whole)
+        if split.axis == self.vector:
+            return chunked(around.size, split.tile, target, step)
         whole = chunked(around.size - rest, split.tile, target, step)
         return step(Linear(around.size - rest), rest, whole) if rest else whole
 
@@ -212,7 +212,8 @@ def _parallel(
     last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(steps))
     branch = scf.IfOp(last, [dest.type], has_else=True)
     with ir.InsertionPoint(branch.then_block):
-        loops.region[splits[0].axis] = Interval(Linear(splits[0].whole * splits[0].tile), rest)
+        size = splits[0].tile if loops.schedule.overlap and splits[0].whole else rest
+        loops.region[splits[0].axis] = Interval(Linear(splits[0].extent - size), size)
         scf.YieldOp([body(loop.results[0])])
     assert branch.else_block is not None
     with ir.InsertionPoint(branch.else_block):

@@ -57,12 +57,14 @@ class Schedule:
     parallel: how many of the leading loops are joined to the parallel axis that threads share.
     row_chunk: elements of one step along a whole row, for kernels that compute whole rows (softmax, norms); 0 if none.
     stages: what is computed ahead, in program order.
+    overlap: whether a last tile that would be smaller begins in the one before, and computes a part of that again.
     """
 
     splits: tuple[Split, ...]
     parallel: int = 1
     row_chunk: int = 0
     stages: tuple[Stage, ...] = ()
+    overlap: bool = False
 
     def __post_init__(self) -> None:
         for i, split in enumerate(self.splits):
@@ -81,7 +83,7 @@ class Schedule:
         return steps
 
     def __str__(self) -> str:
-        lines: list[str] = []
+        lines: list[str] = ["tiles overlap:"] if self.overlap else []
         for depth in range(len(self.splits) + 1):
             for stage in self.stages:
                 if stage.depth == depth:

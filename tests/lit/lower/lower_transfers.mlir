@@ -13,12 +13,23 @@ func.func @row(%x: memref<4x8xf32>, %r: memref<4x8xf32>) attributes {tw.schedule
   return
 }
 
+// Two rounds of interleaving pairs of rows, then rows of four.
 // CHECK-LABEL: func.func @transpose(
 // CHECK-NOT:     vector.transpose
-// CHECK:         vector.shuffle
+// CHECK-COUNT-4: vector.shuffle %{{.*}}, %{{.*}} [{{0, 8, 1, 9, 2, 10, 3, 11|4, 12, 5, 13, 6, 14, 7, 15}}] : vector<8xf32>, vector<8xf32>
+// CHECK:         vector.shuffle %{{.*}}, %{{.*}} [0, 8, 1, 9, 2, 10, 3, 11]
 func.func @transpose(%v: vector<4x8xf32>) -> vector<8x4xf32> attributes {tw.schedule = "tile"} {
   %t = vector.transpose %v, [1, 0] : vector<4x8xf32> to vector<8x4xf32>
   return %t : vector<8x4xf32>
+}
+
+// Extents that are no powers of two go element by element through one long vector.
+// CHECK-LABEL: func.func @rejects_odd_transpose(
+// CHECK-NOT:     vector.transpose
+// CHECK:         vector.shuffle {{.*}} : vector<15xf32>
+func.func @rejects_odd_transpose(%v: vector<3x5xf32>) -> vector<5x3xf32> attributes {tw.schedule = "tile"} {
+  %t = vector.transpose %v, [1, 0] : vector<3x5xf32> to vector<5x3xf32>
+  return %t : vector<5x3xf32>
 }
 
 // More than a row is left to be unrolled, and what has no schedule is not ours.

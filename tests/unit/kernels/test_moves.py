@@ -152,3 +152,68 @@ def test_large_rows_are_shared_too(axis: int) -> None:
     inputs = [random((2, 5000), "f32") for _ in range(2)]
     assert "parallel in 64 shares" in schedule_text(text)
     check(text, inputs, np.concatenate(inputs, axis).reshape(shape))
+
+
+def permutation(shape: tuple[int, ...], order: list[int], element: str) -> tuple[str, tuple[int, ...]]:
+    """A transpose as frontends write it: loops in the order of the result's dims."""
+    out, names = tuple(shape[d] for d in order), [f"d{d}" for d in range(len(shape))]
+    loops = ", ".join(names[d] for d in order)
+    text = f"""func.func @k(%x: {tensor(shape, element)}) -> {tensor(out, element)} {{
+      %e = tensor.empty() : {tensor(out, element)}
+      %r = linalg.generic {{
+        indexing_maps = [affine_map<({loops}) -> ({", ".join(names)})>, affine_map<({loops}) -> ({loops})>],
+        iterator_types = [{", ".join(['"parallel"'] * len(shape))}]
+      }} ins(%x : {tensor(shape, element)}) outs(%e : {tensor(out, element)}) {{
+      ^bb0(%v: {element}, %o: {element}):
+        linalg.yield %v : {element}
+      }} -> {tensor(out, element)}
+      return %r : {tensor(out, element)} }}"""
+    return text, out
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_transposes_of_any_shape(data: st.DataObject) -> None:
+    rank, element = data.draw(st.integers(2, 4)), data.draw(ELEMENTS)
+    shape = tuple(data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank)))
+    order = data.draw(st.permutations(range(rank)))
+    text, _ = permutation(shape, order, element)
+    x = random(shape, element)
+    check(text, [x], np.ascontiguousarray(x.transpose(order)))
+
+
+@pytest.mark.parametrize("element", sorted(DTYPES))
+@pytest.mark.parametrize("shape", [(64, 96), (65, 97), (4, 300), (300, 5), (19, 21)])
+def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
+    text, _ = permutation(shape, [1, 0], element)
+    x = random(shape, element)
+    check(text, [x], np.ascontiguousarray(x.T))
+
+
+@pytest.mark.parametrize("element", ["i8", "i16", "f32", "f64"])
+def test_transposes_are_shuffles(element: str) -> None:
+    """Whole rows are loaded and stored, and nothing goes element by element."""
+    text, _ = permutation((96, 128), [1, 0], element)
+    made = assembly(text)
+    assert not re.search("vgather|vpinsr|vpextr|vinsertps|vextractps|vmovss|vmovsd", made)
+    assert re.search("vpermt2|vpermi2|vpunpck|vunpck|vshuf|vperm", made)
+
+
+def test_a_transpose_with_arithmetic_is_one_kernel() -> None:
+    x, y = tensor((40, 33), "f32"), tensor((33, 40), "f32")
+    text = f"""func.func @k(%x: {x}, %y: {y}, %b: tensor<40xf32>) -> {y} {{
+      %e = tensor.empty() : {y}
+      %r = linalg.generic {{
+        indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+                         affine_map<(i, j) -> (i, j)>],
+        iterator_types = ["parallel", "parallel"]
+      }} ins(%x, %y, %b : {x}, {y}, tensor<40xf32>) outs(%e : {y}) {{
+      ^bb0(%u: f32, %v: f32, %w: f32, %o: f32):
+        %s = arith.addf %u, %v : f32
+        %t = arith.mulf %s, %w : f32
+        linalg.yield %t : f32
+      }} -> {y}
+      return %r : {y} }}"""
+    u, v, w = random((40, 33), "f32"), random((33, 40), "f32"), random((40,), "f32")
+    assert schedule_text(text).startswith("tiles overlap:")
+    check(text, [u, v, w], (u.T + v) * w)

@@ -1,0 +1,74 @@
+"""Transposes of vectors in registers, as rounds of interleaving pairs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dialects import arith, func, ir, vector
+from ...dialects.walk import collect
+
+
+def interleave_transposes(function: func.FuncOp) -> None:
+    """Rewrite each transpose of a matrix whose extents are powers of two.
+
+    Before::
+
+        %t = vector.transpose %v, [1, 0] : vector<4x4xf32> to vector<4x4xf32>
+
+    After, with rows ``a b c d`` of ``%v``::
+
+        %ac = vector.shuffle %a, %c [0, 4, 1, 5]      // and [2, 6, 3, 7]; the same of b and d
+        %abcd = vector.shuffle %ac, %bd [0, 4, 1, 5]  // and [2, 6, 3, 7]; the same of the second halves
+
+    An element's number in all rows together has the bits of its row and then those of its column. A round moves the
+    first of them to the end; as many rounds as the row has bits exchange row and column.
+    """
+    for op in collect(function, _is_transpose):
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(_transposed(op.operands[0]))
+        op.erase()
+
+
+def _is_transpose(op: ir.Operation) -> bool:
+    if op.name != "vector.transpose" or list(ir.DenseI64ArrayAttr(op.attributes["permutation"])) != [1, 0]:
+        return False
+    kind = ir.VectorType(op.results[0].type)
+    return not any(kind.scalable_dims) and all(n > 1 and n & (n - 1) == 0 for n in kind.shape)
+
+
+def _transposed(matrix: ir.Value) -> ir.Value:
+    kind = ir.VectorType(matrix.type)
+    count, length = kind.shape
+    rows = [vector.extract(matrix, [], [i]) for i in range(count)]
+    half, doubled = length // 2, range(length)
+    first = [place for i in doubled[:half] for place in (i, i + length)]
+    second = [place + half for place in first]
+    for _ in range(count.bit_length() - 1):
+        pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
+        rows = [vector.shuffle(a, b, places) for a, b in pairs for places in (first, second)]
+    result = ir.VectorType.get([length, count], kind.element_type)
+    made = arith.ConstantOp(result, ir.DenseElementsAttr.get_splat(result, _zero(kind.element_type))).result
+    for i, row in enumerate(_recut(rows, count)):
+        made = vector.insert(row, made, [], [i])
+    return made
+
+
+def _recut(rows: Sequence[ir.Value], length: int) -> list[ir.Value]:
+    """The elements of all rows in order, in rows of another length."""
+    have = ir.VectorType(rows[0].type).shape[0]
+    if have >= length:
+        starts = range(0, have, length)
+        return [row if have == length else _part(row, at, length) for row in rows for at in starts]
+    joined = list(rows)
+    while have < length:
+        joined = [vector.shuffle(a, b, list(range(2 * have))) for a, b in zip(joined[::2], joined[1::2], strict=True)]
+        have *= 2
+    return joined
+
+
+def _part(row: ir.Value, start: int, length: int) -> ir.Value:
+    return vector.shuffle(row, row, list(range(start, start + length)))
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    return ir.FloatAttr.get(element, 0.0) if isinstance(element, ir.FloatType) else ir.IntegerAttr.get(element, 0)

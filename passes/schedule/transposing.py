@@ -1,0 +1,50 @@
+"""Schedules of kernels that exchange the axis along which an operand lies: square tiles, turned in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dialects import ir
+from ..classify import Injective, OpClass, dim_of, indexing_maps, is_projection, loop_extents
+from .axes import result_axis
+from .gather import reads_at_indices
+from .schedule import Split
+
+# Below this many elements along either axis a tile would be mostly rests.
+_LEAST = 4
+# Tiles along a row of the result.
+_BESIDE = 4
+
+
+def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, vector: int) -> int | None:
+    """The axis of the result that some operand lies along, where that is not the axis of vectors."""
+    for op, kind in classes:
+        if not isinstance(kind, Injective) or op.name != "linalg.generic":
+            continue
+        if reads_at_indices(op):
+            return None
+        for m in indexing_maps(op)[:-1]:
+            walked = [d for d in map(dim_of, m.results) if d is not None and loop_extents(op)[d] > 1]
+            if not is_projection(m) or not walked:
+                continue
+            axes = [result_axis(op, loop, result) for loop in walked]
+            if axes[-1] is not None and axes[-1] != vector and vector in axes:
+                return axes[-1]
+    return None
+
+
+def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[Split]:
+    """Loops around square tiles over both axes; none where one of the axes is too short.
+
+    Lines that tiles share are written together: several tiles beside each other along rows of the result, where these
+    are long, before those of the next rows.
+    """
+    if min(shape[axis], shape[vector]) < _LEAST:
+        return []
+    side = {d: min(lanes, 1 << (shape[d].bit_length() - 1)) for d in (axis, vector)}
+    outer = [Split(d, n, 1) for d, n in enumerate(shape) if d not in (axis, vector) and n > 1]
+    block = _BESIDE * side[vector]
+    if shape[vector] <= block:
+        return [*outer, Split(axis, shape[axis], side[axis]), Split(vector, shape[vector], side[vector])]
+    blocks, tiles = Split(vector, shape[vector], block), Split(vector, block, side[vector])
+    return [*outer, blocks, Split(axis, shape[axis], side[axis]), tiles]
