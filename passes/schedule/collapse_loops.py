@@ -1,21 +1,35 @@
-"""Loops of an elementwise kernel that every operand walks together become one."""
+"""Loops of a kernel that all tensors walk together become one."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir
-from ..classify import body_ops, dim_of, indexing_maps, is_structured, is_zero, iterator_types, loop_extents
+from ...dialects import arith, func, ir, linalg
+from ..classify import (
+    Broadcast,
+    Elementwise,
+    Injective,
+    Reduction,
+    body_ops,
+    classify,
+    dim_of,
+    indexing_maps,
+    is_zero,
+    iterator_types,
+    loop_extents,
+)
 from ..infra import Pass
 from ..kernel import functions, symbol
-from .structured import clone_body, element_of, empty, full_region, generic
+from .structured import clone_body, defining_op, element_of, empty, full_region, generic, outside, shape_of
 
 
 @dataclass(frozen=True)
 class CollapseLoops(Pass):
-    """Rebuild a kernel that is one elementwise op and has neighbouring dims to collapse.
+    """Rebuild a kernel of elementwise ops and reductions whose tensors have neighbouring dims to collapse.
 
     Before::
 
@@ -34,69 +48,188 @@ class CollapseLoops(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rebuild those functions of the module that can be."""
         for function in functions(module):
-            op = _only_generic(function)
-            if op is None:
+            ops = _structured(function)
+            if not ops:
                 continue
-            extents = loop_extents(op)
-            groups = _groups(indexing_maps(op), extents)
-            if len(groups) < len(extents):
-                _rebuild(function, op, groups, extents)
+            walks = [_Walk.of(op) for op in ops]
+            joins = _joins(walks)
+            fewer = any(len(_heads(walk, joins)) < len(walk.extents) for walk in walks)
+            if fewer if len(ops) == 1 else any(map(any, joins.values())):
+                _rebuild(function, walks, joins)
 
 
-def _only_generic(function: func.FuncOp) -> ir.Operation | None:
-    """The kernel's one structured op, if its operands are the arguments and its loops are plain and static."""
+@dataclass(frozen=True)
+class _Walk:
+    """An op, its loops, and for each tensor that it reads or makes the loops of more than one step that walk it."""
+
+    op: ir.Operation
+    extents: list[int]
+    tensors: list[tuple[ir.Value, list[int]]]
+    init: list[int]
+
+    @staticmethod
+    def of(op: ir.Operation) -> _Walk:
+        extents = loop_extents(op)
+        loops = [[d for d in map(dim_of, m.results) if d is not None and extents[d] > 1] for m in indexing_maps(op)]
+        tensors = list(zip([*list(op.operands)[:-1], op.results[0]], loops, strict=True))
+        return _Walk(op, extents, tensors, loops[-1])
+
+
+# For each tensor whether each of its dims of more than one element goes on in the next.
+_Joins = dict[ir.Value, list[bool]]
+
+
+def _structured(function: func.FuncOp) -> list[ir.Operation]:
+    """The kernel's structured ops, if their operands are the arguments and each other, and their loops are plain."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    structured = [op for op in ops if op.name not in ("arith.constant", "tensor.empty", "func.return")]
-    if len(structured) != 1 or structured[0].name != "linalg.generic" or not is_structured(structured[0]):
-        return None
-    op = structured[0]
-    inputs = list(op.operands)[:-1]
-    plain = len(op.results) == 1 and list(ops[-1].operands) == [op.results[0]]
-    plain = plain and all(v in list(function.arguments) for v in inputs) and "reduction" not in iterator_types(op)
-    plain = plain and all(dim_of(e) is not None or is_zero(e) for m in indexing_maps(op) for e in m.results)
-    plain = plain and all(extent > 0 for extent in loop_extents(op)) and indexing_maps(op)[-1].is_permutation
-    foreign = any(b.name in ("linalg.index", "tensor.extract") for b in body_ops(op))
-    unread = not any(True for _ in op.regions[0].blocks[0].arguments[len(inputs)].uses)
-    return op if plain and unread and not foreign and len(inputs) == len(list(function.arguments)) else None
+    known = {v for v in function.arguments if isinstance(v.type, ir.RankedTensorType)}
+    found: list[ir.Operation] = []
+    for op in ops[:-1]:
+        if op.name == "arith.constant" and isinstance(op.results[0].type, ir.RankedTensorType):
+            known.add(op.results[0])
+        if op.name in ("arith.constant", "tensor.empty", "linalg.fill"):
+            continue
+        if op.name != "linalg.generic" or not _is_plain(op, known):
+            return []
+        found.append(op)
+        known.add(op.results[0])
+    whole = len(ops[-1].operands) == 1 and found and ops[-1].operands[0] == found[-1].results[0]
+    return found if whole and len(function.arguments) == sum(isinstance(v, ir.BlockArgument) for v in known) else []
 
 
-def _groups(maps: list[ir.AffineMap], extents: list[int]) -> list[list[int]]:
-    """Loops in runs that each operand walks as one; loops of extent 1 are gone."""
-    walked = [[d for d in (dim_of(e) for e in m.results) if d is not None and extents[d] > 1] for m in maps]
-    groups: list[list[int]] = []
-    for loop in walked[-1]:
-        if groups and all(_follow(w, groups[-1][-1], loop) for w in walked):
-            groups[-1].append(loop)
-        else:
-            groups.append([loop])
-    return groups
+def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
+    """Whether each tensor of an op is walked by loops of its own, in any order, and its body sees elements alone."""
+    if not isinstance(classify(op), Elementwise | Broadcast | Injective | Reduction) or len(op.results) != 1:
+        return False
+    *inputs, init = op.operands
+    if any(v not in known for v in inputs) or any(extent < 1 for extent in loop_extents(op)) or not _is_new(op, init):
+        return False
+    for value, m in zip(op.operands, indexing_maps(op), strict=True):
+        loops = [dim_of(e) for e in m.results]
+        large = [d for d, n in zip(loops, shape_of(value), strict=True) if n != 1]
+        if any(d is None and not is_zero(e) for d, e in zip(loops, m.results, strict=True)):
+            return False
+        if None in large or len(set(large)) < len(large):
+            return False
+    inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
+    captured = [v for o in op.regions[0].blocks[0].operations for v in o.operands if v not in inside]
+    if any((source := defining_op(v)) is None or source.name != "arith.constant" for v in captured):
+        return False
+    return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))
 
 
-def _follow(walked: list[int], first: int, second: int) -> bool:
-    if first not in walked and second not in walked:
+def _is_new(op: ir.Operation, init: ir.Value) -> bool:
+    """Whether an initial value is a filled tensor, or one that nobody reads."""
+    source = defining_op(init)
+    arguments = op.regions[0].blocks[0].arguments
+    unread = not any(True for _ in arguments[len(arguments) - 1].uses)
+    if source is None or source.name not in ("tensor.empty", "linalg.fill"):
+        return False
+    return unread or (source.name == "linalg.fill" and (scalar := defining_op(source.operands[0])) is not None
+                      and scalar.name == "arith.constant")  # fmt: skip
+
+
+def _joins(walks: Sequence[_Walk]) -> _Joins:
+    """The most that can be joined: what one op walks apart is apart for all that read or make the tensor."""
+    joins = {value: [True] * max(len(loops) - 1, 0) for walk in walks for value, loops in walk.tensors}
+    changed = True
+    while changed:
+        changed = False
+        for walk in walks:
+            kinds = iterator_types(walk.op)
+            for value, loops in walk.tensors:
+                for i, (first, second) in enumerate(itertools.pairwise(loops)):
+                    if not joins[value][i]:
+                        continue
+                    together = all(_follow(w, joins[v], first, second) for v, w in walk.tensors)
+                    if kinds[first] != kinds[second] or not together:
+                        joins[value][i], changed = False, True
+    return joins
+
+
+def _follow(loops: Sequence[int], joined: Sequence[bool], first: int, second: int) -> bool:
+    """Whether a tensor is walked by neither of two loops, or by both as by one."""
+    if first not in loops and second not in loops:
         return True
-    return first in walked and second in walked and walked.index(second) == walked.index(first) + 1
+    if first not in loops or second not in loops:
+        return False
+    place = loops.index(first)
+    return loops.index(second) == place + 1 and joined[place]
 
 
-def _rebuild(function: func.FuncOp, op: ir.Operation, groups: list[list[int]], extents: list[int]) -> None:
-    sizes = [math.prod(extents[d] for d in group) for group in groups]
-    group_of = {group[0]: number for number, group in enumerate(groups)}
-    kept = [[group_of[d] for d in map(dim_of, m.results) if d in group_of] for m in indexing_maps(op)]
-    types = [
-        ir.RankedTensorType.get([sizes[g] for g in found], element_of(value))
-        for found, value in zip(kept, op.operands, strict=True)
-    ]
-    by_argument = dict(zip(list(op.operands)[:-1], types, strict=False))
-    inputs = [by_argument[a] for a in function.arguments]
+def _heads(walk: _Walk, joins: _Joins) -> dict[int, list[int]]:
+    """The loops that are joined to each one that remains, in order, itself first."""
+    following = {
+        first: second
+        for value, loops in walk.tensors
+        for first, second, joined in zip(loops, loops[1:], joins[value], strict=False)
+        if joined
+    }
+    heads: dict[int, list[int]] = {}
+    for loop, extent in enumerate(walk.extents):
+        if extent == 1 or loop in following.values():
+            continue
+        heads[loop] = [loop]
+        while heads[loop][-1] in following:
+            heads[loop].append(following[heads[loop][-1]])
+    return heads
+
+
+def _collapsed(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
+    shape: list[int] = []
+    for extent, goes_on in zip([n for n in shape_of(value) if n != 1], [False, *joined], strict=False):
+        if goes_on:
+            shape[-1] *= extent
+        else:
+            shape.append(extent)
+    return ir.RankedTensorType.get(shape, element_of(value))
+
+
+def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> None:
+    inputs = [_collapsed(a, joins[a]) for a in function.arguments]
+    result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
-        made = func.FuncOp(symbol(function), (inputs, [types[-1]]))
+        made = func.FuncOp(symbol(function), (inputs, [_collapsed(result, joins[result])]))
     block = made.add_entry_block()
-    new = dict(zip(function.arguments, block.arguments, strict=True))
-    maps = [ir.AffineMap.get(len(groups), 0, [ir.AffineExpr.get_dim(g) for g in found]) for found in kept]
-    with ir.InsertionPoint(block), op.location:
-        out = empty([sizes[g] for g in kept[-1]], element_of(op.results[0]))
-        operands = [new[v] for v in list(op.operands)[:-1]]
-        result, body = generic(operands, [out], maps, ["parallel"] * len(groups))
-        clone_body(op, body, list(body.arguments), full_region(extents), [])
-        func.ReturnOp([result.results[0]])
+    new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
+    for walk in walks:
+        with ir.InsertionPoint(block), walk.op.location:
+            for value, _ in walk.tensors[:-1]:
+                if value not in new:
+                    new[value] = _constant(value, _collapsed(value, joins[value]))
+            new[walk.op.results[0]] = _remade(walk, joins, new)
+    with ir.InsertionPoint(block), function.location:
+        func.ReturnOp([new[result]])
     function.operation.erase()
+
+
+def _constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
+    """A constant tensor in another shape."""
+    source = defining_op(value)
+    assert source is not None
+    numbers = source.attributes["value"]
+    if numbers.is_splat:
+        return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, numbers.get_splat_value())).result
+    make = ir.FloatAttr if isinstance(kind.element_type, ir.FloatType) else ir.IntegerAttr
+    elements = [make.get(kind.element_type, number) for number in numbers]
+    return arith.ConstantOp(kind, ir.DenseElementsAttr.get(elements, kind)).result
+
+
+def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Value:
+    """The op with the loops that remain."""
+    heads = _heads(walk, joins)
+    number = {loop: i for i, loop in enumerate(heads)}
+    kinds = [iterator_types(walk.op)[loop] for loop in heads]
+    maps = [
+        ir.AffineMap.get(len(heads), 0, [ir.AffineExpr.get_dim(number[d]) for d in loops if d in number])
+        for _, loops in walk.tensors
+    ]
+    kind = _collapsed(walk.op.results[0], joins[walk.op.results[0]])
+    assert list(kind.shape) == [math.prod(walk.extents[d] for d in heads[loop]) for loop in walk.init if loop in heads]
+    out = empty(kind.shape, kind.element_type)
+    source = defining_op(walk.op.operands[len(walk.op.operands) - 1])
+    if source is not None and source.name == "linalg.fill":
+        out = linalg.fill(outside(source.operands[0]), outs=[out])
+    made, body = generic([new[v] for v, _ in walk.tensors[:-1]], [out], maps, kinds)
+    clone_body(walk.op, body, list(body.arguments), full_region(walk.extents), [])
+    return made.results[0]

@@ -48,3 +48,31 @@ func.func @rejects_index() -> tensor<3x4xi64> {
   } -> tensor<3x4xi64>
   return %r : tensor<3x4xi64>
 }
+
+#plane = affine_map<(c, h, w) -> (c, h, w)>
+#plane_of = affine_map<(c, h, w) -> (c)>
+
+// A mean over planes and what takes it off: rows of all pixels, in each op.
+// CHECK-LABEL: func.func @centre(
+// CHECK-SAME:    %arg0: tensor<64x49xf32>) -> tensor<64x49xf32>
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<64x49xf32>) outs(%{{.*}} : tensor<64xf32>)
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%arg0, %{{.*}} : tensor<64x49xf32>, tensor<64xf32>)
+func.func @centre(%a: tensor<64x7x7xf32>) -> tensor<64x7x7xf32> {
+  %z = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<64xf32>
+  %f = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
+  %s = linalg.generic {indexing_maps = [#plane, #plane_of], iterator_types = ["parallel", "reduction", "reduction"]}
+    ins(%a : tensor<64x7x7xf32>) outs(%f : tensor<64xf32>) {
+  ^bb0(%x: f32, %o: f32):
+    %t = arith.addf %o, %x : f32
+    linalg.yield %t : f32
+  } -> tensor<64xf32>
+  %g = tensor.empty() : tensor<64x7x7xf32>
+  %r = linalg.generic {indexing_maps = [#plane, #plane_of, #plane], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%a, %s : tensor<64x7x7xf32>, tensor<64xf32>) outs(%g : tensor<64x7x7xf32>) {
+  ^bb0(%x: f32, %y: f32, %o: f32):
+    %d = arith.subf %x, %y : f32
+    linalg.yield %d : f32
+  } -> tensor<64x7x7xf32>
+  return %r : tensor<64x7x7xf32>
+}
