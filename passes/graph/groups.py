@@ -134,19 +134,23 @@ def reads_once(op: ir.Operation, reader: ir.Operation) -> bool:
 
 @dataclass(frozen=True)
 class RowRule:
-    """Ops over one set of rows and columns: reductions along the columns, maps of whole rows, maps of row values."""
+    """Ops over one set of rows and columns: reductions along the columns, maps of whole rows, maps of row values.
+
+    The columns are neighbours among the dims of what is whole; ``before`` of the rows' dims come first.
+    """
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
+    before: int
     facts: Facts
 
     @staticmethod
     def of(op: ir.Operation, facts: Facts) -> RowRule | None:
-        """The rule that a reduction along the innermost dims of its data sets up; None for other reductions."""
+        """The rule that a reduction along neighbouring dims of its data sets up; None for other reductions."""
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
-        rows, columns = dims
-        return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), facts)
+        rows, columns, before = dims
+        return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
         """Whether the op works on the same rows, and reads and is read accordingly; notes what kind it is."""
@@ -166,10 +170,12 @@ class RowRule:
     def _shape(self, op: ir.Operation) -> tuple[list[int], list[int]] | None:
         """The op's row loops and column loops, None if it works on other rows."""
         if is_reduction(op, self.facts):
-            dims = _row_dims(op)
+            found = _row_dims(op)
+            dims = found[:2] if found is not None and found[2] == self.before else None
         elif is_map(op, self.facts) and not isinstance(self.facts.kind(op), Injective):
             out = domain_of(op) or []
-            dims = (out[: len(self.rows)], out[len(self.rows) :])
+            end = len(out) - len(self.rows) + self.before  # of the columns
+            dims = (out[: self.before] + out[max(end, self.before) :], out[self.before : end])
         else:
             return None
         if dims is None or tuple(_extents(op, dims[0])) != self.rows:
@@ -186,16 +192,19 @@ class RowRule:
         if shape is None or dims is None:
             return "other"
         rows, columns = shape
-        return "full" if dims == [*rows, *columns] and columns else "row" if dims == rows else "other"
+        whole = [*rows[: self.before], *columns, *rows[self.before :]]
+        return "full" if dims == whole and columns else "row" if dims == rows else "other"
 
 
-def _row_dims(op: ir.Operation) -> tuple[list[int], list[int]] | None:
-    """(rows, columns) of a reduction whose columns are the innermost dims of its largest operand, in order."""
+def _row_dims(op: ir.Operation) -> tuple[list[int], list[int], int] | None:
+    """(rows, columns, rows before) of a reduction whose columns are neighbours in its largest operand."""
     rows = domain_of(op)
     data = max((dims for _, dims in reads_of(op) if dims is not None), key=len, default=[])
-    if rows is None or len(data) <= len(rows) or data[: len(rows)] != rows:
+    if rows is None or len(data) <= len(rows):
         return None
-    return rows, data[len(rows) :]
+    before = next((i for i, (a, b) in enumerate(zip(rows, data, strict=False)) if a != b), len(rows))
+    end = before + len(data) - len(rows)
+    return (rows, data[before:end], before) if data[end:] == rows[before:] else None
 
 
 def domain_of(op: ir.Operation) -> list[int] | None:

@@ -37,3 +37,8 @@ def row_tile(extent: int, best: int) -> int:
     """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
     tiles = -(-extent // best)
     return -(-extent // tiles)
+
+
+def power_floor(n: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (max(n, 1).bit_length() - 1)

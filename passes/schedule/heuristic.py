@@ -28,12 +28,13 @@ from ..classify import (
     loop_extents,
 )
 from .attention import attention, copied_rows
-from .axes import ROW_VECTORS, result_axis, row_tile
+from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from .border import Border, can_border
+from .columns import columns
 from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule, Split, Stage
 from .structured import defining_op, element_of, shape_of, vector_axis
-from .tiler import packed_dims
+from .tiler import may_repeat, packed_dims
 from .transposing import crossing_axis, transposing
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
@@ -68,10 +69,10 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         axis = crossing_axis(classes, result.inner, vector_axis(shape)) if shape else None
         turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
         if turned:
-            return replace(_with_parallel(turned), overlap=True)
+            return replace(_with_parallel(turned), overlap=may_repeat(result.inner))
         return _elementwise(shape, lanes) if classes else None
     if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
-        return _rows([op for op, _ in anchors], shape, lanes)
+        return _rows([op for op, _ in anchors], ops, result.inner, lanes)
     if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
         return _winograd([op for op, _ in anchors], ops, result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
@@ -210,7 +211,7 @@ def _winograd(
         Stage(
             number[patches.results[0]],
             len(outer),
-            (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, _power_floor(c)))),
+            (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, power_floor(c)))),
         ),
         Stage(
             number[products.results[0]],
@@ -276,29 +277,32 @@ def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> S
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
     if innermost is None or result_axis(op, innermost, result) != vector:
         return None
-    tiles = {vector: min(2 * lanes, _power_floor(shape[vector]))}
+    tiles = {vector: min(2 * lanes, power_floor(shape[vector]))}
     if vector:
         tiles[vector - 1] = row_tile(shape[vector - 1], min(_WINDOW_ROWS, target.registers // 4))
     return _with_parallel(_splits(shape, tiles, vector))
 
 
-def _elementwise(shape: list[int], lanes: int) -> Schedule | None:
+def _elementwise(shape: list[int], lanes: int) -> Schedule:
     """Vectors along the innermost axis, everything else a loop."""
     if not shape:
-        return None
+        return Schedule((), 0)
     vector = vector_axis(shape)
-    tiles = {vector: min(ROW_VECTORS * lanes, _power_floor(shape[vector]))}
+    tiles = {vector: min(ROW_VECTORS * lanes, power_floor(shape[vector]))}
     return _with_parallel(_splits(shape, tiles, vector))
 
 
-def _rows(anchors: Sequence[ir.Operation], shape: list[int], lanes: int) -> Schedule | None:
+def _rows(
+    anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int
+) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
 
-    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result.
+    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as many
+    of them, since what is read of a row before the next row is then long enough to be fetched ahead.
     """
-    contiguous = [_reduces_last(op) for op in anchors]
+    shape, contiguous = shape_of(result), [_reduces_last(op) for op in anchors]
     if not any(contiguous):
-        return _elementwise(shape, lanes)
+        return columns(anchors, ops, result, lanes, _with_parallel) or _elementwise(shape, 2 * lanes)
     if not all(contiguous):
         return None
     chunk = ROW_VECTORS * lanes
@@ -336,7 +340,3 @@ def _with_parallel(splits: list[Split], row_chunk: int = 0) -> Schedule:
         steps *= following.whole
         count += 1
     return Schedule(tuple(ordered), count, row_chunk)
-
-
-def _power_floor(n: int) -> int:
-    return 1 << (max(n, 1).bit_length() - 1)

@@ -79,6 +79,17 @@ class Tiler:
         return tile
 
 
+def may_repeat(result: ir.Value) -> bool:
+    """Whether tiles of a kernel's result may overlap, each computing what both have.
+
+    Not where the last op alone reads an argument: the result may take that one's place in memory (``plan-memory``), and
+    what is read again would be the result.
+    """
+    op = defining_op(result)
+    inputs = list(op.operands)[:-1] if op is not None else []
+    return not any(isinstance(v, ir.BlockArgument) and all(use.owner.operation == op for use in v.uses) for v in inputs)
+
+
 def relative(region: Region, whole: Region) -> Region:
     """A region counted from the beginning of one that contains it."""
     return tuple(

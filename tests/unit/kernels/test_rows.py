@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
-from onnx_case import node_model
+from onnx import helper
+from onnx_case import model_of, node_model
 
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
@@ -26,17 +27,19 @@ def random(*shape: int) -> np.ndarray:
     return RNG.standard_normal(shape, dtype=np.float32)
 
 
-def run(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], want: np.ndarray, kernels: int = 1) -> None:
-    """So many kernels, all with schedules, that give what is wanted in any number of chunks."""
+def run(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], want: np.ndarray, kernels: int = 1) -> list[str]:
+    """So many kernels, all with schedules, that give what is wanted in any number of chunks; returns the schedules."""
     imported = import_model(model)
     with make_context():
         compiled = CompiledPlan(pipeline.plan(imported, TARGET.get(host()), PassContext()))
-    assert all(kernel.kernel.schedule for kernel in compiled.kernels.values())
+    schedules = [kernel.kernel.schedule for kernel in compiled.kernels.values()]
+    assert all(schedules)
     assert not kernels or len(compiled.plan.main.calls) == kernels
     params = {name: param.array() for name, param in imported.params.items()}
     for chunks in (1, 3):
         (got,) = compiled(inputs, params, chunks)
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * max(1.0, float(np.abs(want).max(initial=0))))
+    return schedules
 
 
 REDUCTIONS = {
@@ -77,3 +80,72 @@ def test_instance_norm(shape: tuple[int, ...]) -> None:
     centred = wide - wide.mean(axes, keepdims=True)
     want = centred / np.sqrt((centred**2).mean(axes, keepdims=True) + 1e-5)
     run(model, inputs, want * scale.reshape(place) + bias.reshape(place))
+
+
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    powers = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def test_a_reduction_of_one_element_has_a_schedule() -> None:
+    model, inputs = node_model("ReduceMax", [random(1), np.array([0])], known=(1,), keepdims=0)
+    run(model, inputs, inputs["in0"][0])
+
+
+def test_the_first_of_two_reductions_is_computed_once() -> None:
+    """A variance: the mean of a column is not computed again for each of its elements."""
+    x = random(2, 300, 130)
+    made = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"], name="mean"),
+        helper.make_node("Sub", ["x", "mean"], ["difference"], name="difference"),
+        helper.make_node("Mul", ["difference", "difference"], ["square"], name="square"),
+        helper.make_node("ReduceMean", ["square", "axes"], ["y"], name="y", keepdims=0),
+    ]
+    model = model_of(made, {"x": x}, ["y"], {"axes": np.array([1])})
+    [schedule] = run(model, {"x": x}, x.astype(np.float64).var(1))
+    assert schedule.count("stage") == 2
+
+
+def test_what_may_lie_over_an_operand_is_computed_once() -> None:
+    """The sum may be written where the residual lies: no element of that is read after its place was written."""
+    x, residual = random(2, 5, 50), random(2, 5, 50)
+    made = [
+        helper.make_node("Softmax", ["x"], ["shares"], name="softmax", axis=1),
+        helper.make_node("Add", ["shares", "residual"], ["y"], name="y"),
+    ]
+    model = model_of(made, {"x": x, "residual": residual}, ["y"])
+    [schedule] = run(model, {"x": x, "residual": residual}, softmax(x, 1) + residual)
+    assert "overlap" not in schedule
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_softmax_along_any_axis_is_one_kernel(data: st.DataObject) -> None:
+    rank = data.draw(st.integers(1, 4))
+    shape = data.draw(st.lists(EXTENTS, min_size=rank, max_size=rank))
+    axis = data.draw(st.integers(0, rank - 1))
+    x = random(*shape)
+    model, inputs = node_model("Softmax", [x], axis=axis)
+    run(model, inputs, softmax(x, axis), kernels=1 if shape[axis] > 1 else 0)
+
+
+@pytest.mark.parametrize("shape", [(2, 21, 513), (1, 3, 40, 33), (4, 100, 16), (5, 64, 7)])
+def test_norm_over_channels_that_come_first(shape: tuple[int, ...]) -> None:
+    """As exporters write it: mean, difference, mean of squares, square root, quotient."""
+    x, names = random(*shape), ["x", "mean", "difference", "square", "variance", "more", "root", "y"]
+    axes, two, small = np.array([1]), np.array(2, np.float32), np.array(1e-5, np.float32)
+    made = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"]),
+        helper.make_node("Sub", ["x", "mean"], ["difference"]),
+        helper.make_node("Pow", ["difference", "two"], ["square"]),
+        helper.make_node("ReduceMean", ["square", "axes"], ["variance"]),
+        helper.make_node("Add", ["variance", "small"], ["more"]),
+        helper.make_node("Sqrt", ["more"], ["root"]),
+        helper.make_node("Div", ["difference", "root"], ["y"]),
+    ]
+    for node, name in zip(made, names[1:], strict=True):
+        node.name = name
+    model = model_of(made, {"x": x}, ["y"], {"axes": axes, "two": two, "small": small})
+    wide = x.astype(np.float64)
+    centred = wide - wide.mean(1, keepdims=True)
+    run(model, {"x": x}, centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5))
