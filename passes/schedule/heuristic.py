@@ -50,7 +50,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
         return None
     result = Border.of(returned[0])
-    if result.pad is not None and not can_border(result.pad):
+    if result.op is not None and not can_border(result.op):
         return None
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [
