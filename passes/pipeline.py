@@ -35,6 +35,7 @@ from .infra import Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
+from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -83,6 +84,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
 def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
+        FlushDenormals(),
         ReduceStrength(),
         ExpandMath(target=target),
         CollapseLoops(),
