@@ -15,6 +15,7 @@ SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as
 EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 SCRATCH = "tw.scratch"  # bytes
+FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:

@@ -25,6 +25,7 @@ from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
+from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
@@ -34,6 +35,7 @@ from .infra import Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
+from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -71,6 +73,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         PackWeights(target=target),
         SplitPrepare(),
+        PadRows(),
         StorePadded(),
         FuseOps(fuse_opt_level=opt_level),
         Outline(),
@@ -81,6 +84,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
 def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
     """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
     return (
+        FlushDenormals(),
         ReduceStrength(),
         ExpandMath(target=target),
         CollapseLoops(),

@@ -17,6 +17,7 @@ from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
+from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
@@ -25,6 +26,7 @@ from .graph.winograd import Winograd
 from .infra import Pass
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
+from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -50,10 +52,12 @@ _ALL: tuple[type[Pass], ...] = (
     FoldTransposes,
     PackWeights,
     SplitPrepare,
+    PadRows,
     StorePadded,
     FuseOps,
     Outline,
     PlanMemory,
+    FlushDenormals,
     ReduceStrength,
     ExpandMath,
     CollapseLoops,

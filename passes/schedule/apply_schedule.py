@@ -10,7 +10,7 @@ from ...dialects import bufferization, func, ir, tensor, transform
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import EXTENT, PARALLEL, SCHEDULE, functions, integer, run_upstream, symbol
+from ..kernel import EXTENT, FLUSH, PARALLEL, SCHEDULE, functions, integer, run_upstream, symbol
 from . import heuristic
 from .move_loops import build_moves
 from .moves import Moves
@@ -137,6 +137,8 @@ def destination_passing(
 def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
     made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
+    if FLUSH in source.attributes:
+        made.attributes[FLUSH] = source.attributes[FLUSH]
     if schedule is None:
         return
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))

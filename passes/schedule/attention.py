@@ -81,13 +81,24 @@ def copied_rows(op: ir.Operation, kind: Contraction, splits: Sequence[Split], de
     walked = [dim_of(e) for e in indexing_maps(op)[kind.lhs].results]
     extents = loop_extents(op)
     real = [loop for loop in walked if loop is not None and extents[loop] != 1]
-    if not isinstance(value, ir.BlockArgument) or len(rows) != 1 or rows[0] not in real[:-2]:
+    number = _copied_value(value)
+    if number is None or len(rows) != 1 or rows[0] not in real[:-2]:
         return None
     if depth > len(splits) or real[-1] in rows:
         return None
     shape = shape_of(value)
     axis, last = walked.index(rows[0]), len(shape) - 1
-    return Stage(~value.arg_number, depth, (Split(axis, shape[axis], 1), Split(last, shape[last], ROW_VECTORS * lanes)))
+    return Stage(number, depth, (Split(axis, shape[axis], 1), Split(last, shape[last], ROW_VECTORS * lanes)))
+
+
+def _copied_value(value: ir.Value) -> int | None:
+    """The number of an argument, or of a slice of one; None for what the kernel computes."""
+    if isinstance(value, ir.BlockArgument):
+        return ~value.arg_number
+    op = defining_op(value)
+    if op is None or op.name != "tensor.extract_slice" or not isinstance(op.operands[0], ir.BlockArgument):
+        return None
+    return [o.operation for o in op.block.operations].index(op)
 
 
 def _long(op: ir.Operation, loops: Sequence[int]) -> list[int]:

@@ -55,7 +55,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     if (moves := choose_moves(function, target)) is not None:
         return moves
     result = Border.of(returned[0])
-    if result.pad is not None and not can_border(result.pad):
+    if result.op is not None and not can_border(result.op):
         return None
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [

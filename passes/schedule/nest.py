@@ -164,12 +164,18 @@ def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.V
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(value, piece, into)
-            target = insert(copied(made, into) if stage.value < 0 else made.value, target, place)
+            target = insert(copied(made, into) if _is_read(value) else made.value, target, place)
         return target
 
     scope = tiler.scope()
     scope.row_chunk = stage.row_chunk
     return loops.inner(0, scope, fresh(value, part), tile)
+
+
+def _is_read(value: ir.Value) -> bool:
+    """Whether the value lies in memory already: an argument, or a slice of one."""
+    op = defining_op(value)
+    return op is None or op.name == "tensor.extract_slice"
 
 
 def _reads_blocks(value: ir.Value) -> bool:
