@@ -190,6 +190,9 @@ def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> No
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(symbol(function), (inputs, [_collapsed(result, joins[result])]))
+    for name in function.attributes:
+        if name.startswith("tw."):  # what passes tell each other
+            made.attributes[name] = function.attributes[name]
     block = made.add_entry_block()
     new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
     for walk in walks:

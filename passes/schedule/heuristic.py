@@ -297,8 +297,8 @@ def _rows(
 ) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
 
-    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as many
-    of them, since what is read of a row before the next row is then long enough to be fetched ahead.
+    Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as
+    many of them, since what is read of a row before the next row is then long enough to be fetched ahead.
     """
     shape, contiguous = shape_of(result), [_reduces_last(op) for op in anchors]
     if not any(contiguous):

@@ -188,3 +188,56 @@ func.func @rejects_recomputation(%x: tensor<4x16xf32>, %v: tensor<16xf32>) -> te
   } -> tensor<4x16xf32>
   return %t : tensor<4x16xf32>
 }
+
+#before = affine_map<(a, b) -> (b)>
+
+// Sums down columns and what takes them off are one kernel too.
+// CHECK-LABEL: func.func @columns
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 0
+// CHECK-NOT:   tw.group = 1
+// CHECK:       return
+func.func @columns(%x: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x16xf32>
+  %e1 = tensor.empty() : tensor<16xf32>
+  %i = linalg.fill ins(%c : f32) outs(%e1 : tensor<16xf32>) -> tensor<16xf32>
+  %m = linalg.generic {indexing_maps = [#id, #before], iterator_types = ["reduction", "parallel"]}
+    ins(%x : tensor<4x16xf32>) outs(%i : tensor<16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<16xf32>
+  %r = linalg.generic {indexing_maps = [#id, #col, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %m : tensor<4x16xf32>, tensor<16xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x16xf32>
+  return %r : tensor<4x16xf32>
+}
+
+// Sums down columns are not read as sums of rows, though there are as many.
+// CHECK-LABEL: func.func @rejects_columns_as_rows
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 1
+// CHECK:       return
+func.func @rejects_columns_as_rows(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16x16xf32>
+  %e1 = tensor.empty() : tensor<16xf32>
+  %i = linalg.fill ins(%c : f32) outs(%e1 : tensor<16xf32>) -> tensor<16xf32>
+  %m = linalg.generic {indexing_maps = [#id, #before], iterator_types = ["reduction", "parallel"]}
+    ins(%x : tensor<16x16xf32>) outs(%i : tensor<16xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.addf %o, %a : f32
+    linalg.yield %s : f32
+  } -> tensor<16xf32>
+  %r = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %m : tensor<16x16xf32>, tensor<16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.subf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<16x16xf32>
+  return %r : tensor<16x16xf32>
+}

@@ -52,12 +52,12 @@ func.func @rejects_index() -> tensor<3x4xi64> {
 #plane = affine_map<(c, h, w) -> (c, h, w)>
 #plane_of = affine_map<(c, h, w) -> (c)>
 
-// A mean over planes and what takes it off: rows of all pixels, in each op.
+// A mean over planes and what takes it off: rows of all pixels, in each op. What other passes noted stays.
 // CHECK-LABEL: func.func @centre(
-// CHECK-SAME:    %arg0: tensor<64x49xf32>) -> tensor<64x49xf32>
+// CHECK-SAME:    %arg0: tensor<64x49xf32>) -> tensor<64x49xf32> attributes {tw.flush_denormals}
 // CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%arg0 : tensor<64x49xf32>) outs(%{{.*}} : tensor<64xf32>)
 // CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%arg0, %{{.*}} : tensor<64x49xf32>, tensor<64xf32>)
-func.func @centre(%a: tensor<64x7x7xf32>) -> tensor<64x7x7xf32> {
+func.func @centre(%a: tensor<64x7x7xf32>) -> tensor<64x7x7xf32> attributes {tw.flush_denormals} {
   %z = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64xf32>
   %f = linalg.fill ins(%z : f32) outs(%e : tensor<64xf32>) -> tensor<64xf32>
