@@ -21,3 +21,13 @@ def collect(root: ir.Operation | ir.OpView | ir.Module, wanted: Callable[[ir.Ope
 
     root.operation.walk(visit, ir.WalkOrder.POST_ORDER)
     return found
+
+
+def enclosing_loops(op: ir.Operation) -> list[ir.Operation]:
+    """The ``scf.for`` loops around an op, innermost first."""
+    loops: list[ir.Operation] = []
+    while op.parent is not None:
+        op = op.parent.operation
+        if op.name == "scf.for":
+            loops.append(op)
+    return loops

@@ -39,6 +39,7 @@ from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
+from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
 from .lower.unroll_sums import UnrollSums
@@ -94,6 +95,7 @@ def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
         LowerTransfers(),
         UnrollSums(),
         PrefetchWeights(),
+        PrefetchRows(),
         PlanScratch(),
         LowerToLlvm(),
         WrapKernel(),

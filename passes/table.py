@@ -30,6 +30,7 @@ from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
+from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
 from .lower.unroll_sums import UnrollSums
@@ -67,6 +68,7 @@ _ALL: tuple[type[Pass], ...] = (
     LowerTransfers,
     UnrollSums,
     PrefetchWeights,
+    PrefetchRows,
     PlanScratch,
     LowerToLlvm,
     WrapKernel,

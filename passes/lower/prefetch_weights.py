@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ...dialects import arith, ir, memref
 from ...dialects.types import element_bits
-from ...dialects.walk import collect
+from ...dialects.walk import collect, enclosing_loops
 from ..infra import Pass
 from ..kernel import scheduled_functions
 
@@ -68,7 +68,7 @@ class PrefetchWeights(Pass):
         line = _LINE_BITS // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            at_once = _number(_enclosing(load)[0].operands[2]) or 1
+            at_once = _number(enclosing_loops(load)[0].operands[2]) or 1
             for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
                 ahead = arith.addi(step, _constant(self.distance + row))
                 memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)
@@ -102,7 +102,7 @@ class _Reuse:
         sources = [_loops_in(index) for index in outer]
         used = set().union(*sources) if sources else set()
         tiles: list[tuple[ir.Value, int]] = []
-        for loop in _enclosing(load)[1:]:
+        for loop in enclosing_loops(load)[1:]:
             counter = loop.regions[0].blocks[0].arguments[0]
             if counter not in used:
                 trip = _number(loop.operands[1])
@@ -196,16 +196,6 @@ def _quotients(index: ir.Value, counter: ir.Value) -> list[ir.Operation]:
     if op.name == "arith.divui" and op.operands[0] == counter:
         return [op]
     return [found for operand in op.operands for found in _quotients(operand, counter)]
-
-
-def _enclosing(op: ir.Operation) -> list[ir.Operation]:
-    """The loops around an op, innermost first."""
-    loops: list[ir.Operation] = []
-    while op.parent is not None:
-        op = op.parent.operation
-        if op.name == "scf.for":
-            loops.append(op)
-    return loops
 
 
 def _streams(op: ir.Operation) -> bool:

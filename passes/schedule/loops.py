@@ -29,6 +29,24 @@ def chunked(extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int,
     return value
 
 
+def along_row(
+    extent: int, tile: int, vector: int, init: ir.Value, step: Callable[[Linear, int, int, ir.Value], ir.Value]
+) -> ir.Value:
+    """Run ``step(offset, size, again, carried)`` over a row: whole tiles in a loop, whole vectors, and a last vector.
+
+    The last one ends where the row does, so that its first ``again`` elements are done for the second time. With a
+    ``vector`` of 0 nothing is: the rest goes in powers of two.
+    """
+    start = extent - extent % tile
+    value = chunked(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried))
+    for size in powers_of_two(extent - start):
+        if size < vector <= extent:
+            return step(Linear(extent - vector), vector, vector - (extent - start), value)
+        value = step(Linear(start), size, 0, value)
+        start += size
+    return value
+
+
 def powers_of_two(n: int) -> list[int]:
     """The binary digits of ``n`` as numbers, largest first."""
     return [1 << bit for bit in reversed(range(n.bit_length())) if n >> bit & 1]

@@ -258,7 +258,8 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         return gather_tile(tiler, op, region, dest)
     loops = loop_intervals(op, region)
     longest = max((interval.size for interval in region), default=1)
-    if tiler.row_chunk and longest > tiler.row_chunk and len(kept_dims(region)) == 1:
+    whole = longest <= tiler.row_chunk and longest & (longest - 1) == 0  # in one power of two
+    if tiler.row_chunk and not whole and len(kept_dims(region)) == 1:
         return compute_row(tiler, op, region, dest)
     return tile_op(tiler, op, loops, region, dest)
 

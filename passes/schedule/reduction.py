@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
-from .loops import chunked
-from .rows import materialize_shared
+from .loops import along_row, chunked
+from .rows import materialize_shared, row_vector
 from .structured import (
     Interval,
     Linear,
@@ -20,6 +20,7 @@ from .structured import (
     empty,
     extract,
     generic,
+    index_constant,
     insert,
     kept_dims,
     operand_region,
@@ -171,22 +172,25 @@ def _row_reduction(
 
             return chunked(sizes[loop], 1, acc, walk)
 
-        def step(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+        def step(offset: Linear, length: int, again: int, value: ir.Value) -> ir.Value:
             loops[inside] = Interval(offset, length)
             where = (Interval(Linear(), length),)
             target = value if length == chunk else extract(value, where).value
-            combined = _combine(tiler.scope(), op, loops, inside, target)
+            combined = _combine(tiler.scope(), op, loops, inside, target, again)
             return combined if length == chunk else insert(combined, value, where)
 
-        return chunked(size, chunk, acc, step)
+        return along_row(size, chunk, row_vector(tiler, size), acc, step)
 
     partial = accumulate(serial, partial)
     loops[inside] = Interval(Linear(), size)
     return Tile(_reduce_partial(op, partial, init.value), ())
 
 
-def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value) -> ir.Value:
-    """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results."""
+def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int) -> ir.Value:
+    """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results.
+
+    The first ``again`` elements of the chunk are in the partial results already: those stay as they are.
+    """
     maps, inputs, input_maps = indexing_maps(op), [], []
     kept = [inside] if loops[inside].size > 1 else []
     for operand, indexing_map in zip(list(op.operands)[:-1], maps[:-1], strict=True):
@@ -197,6 +201,11 @@ def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int,
     identity = ir.AffineMap.get_identity(len(kept))
     made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
     clone_body(op, block, list(block.arguments), loops, kept)
+    if again:
+        end = list(block.operations)[-1].operation
+        with ir.InsertionPoint(end):
+            is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, index_constant(again))
+            end.operands[0] = arith.select(is_new, end.operands[0], block.arguments[len(inputs)])
     return made.results[0]
 
 

@@ -6,25 +6,32 @@ from collections.abc import Sequence
 
 from ...dialects import ir
 from ..classify import indexing_maps, iterator_types
-from .loops import chunked
+from .axes import ROW_VECTORS, power_floor
+from .loops import along_row
 from .structured import Interval, Linear, Region, Tile, defining_op, extract, insert, kept_dims, operand_region
-from .tiler import Tiler, fresh, loop_intervals, tile_op
+from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
 
 def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
-    """An elementwise op on a long row, chunk by chunk into a row of its own."""
+    """An elementwise op on a row, chunk by chunk into a row of its own."""
     axis = kept_dims(region)[0]
     materialize_shared(tiler, op, loop_intervals(op, region))
     target = dest if dest is not None else fresh(op.results[0], region)
-    base = region[axis].offset
+    base, size = region[axis].offset, region[axis].size
+    vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
 
-    def step(start: Linear, length: int, row: ir.Value) -> ir.Value:
+    def step(start: Linear, length: int, _: int, row: ir.Value) -> ir.Value:
         part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
         where = (Interval(start, length),)
         tile = tile_op(tiler.scope(), op, loop_intervals(op, part), part, extract(row, where).value)
         return insert(tile.value, row, where)
 
-    return Tile(chunked(region[axis].size, tiler.row_chunk, target, step), (axis,))
+    return Tile(along_row(size, tiler.row_chunk, vector, target, step), (axis,))
+
+
+def row_vector(tiler: Tiler, size: int) -> int:
+    """Elements of one vector along a row; less in a row that is shorter."""
+    return min(max(tiler.row_chunk // ROW_VECTORS, 1), power_floor(size))
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

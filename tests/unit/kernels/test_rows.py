@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,10 +10,11 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_runner import TARGET, CompiledPlan
+from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned
 from onnx import helper
 from onnx_case import model_of, node_model
 
+from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
@@ -40,6 +42,17 @@ def run(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], want: np.ndarr
         (got,) = compiled(inputs, params, chunks)
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * max(1.0, float(np.abs(want).max(initial=0))))
     return schedules
+
+
+def lowered(model: onnx.ModelProto) -> str:
+    """The one kernel of a model, in vectors."""
+    target = TARGET.get(host())
+    with make_context(), ir.Location.unknown():
+        [code] = pipeline.plan(import_model(model), target, PassContext()).kernels.values()
+        module = ir.Module.parse(code)
+        for stage in itertools.takewhile(lambda stage: stage.name != "lower-to-llvm", pipeline.kernel_passes(target)):
+            stage.apply(module)
+        return str(module)
 
 
 REDUCTIONS = {
@@ -106,16 +119,39 @@ def test_the_first_of_two_reductions_is_computed_once() -> None:
     assert schedule.count("stage") == 2
 
 
-def test_what_may_lie_over_an_operand_is_computed_once() -> None:
-    """The sum may be written where the residual lies: no element of that is read after its place was written."""
-    x, residual = random(2, 5, 50), random(2, 5, 50)
+@pytest.mark.parametrize("shape", [(2, 5, 50), (5, 77), (6, 30)])
+def test_a_result_that_lies_over_an_operand(shape: tuple[int, ...]) -> None:
+    """The sum may take the residual's memory: no element of that is read after its place was written."""
+    inputs = {"x": random(*shape), "residual": random(*shape)}
     made = [
         helper.make_node("Softmax", ["x"], ["shares"], name="softmax", axis=1),
         helper.make_node("Add", ["shares", "residual"], ["y"], name="y"),
     ]
-    model = model_of(made, {"x": x, "residual": residual}, ["y"])
-    [schedule] = run(model, {"x": x, "residual": residual}, softmax(x, 1) + residual)
-    assert "overlap" not in schedule
+    want = softmax(inputs["x"], 1) + inputs["residual"]
+    with make_context():
+        plan = pipeline.plan(import_model(model_of(made, inputs, ["y"])), TARGET.get(host()), PassContext())
+    [(name, code)], [call] = plan.kernels.items(), plan.main.calls
+    memory = [aligned(inputs[info.name]) for info in plan.main.inputs]
+    residual = memory[[info.name for info in plan.main.inputs].index("residual")]
+    addresses = [memory[slot.index].ctypes.data for slot in call.args[:-1]]
+    CompiledKernel(code, name).call([*addresses, residual.ctypes.data], chunks=2)
+    np.testing.assert_allclose(residual, want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [7, 31, 49, 77, 197, 1000, 1023])
+@pytest.mark.parametrize("op", ["Softmax", "ReduceSum", "ReduceL2", "ReduceMax"])
+def test_rows_of_any_length_are_done_in_vectors(op: str, length: int) -> None:
+    """A row that is no whole number of vectors ends in one that begins in the vector before: nothing is a scalar."""
+    x = random(5, length)
+    if op == "Softmax":
+        model, inputs = node_model(op, [x], axis=-1)
+        want = softmax(x, -1)
+    else:
+        model, inputs = node_model(op, [x, np.array([1])], known=(1,), keepdims=0)
+        want = REDUCTIONS[op](x.astype(np.float64), 1)
+    run(model, inputs, want)
+    scalars = [line for line in lowered(model).splitlines() if line.endswith(" : f32")]
+    assert not [line for line in scalars if "math.fma" in line or "arith.maximumf" in line]
 
 
 @settings(max_examples=15, deadline=None)
