@@ -43,10 +43,10 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
 def _measure(
     model: kernels.KernelModel, made: Stepwise, peak: _machine.Probe, args: argparse.Namespace, show: Any
 ) -> dict[str, Any]:
-    """Rounds of the kernel, of multiply-adds, and of copying as many bytes as its tensors have."""
+    """Rounds of the kernel, of multiply-adds, and of copying as many bytes as it reads and writes."""
     program = made.program
     steps = made.steps([np.ascontiguousarray(a) for a in fill(program.inputs, "random", args.seed).values()])
-    nbytes = sum(info.nbytes for info in (*program.inputs, *program.outputs, *program.params))
+    nbytes = model.bytes or sum(info.nbytes for info in (*program.inputs, *program.outputs, *program.params))
     counted = _counted(model, made)
     copying = _machine.copying(nbytes)
     steps.run()  # what the counted calls read is then there
@@ -89,7 +89,7 @@ def _text(records: Sequence[dict[str, Any]], rounds: int) -> str:
                      _WORDS[record["bound"]], f"**{share}** ({low}-{high})"])  # fmt: skip
     return "\n".join([
         f"Measured on {where([])}: float32, one thread, {rounds} rounds in which the kernel, multiply-adds in",
-        "registers and copying as many bytes as its tensors have take turns. Medians with their quartiles; a",
+        "registers and copying as many bytes as it reads and writes take turns. Medians with their quartiles; a",
         "convolution's FLOPs are those of the direct one.",
         "",
         table(rows),

@@ -14,13 +14,17 @@ from .writer import Writer
 
 @dataclass(frozen=True)
 class KernelModel:
-    """A model of one layer. ``flops`` counts its multiply-adds as two operations each, of a convolution the direct
-    ones; 0 where it has none. ``channels_last`` says that its border is converted, which is no part of the layer: in
-    a network its neighbours are channels last too."""
+    """A model of one layer.
+
+    ``flops`` counts its multiply-adds as two operations each, of a convolution the direct ones; 0 where it has none.
+    ``bytes`` is what it reads and writes; 0 for all of its tensors. ``channels_last`` says that its border is
+    converted, which is no part of the layer: in a network its neighbours are channels last too.
+    """
 
     text: str
     write: Callable[[Writer], None]
     flops: int = 0
+    bytes: int = 0
     channels_last: bool = False
 
     def build(self) -> onnx.ModelProto:
@@ -69,6 +73,14 @@ def _softmax(rows: int, columns: int) -> KernelModel:
     return KernelModel(f"softmax of {rows} rows of {columns}", write)
 
 
+def _softmax_of_columns(count: int, rows: int, columns: int) -> KernelModel:
+    def write(net: Writer) -> None:
+        x = net.input("x", (count, rows, columns))
+        net.output(net.node("Softmax", (x,), "layer", axis=1), "y", (count, rows, columns))
+
+    return KernelModel(f"softmax down columns of {rows}, {count} x {columns} of them", write)
+
+
 def _layer_norm(rows: int, columns: int) -> KernelModel:
     def write(net: Writer) -> None:
         params = net.param("weight", net.scales(columns)), net.param("bias", net.offsets(columns))
@@ -102,6 +114,17 @@ def _concat(rows: int, columns: int) -> KernelModel:
     return KernelModel(f"concat of {rows} rows of {columns} and {columns}", write)
 
 
+def _gather(rows: int, width: int, count: int) -> KernelModel:
+    """An embedding: rows of a table, at places that lie apart."""
+
+    def write(net: Writer) -> None:
+        indices = net.param("indices", np.arange(count, dtype=np.int64) * 7919 % rows)
+        taken = net.node("Gather", (net.input("table", (rows, width)), indices), "layer", axis=0)
+        net.output(taken, "y", (count, width))
+
+    return KernelModel(f"gather of {count} rows of {width}", write, bytes=8 * count * width)
+
+
 def _attention(heads: int, tokens: int, width: int) -> KernelModel:
     """As exporters write it: a product, a scale, a softmax and a product."""
 
@@ -131,9 +154,13 @@ KERNELS = {
     "depthwise_14": _conv(14, 384, 384, 3, groups=384),
     "attention_128": _attention(12, 128, 64),
     "attention_384": _attention(12, 384, 64),
-    "softmax": _softmax(4096, 1024),
-    "layer_norm": _layer_norm(4096, 768),
+    # Data of 32 MiB and more in each tensor, which no cache holds.
+    "softmax": _softmax(16384, 1024),
+    "softmax_1000": _softmax(16384, 1000),
+    "softmax_columns": _softmax_of_columns(64, 256, 1024),
+    "layer_norm": _layer_norm(16384, 768),
     "add_relu": _add_relu(4096, 4096),
-    "transpose": _transpose(2048, 2048),
-    "concat": _concat(4096, 512),
+    "transpose": _transpose(4096, 4096),
+    "concat": _concat(4096, 2048),
+    "gather": _gather(30522, 768, 16384),
 }

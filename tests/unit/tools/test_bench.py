@@ -149,12 +149,13 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
 
 
 def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
-    small = {"conv": kernels._conv(8, 16, 16, 3), "softmax": kernels._softmax(8, 64)}
+    small = {"conv": kernels._conv(8, 16, 16, 3), "softmax": kernels._softmax(8, 64), "rows": kernels._gather(50, 8, 9)}
     monkeypatch.setattr(kernels, "KERNELS", small)
-    assert bench.main(["--kernels", "conv", "softmax", "--rounds", "2", "--json"]) == 0
-    conv, softmax = json.loads(capsys.readouterr().out)["kernels"]
+    assert bench.main(["--kernels", "conv", "softmax", "rows", "--rounds", "2", "--json"]) == 0
+    conv, softmax, rows = json.loads(capsys.readouterr().out)["kernels"]
     assert conv["flops"] == 2 * 16 * 16 * 9 * 8 * 8 and len(conv["schedules"]) == 1  # conversions are not counted
     assert softmax["flops"] == 0 and softmax["bound"] == "memory" and softmax["bytes"] == 2 * 8 * 64 * 4
+    assert rows["bytes"] == 2 * 9 * 8 * 4  # not the table's
     assert bench.main(["--kernels", "softmax", "--rounds", "1", "-o", str(tmp_path / "k.md")]) == 0
     [head, _, row] = [line for line in (tmp_path / "k.md").read_text().splitlines() if line.startswith("|")]
     assert head.startswith("| kernel | ms |") and row.startswith("| softmax of 8 rows of 64 |")
@@ -173,7 +174,7 @@ def test_the_kernels_are_valid_models(name):
     assert model.SerializeToString() == kernels.get(name).build().SerializeToString()
 
 
-@pytest.mark.parametrize("name", ["conv3x3_7", "depthwise_14", "attention_128", "matmul"])
+@pytest.mark.parametrize("name", ["conv3x3_7", "depthwise_14", "attention_128", "matmul", "softmax_1000", "gather"])
 def test_the_kernels_compute_what_the_oracle_does(name):
     model = kernels.get(name).build()
     module = tw.compile(model, num_threads=1)
