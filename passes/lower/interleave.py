@@ -47,7 +47,7 @@ def _transposed(matrix: ir.Value) -> ir.Value:
         pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
         rows = [vector.shuffle(a, b, places) for a, b in pairs for places in (first, second)]
     result = ir.VectorType.get([length, count], kind.element_type)
-    made = arith.ConstantOp(result, ir.DenseElementsAttr.get_splat(result, _zero(kind.element_type))).result
+    made = arith.constant(result, ir.DenseElementsAttr.get_splat(result, _zero(kind.element_type)))
     for i, row in enumerate(_recut(rows, count)):
         made = vector.insert(row, made, [], [i])
     return made

@@ -85,7 +85,10 @@ def _prefetch(load: ir.Operation, result: ir.Value) -> None:
     argument, row, _ = load.operands
     loop = load.parent
     assert loop is not None
-    count, line = ir.VectorType(load.results[0].type).shape[0], _LINE_BITS // element_bits(argument.type.element_type)
+    count, line = (
+        ir.VectorType(load.results[0].type).shape[0],
+        _LINE_BITS // element_bits(ir.MemRefType(argument.type).element_type),
+    )
     writes = result.type == argument.type and not _stores(loop.operation, result)
     with ir.InsertionPoint.at_block_begin(load.block), load.location:
         first = arith.muli(load.block.arguments[0], _constant(count))

@@ -211,11 +211,12 @@ def _constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     source = defining_op(value)
     assert source is not None
     numbers = source.attributes["value"]
+    assert isinstance(numbers, ir.DenseFPElementsAttr | ir.DenseIntElementsAttr)
     if numbers.is_splat:
-        return arith.ConstantOp(kind, ir.DenseElementsAttr.get_splat(kind, numbers.get_splat_value())).result
+        return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, numbers.get_splat_value()))
     make = ir.FloatAttr if isinstance(kind.element_type, ir.FloatType) else ir.IntegerAttr
     elements = [make.get(kind.element_type, number) for number in numbers]
-    return arith.ConstantOp(kind, ir.DenseElementsAttr.get(elements, kind)).result
+    return arith.constant(kind, ir.DenseElementsAttr.get(elements, kind))
 
 
 def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Value:

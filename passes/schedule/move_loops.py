@@ -128,7 +128,7 @@ def _fill(move: Move, constant: ir.Operation) -> Body:
     number = value.get_splat_value() if isinstance(value, ir.DenseElementsAttr) else value
 
     def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
-        scalar = arith.ConstantOp(element_of(target), number).result
+        scalar = arith.constant(element_of(target), number)
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
         if tile == 1:
             return tensor.insert(scalar, target, [i.as_value() for i in write])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -21,13 +23,11 @@ DTYPES = [np.int8, np.int32, np.int64, np.float16, np.float32, np.float64]
 EXTENTS = st.sampled_from([1, 2, 3, 7, 17, 40, 70])
 
 
-def random(shape: tuple[int, ...], dtype: object = np.float32) -> np.ndarray:
+def random(shape: tuple[int, ...], dtype: type = np.float32) -> np.ndarray:
     return RNG.integers(-100, 100, shape).astype(dtype)
 
 
-def check(
-    op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol: float = 0, **attributes: object
-) -> None:
+def check(op: str, *arrays: np.ndarray | None, known: tuple[int, ...] = (), atol: float = 0, **attributes: Any) -> None:
     """The node's kernels have schedules, and give what onnxruntime does in any number of chunks."""
     model, inputs = node_model(op, arrays, known, **attributes)
     options = onnxruntime.SessionOptions()

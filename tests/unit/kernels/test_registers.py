@@ -11,6 +11,7 @@ from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule.schedule import Schedule
 from tilewright.target import Target
 
 # LLVM prefers 256 bits on the first three of 16 lanes, and is to use 512.
@@ -48,7 +49,7 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
         schedule = heuristic.choose(functions(whole)[0], target)
         module, _ = lower_kernel(bytecode(source), target, PassContext())
         text = codegen.emit(module, target, "asm").decode()
-    assert schedule is not None
+    assert isinstance(schedule, Schedule)
     rows = next(split.tile for split in schedule.splits if split.axis == 0)
     product = "vfma" if target.has_fma else "mulps"
     loop = max(text.split(".LBB"), key=lambda block: block.count(product))
