@@ -12,7 +12,16 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _machine, _plot
-from tilewright.tools._common import add_input_shape, add_no_cache, command, parser, print_table, progress, report
+from tilewright.tools._common import (
+    add_input_shape,
+    add_no_cache,
+    command,
+    parser,
+    print_table,
+    progress,
+    report,
+    size_text,
+)
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
@@ -98,7 +107,8 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "peak_share": max(least.values()) / time,
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
-    return {"model": model, "seconds": total, "machine": machine, "kernels": kernels}
+    arena = made.program.arena_bytes
+    return {"model": model, "seconds": total, "arena_bytes": arena, "machine": machine, "kernels": kernels}
 
 
 def _head(record: dict[str, Any]) -> list[str]:
@@ -110,6 +120,7 @@ def _head(record: dict[str, Any]) -> list[str]:
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
         f" {flops / 1e9:.3g} GFLOP at {flops / seconds / 1e9:.3g} GFLOP/s ({share:.0%} of peak)",
         f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s of multiply-adds, copies {machine['bytes'] / 1e9:.1f} GB/s",
+        f"intermediates: an arena of {size_text(record['arena_bytes'])}",
     ]
     if plain:
         spent = sum(kernel["share"] for kernel in plain)

@@ -34,11 +34,13 @@ def _is_elementwise(op: ir.Operation) -> bool:
 
 def _is_read_in_place(value: ir.Value, op: ir.Operation) -> bool:
     """Whether all reads of the value are the op's own, each at the place of the result's element."""
-    uses = list(value.uses)
-    if value.type != op.results[0].type or any(use.owner.operation != op for use in uses) or not nbytes(value.type):
+    if value.type != op.results[0].type or not nbytes(value.type):
         return False
-    *maps, written = (_walked(op, number) for number in range(len(op.operands)))
-    return bool(uses) and all(use.operand_number < num_inputs(op) and maps[use.operand_number] == written for use in uses)
+    uses, written = list(value.uses), _walked(op, num_inputs(op))
+    return bool(uses) and all(
+        use.owner.operation == op and use.operand_number < num_inputs(op) and _walked(op, use.operand_number) == written
+        for use in uses
+    )
 
 
 def _walked(op: ir.Operation, operand: int) -> list[tuple[int, ir.AffineExpr]]:

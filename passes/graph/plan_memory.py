@@ -11,7 +11,7 @@ from ...dialects.types import nbytes
 from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
-from ..kernel import IN_PLACE, in_place, symbol
+from ..kernel import IN_PLACE, in_place
 from .arena import Buffer, assign
 from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs
 from .in_place import overwritable
