@@ -15,6 +15,8 @@ from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_target,
+    check_target,
     command,
     parser,
     print_table,
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright import driver
 
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(progress=say, cache=not args.no_cache)
+        options = driver.make_options(args.target, progress=say, cache=not args.no_cache)
         made = driver.stepwise(args.model, dict(args.input_shape), options)
         say(f"measuring {args.model}")
         machine = _machine.Machine(options.target)
@@ -58,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
     cli.add_argument("model", help="the ONNX file")
+    add_target(cli)
     cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
     cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
     cli.add_argument("--plot", type=Path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file")
@@ -73,6 +76,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("rounds", "top"):
         if (value := getattr(args, name)) < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
+    check_target(args, [args.model])
     if args.plot:
         _plot.require(args.plot)
 
