@@ -18,6 +18,7 @@ from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.plan_memory import PlanMemory
+from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
@@ -42,6 +43,7 @@ _ALL: tuple[type[Pass], ...] = (
     CanonicalizeOps,
     EliminateCommonSubexpr,
     DeadCode,
+    RecognizeComposites,
     FoldScaleAxis,
     CombineParallelConv2d,
     CombineParallelDense,

@@ -1,0 +1,261 @@
+"""What an element of a tensor is made of: the bodies of all ops on the way as one scalar expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ....dialects import builders, ir
+from ...classify import Broadcast, Elementwise, body_ops, classify, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
+from ..edit import VIEWS, is_cheap, is_static, producer, reassociation_of, shape_of, splat_of, terminator, users
+from ..groups import Facts, is_map, is_reduction
+from . import polynomial
+from .polynomial import Call, Read, Sum, UnreadableError
+
+_FLOATS = ("f32", "f64")
+_MAX_STEPS = 8  # ops between two that belong to one composite
+_MAX_OPS = 24
+_MAX_DEPTH = 16  # ops that one scalar is read through
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A reduction over some dims of a tensor: ``name`` is the op that combines, ``term`` what, over the tensor's dims."""
+
+    name: str
+    term: Sum
+    axes: tuple[int, ...]
+
+
+class Reader:
+    """Reads scalars back to ``stop``, to reductions, and to whatever else is no elementwise op."""
+
+    def __init__(self, stop: ir.Value | None = None) -> None:
+        self.stop = stop
+        self._known: dict[ir.Value, Sum] = {}
+        self._depth = 0
+
+    def element(self, value: ir.Value) -> Sum:
+        """The element of a tensor at the places that are its own dims. Raises UnreadableError where there is no form."""
+        op = producer(value)
+        if value == self.stop or op is None or self._depth > _MAX_DEPTH or not in_place(op):
+            return polynomial.of(itself(value))
+        if value not in self._known:
+            self._depth += 1
+            try:
+                self._known[value] = self.scalar(op, terminator(op).operands[0])
+            finally:
+                self._depth -= 1
+        return self._known[value]
+
+    def scalar(self, op: ir.Operation, value: ir.Value) -> Sum:
+        """A scalar in the body of an op, over the dims of its result, or over its loops if it is a reduction."""
+        block, loops = op.regions[0].blocks[0], [dim_of(e) for e in indexing_maps(op)[-1].results]
+        if "reduction" in iterator_types(op):
+            loops = list(range(len(iterator_types(op))))
+        if value in list(block.arguments)[: num_inputs(op)]:
+            number = list(block.arguments).index(value)
+            dims = indexing_maps(op)[number].results
+            if any(dim_of(e) not in loops and not is_zero(e) for e in dims):
+                raise UnreadableError
+            return self._read(op.operands[number], [None if is_zero(e) else loops.index(dim_of(e)) for e in dims])
+        if (constant := splat_of(value)) is not None:
+            return polynomial.number(float(constant))
+        inner = producer(value)
+        if inner is None or inner.block != block or len(inner.results) != 1:
+            raise UnreadableError
+        return _apply(inner, [self.scalar(op, v) for v in inner.operands])
+
+    def reduction(self, read: Read, x: ir.Value) -> Reduced | None:
+        """The reduction that made what is read at places of ``x``, if it is one of ``x``'s rows."""
+        op = producer(read.value)
+        if op is None or not is_reduction(op, Facts({})) or splat_of(op.operands[num_inputs(op)]) is None:
+            return None
+        acc, total = op.regions[0].blocks[0].arguments[num_inputs(op)], producer(terminator(op).operands[0])
+        terms = [v for v in total.operands if v != acc] if total is not None else []
+        if total is None or len(terms) != 1 or not _starts_neutral(total.name, splat_of(op.operands[num_inputs(op)])):
+            return None
+        try:
+            term = self.scalar(op, terms[0])
+        except UnreadableError:
+            return None
+        return _over_rows(op, total.name, term, read, x)
+
+    def _read(self, value: ir.Value, places: list[int | None]) -> Sum:
+        """An element of a tensor at places, made of what makes the tensor where that can be read."""
+        constant = splat_of(value)
+        if constant is not None:
+            return polynomial.number(float(constant))
+        if not is_static(value):
+            raise UnreadableError
+        view = producer(value)
+        if value != self.stop and view is not None and view.name in VIEWS:
+            inner = through_unit_view(view, places)
+            if inner is not None:
+                return self._read(view.operands[0], inner)
+        try:
+            made = self.element(value)
+        except UnreadableError:
+            made = polynomial.of(itself(value))
+        return polynomial.moved(made, lambda dim: places[dim])
+
+
+def itself(value: ir.Value) -> Read:
+    """A tensor's element at its own dims."""
+    return Read(value, tuple(None if n == 1 else d for d, n in enumerate(shape_of(value))))
+
+
+def through_unit_view(view: ir.Operation, places: list[int | None]) -> list[int | None] | None:
+    """Where a view's source is read for the view's places; None if dims other than of extent 1 are split or joined."""
+    source, result = view.operands[0], view.results[0]
+    if not is_static(source) or not is_static(result):
+        return None
+    expands = view.name == "tensor.expand_shape"
+    wide = shape_of(result if expands else source)
+    inner: list[int | None] = [None] * len(shape_of(source))
+    for narrow, group in enumerate(reassociation_of(view)):
+        large = [d for d in group if wide[d] != 1]
+        if len(large) > 1:
+            return None
+        if large:
+            inner[narrow if expands else large[0]] = places[large[0] if expands else narrow]
+    return inner
+
+
+def before(op: ir.Operation, steps: int = _MAX_STEPS, through: Callable[[ir.Operation], bool] | None = None) -> list[ir.Value]:
+    """The tensors that an op is made from by elementwise ops and views (and what else ``through`` takes), nearest first."""
+    found: dict[ir.Value, None] = {}
+    level = [op]
+    for _ in range(steps):
+        tensors = [v for o in level for v in _inputs(o) if v not in found]
+        found.update(dict.fromkeys(tensors))
+        makers = [m for m in (producer(v) for v in tensors) if m is not None]
+        level = [m for m in makers if _is_step(m) or (through is not None and through(m))]
+        if not level or len(found) > _MAX_OPS:
+            break
+    return list(found)
+
+
+def after(op: ir.Operation) -> list[ir.Operation]:
+    """The elementwise ops that use an op's result, directly or by other ones, reductions and views; the last first."""
+    found: list[ir.Operation] = [op]
+    level = [op]
+    for _ in range(_MAX_STEPS):
+        level = [u for o in level for u in users(o) if u not in found and (_is_step(u) or is_reduction(u, Facts({})))]
+        found += dict.fromkeys(level)
+        if not level or len(found) > _MAX_OPS:
+            break
+    maps = [o for o in found if in_place(o)]
+    return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
+
+
+def inside(root: ir.Operation, leaves: list[ir.Value]) -> list[ir.Operation] | None:
+    """The ops between leaves and ``root``, itself last, in order; None if another op reads any of their results."""
+    found: list[ir.Operation] = []
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        if op in found or is_cheap(op):
+            continue
+        found.append(op)
+        made = [producer(v) for v in op.operands if v not in leaves]
+        pending += [m for m in made if m is not None]
+    if any(user not in found for op in found if op != root for user in users(op)):
+        return None
+    return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
+
+
+def in_place(op: ir.Operation) -> bool:
+    """Whether an op is elementwise and moves nothing: a composite keeps to the order of dims that it is written in."""
+    return is_map(op, Facts({})) and isinstance(classify(op), Elementwise | Broadcast)
+
+
+def is_plain_float(value: ir.Value) -> bool:
+    """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
+    return is_static(value) and str(builders.element_of(value)) in _FLOATS
+
+
+def calls(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
+    """The ops of an elementwise op's body that have one of the names."""
+    if in_place(op):
+        yield from (inner for inner in body_ops(op) if inner.name in names)
+
+
+def _inputs(op: ir.Operation) -> list[ir.Value]:
+    count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
+    return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]
+
+
+def _is_step(op: ir.Operation) -> bool:
+    return op.name in VIEWS or in_place(op)
+
+
+def _starts_neutral(name: str, start: float | int | None) -> bool:
+    if name == "arith.addf":
+        return start == 0
+    return name == "arith.maximumf" and start is not None and start < -3e38
+
+
+def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) -> Reduced | None:
+    """The reduction over the dims of ``x``, if it reads that element by element, and its result is read at its rows."""
+    kinds, shape = iterator_types(op), shape_of(x)
+    loops = [r.places for r in _reads(term) if r.value == x and len(set(r.places) - {None}) == _rank(x)]
+    if not loops:
+        return None
+    dims = {loop: dim for dim, loop in enumerate(loops[0]) if loop is not None}
+    long = {loop for p in _reads(term) for loop in p.places if loop is not None}
+    out = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    if not long <= set(dims) or any(loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)):
+        return None
+    rows = tuple(None if n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True) if d is not None)
+    axes = tuple(sorted(d for loop, d in dims.items() if kinds[loop] == "reduction"))
+    if rows != read.places or not axes or any(shape[d] == 1 for d in axes):
+        return None
+    return Reduced(name, polynomial.moved(term, dims.__getitem__), axes)
+
+
+def _reads(a: Sum) -> Iterator[Read]:
+    for atom in polynomial.atoms(a.products):
+        if isinstance(atom, Read):
+            yield atom
+        else:
+            for part in atom.arguments if isinstance(atom, Call) else (atom,):
+                yield from _reads(part)
+
+
+def _rank(x: ir.Value) -> int:
+    return sum(n != 1 for n in shape_of(x))
+
+
+def _apply(op: ir.Operation, args: list[Sum]) -> Sum:
+    """The op of a body on scalars."""
+    if op.name in _ARITHMETIC:
+        return _ARITHMETIC[op.name](*args)
+    if len(op.regions) or op.name == "linalg.index":
+        raise UnreadableError
+    if op.name == "math.powf" and (exponent := args[1].number) in _POWERS:
+        return polynomial.power(args[0], Fraction(exponent))
+    attributes = [f"{name}={op.attributes[name]}" for name in op.attributes if name != "fastmath"]
+    types = {str(v.type) for v in (*op.operands, *op.results)}
+    return polynomial.of(Call(" ".join([op.name, *attributes, *(sorted(types) if len(types) > 1 else [])]), tuple(args)))
+
+
+def _divided(a: Sum, b: Sum) -> Sum:
+    if (known := b.number) is not None:
+        if not known:
+            raise UnreadableError
+        return polynomial.scaled(a, 1 / known)
+    return polynomial.multiply(a, polynomial.power(b, Fraction(-1)))
+
+
+_POWERS = (2.0, 3.0, 0.5, -0.5, -1.0)
+_ARITHMETIC: dict[str, Callable[..., Sum]] = {
+    "arith.addf": polynomial.add,
+    "arith.subf": lambda a, b: polynomial.add(a, polynomial.scaled(b, -1.0)) if b.terms else a,
+    "arith.mulf": polynomial.multiply,
+    "arith.negf": lambda a: polynomial.scaled(a, -1.0),
+    "arith.divf": _divided,
+    "math.sqrt": lambda a: polynomial.power(a, polynomial.HALF),
+    "math.rsqrt": lambda a: polynomial.power(a, -polynomial.HALF),
+}

@@ -1,0 +1,87 @@
+"""Layer and RMS normalisation, softmax, GELU and attention in elementary ops become what their operators become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import func, ir
+from ..infra import Pass
+from .composites.attention import move_scales
+from .composites.gelu import gelu
+from .composites.match import Composite, Match, Rows
+from .composites.norm import layer_norm, rms_norm
+from .composites.polynomial import UnreadableError
+from .composites.reader import Reader, after, before, calls, inside, is_plain_float
+from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
+from .edit import erase_dead, fused_location, operations, programs, replace
+from .groups import Facts, is_reduction
+
+_ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
+_COMPOSITES = (
+    Composite("layer_norm", _ROOTS, layer_norm),
+    Composite("rms_norm", _ROOTS, rms_norm),
+    Composite("log_softmax", ("math.exp",), log_softmax),
+    Composite("softmax", ("math.exp",), softmax),
+    Composite("log_softmax", ("math.exp",), unsafe_log_softmax),
+    Composite("softmax", ("math.exp",), unsafe_softmax),
+    Composite("gelu", ("math.erf", "math.tanh"), gelu),
+)
+
+
+@dataclass(frozen=True)
+class RecognizeComposites(Pass):
+    """..."""
+
+    name: ClassVar[str] = "recognize-composites"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite the composites of all programs."""
+        for function in programs(module):
+            _recognize(function)
+            move_scales(function)
+            erase_dead(function)
+
+
+def _recognize(function: func.FuncOp) -> None:
+    """Rewrite the largest composite that each root, exponential, error function or tanh belongs to."""
+    names = {name for composite in _COMPOSITES for name in composite.anchors}
+    anchors = {op.results[0]: op for op in operations(function) if any(True for _ in calls(op, *names))}
+    erased: set[ir.Value] = set()
+    for value, op in anchors.items():
+        found = _find(op) if value not in erased else None
+        if found is not None:
+            erased.update(o.results[0] for o in found[0])
+            _rewrite(*found)
+
+
+def _find(anchor: ir.Operation) -> tuple[list[ir.Operation], Match] | None:
+    """The largest composite that an op is part of: its ops in order, the last of which is the root."""
+    kinds = [composite for composite in _COMPOSITES if any(True for _ in calls(anchor, *composite.anchors))]
+    sources = [v for v in before(anchor, through=lambda op: is_reduction(op, Facts({}))) if is_plain_float(v)]
+    readers = {x: Reader(x) for x in sources}
+    for root in after(anchor):
+        fitting = [x for x in sources if x.type == root.results[0].type and x != root.results[0]]
+        for composite, x in ((c, x) for c in kinds for x in fitting):
+            match = _match(composite, root, Rows(readers[x], x))
+            ops = inside(root, match.leaves) if match is not None else None
+            if match is not None and ops is not None:
+                return ops, match
+    return None
+
+
+def _match(composite: Composite, root: ir.Operation, rows: Rows) -> Match | None:
+    try:
+        return composite.match(rows.reader.element(root.results[0]), rows)
+    except UnreadableError:
+        return None
+
+
+def _rewrite(ops: list[ir.Operation], match: Match) -> None:
+    """Build the canonical form in the place of the root, and erase what was read by it alone."""
+    *others, root = ops
+    with ir.InsertionPoint(root), fused_location(ops):
+        replace(root, [match.emit()])
+    for op in reversed(others):
+        op.erase()
