@@ -11,7 +11,7 @@ from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.border import can_border
-from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
+from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs, uses
 from .groups import (
     Facts,
     Group,
@@ -173,20 +173,38 @@ class _Grouping:
     def _join_attention(self, rows: Group) -> None:
         """Join a softmax with the product that alone makes its rows and the product that alone reads them."""
         root = max(rows.members, key=self.facts.order.__getitem__)
-        made = [producer(v) for m in rows.members for v in m.operands]
-        sources = {op for op in made if op is not None and op in self.taken and op not in rows}
-        if not rows.rows or len(sources) != 1 or len(readers := self.facts.users(root)) != 1:
+        if not rows.rows or len(readers := self.facts.users(root)) != 1 or readers[0] not in self.taken:
             return
-        [source], [reader] = sources, readers
+        [reader], sources = readers, self._sources(rows)
+        products = [op for op in sources if isinstance(self.facts.kind(self.taken[op].members[0]), Contraction)]
+        if len(products) != 1 or any(self._needs(op, products[0]) for op in sources if op != products[0]):
+            return
+        [source] = products
         first, product = self.taken[source].members[0], self.facts.kind(reader)
         scores = self.facts.kind(first)
-        if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or reader not in self.taken:
+        if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
             return
         if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
             return
         members = [*self.taken[source].members, *rows.members, *self.taken[reader].members]
         if can_attend(first, scores, reader, product) and len(members) <= (self.limit or len(members)):
             self._take(Group(members))
+
+    def _sources(self, group: Group) -> list[ir.Operation]:
+        """The work of other groups that a group reads."""
+        made = (producer(v) for m in group.members for v in m.operands)
+        return list(dict.fromkeys(op for op in made if op is not None and op in self.taken and op not in group))
+
+    def _needs(self, op: ir.Operation, other: ir.Operation) -> bool:
+        """Whether what ``op`` computes depends on ``other``."""
+        pending, seen = [op], {op}
+        while pending:
+            made = {m for v in uses(pending.pop()) if (m := producer(v)) is not None} - seen
+            if other in made:
+                return True
+            seen |= made
+            pending += [m for m in made if self.facts.order[m] > self.facts.order[other]]
+        return False
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
