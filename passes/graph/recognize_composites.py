@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ..infra import Pass
-from .composites.attention import move_scales
+from .composites.attention import simplify_attention
 from .composites.gelu import gelu
 from .composites.match import Composite, Match, Rows
 from .composites.norm import layer_norm, rms_norm
@@ -40,7 +40,7 @@ class RecognizeComposites(Pass):
         """Rewrite the composites of all programs."""
         for function in programs(module):
             _recognize(function)
-            move_scales(function)
+            simplify_attention(function)
             erase_dead(function)
 
 

@@ -1,4 +1,4 @@
-"""Attention: numbers that query or key are multiplied by go to the scores, where they cost no kernel."""
+"""Attention: what keeps two products and the softmax between them from being one kernel."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ from ....dialects import func, ir, scalars
 from ...classify import Contraction, classify, num_inputs
 from ..edit import VIEWS, has_one_use, operations, permutation_of, producer, replace, users
 from ..groups import Facts, is_reduction
+from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product
 from .reader import Reader, after, before, calls, in_place, is_plain_float, itself
 
 
-def move_scales(function: func.FuncOp) -> None:
-    """Multiply scores, not query and key; `fold-scale-axis` takes the number on to a weight if there is one."""
-    for op in operations(function):
-        scores = _scores(op) if any(True for _ in calls(op, "math.exp")) else None
-        if scores is None or not all(is_plain_float(v) for v in scores.operands):
-            continue
+def simplify_attention(function: func.FuncOp) -> None:
+    """Multiply scores, not query and key, and keep batch and heads apart; then all is one kernel.
+
+    `fold-scale-axis` takes the number on to a weight if there is one.
+    """
+    found: list[tuple[ir.Operation, ir.Operation]] = []
+    for power in operations(function):
+        pair = _products(power) if any(True for _ in calls(power, "math.exp")) else None
+        if pair is not None and not any(op in other for op in pair for other in found):
+            found.append(pair)
+    for scores, last in found:
         factor = _take_scale(scores, 0) * _take_scale(scores, 1)
         if factor != 1:
             _scale(scores.results[0], factor)
+        split_batches(scores, last)
 
 
-def _scores(power: ir.Operation) -> ir.Operation | None:
-    """The product whose exponentials an op computes, if what is made of these enters another product."""
+def _products(power: ir.Operation) -> tuple[ir.Operation, ir.Operation] | None:
+    """The product whose exponentials an op computes, and the product that what is made of these enters."""
     made = [producer(v) for v in before(power, through=lambda op: is_reduction(op, Facts({})))]
-    products = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
-    entered = any(_is_product(u) for op in after(power) for u in users(op))
-    return products[0] if entered and len(products) == 1 else None
+    scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
+    last = list(dict.fromkeys(u for op in after(power) for u in users(op) if _is_product(u)))
+    if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
+        return None
+    return scores[0], last[0]
 
 
 def _is_product(op: ir.Operation) -> bool:
