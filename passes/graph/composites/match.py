@@ -39,9 +39,15 @@ class Rows:
         return length
 
     def reduced(self, atom: object, name: str) -> tuple[Sum, tuple[int, ...]] | None:
-        """What a reduction by the op ``name`` combines, and over which axes; None for any other atom."""
+        """What a reduction by the op ``name`` combines, and over which axes; None for any other atom.
+
+        The axes are the innermost ones: along others no kernel takes whole rows, and one pass more is one kernel more.
+        """
         made = self.reader.reduction(atom, self.x) if isinstance(atom, Read) else None
-        return (made.term, made.axes) if made is not None and made.name == name else None
+        if made is None or made.name != name:
+            return None
+        inner = [d for d, n in enumerate(shape_of(self.x)) if n != 1][-len(made.axes) :]
+        return (made.term, made.axes) if inner == list(made.axes) else None
 
 
 # How a composite is found: the functions one of which is in a body of it, and what takes a root's element apart.
