@@ -12,10 +12,10 @@ from .composites.gelu import gelu
 from .composites.match import Composite, Match, Rows
 from .composites.norm import layer_norm, rms_norm
 from .composites.polynomial import UnreadableError
-from .composites.reader import Reader, after, before, calls, inside, is_plain_float
+from .composites.reader import Reader
 from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
+from .composites.walk import after, before, calls, inside, is_plain_float
 from .edit import erase_dead, fused_location, operations, programs, replace
-from .groups import Facts, is_reduction
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
 _COMPOSITES = (
@@ -31,7 +31,32 @@ _COMPOSITES = (
 
 @dataclass(frozen=True)
 class RecognizeComposites(Pass):
-    """..."""
+    """Find composites by what their elements are, in whatever ops, and write each in the one form that fuses best.
+
+    An element is read as a sum of products through the bodies of all ops on the way (`composites/reader.py`), so the
+    order of factors, where a division stands and how often a mean is computed make no difference.
+
+    Before::
+
+        %m = linalg.generic {add, reduction} ins(%x)                  // a mean of squares, and one of x
+        %v = linalg.generic {mul, add, reduction} ins(%x)
+        %d = linalg.generic {(v, m) -> 1 / sqrt(v / n - (m / n) * (m / n) + eps)} ins(%v, %m)
+        %y = linalg.generic {(x, m, d, g) -> (x - m / n) * (d * g)} ins(%x, %m, %d, %g)
+
+    After::
+
+        %c = linalg.generic {(x, m) -> x - m} ins(%x, %mean)          // %mean as before
+        %v = linalg.generic {(c) -> c * c} ins(%c)                    // and the mean of that
+        %d = linalg.generic {(v) -> 1 / sqrt(v + eps)} ins(%variance)
+        %y = linalg.generic {(c, d, g) -> c * d * g} ins(%c, %d, %g)
+
+    Norms get a variance in two passes and one division for each row, softmax and its logarithm subtract the row's
+    greatest element, GELU is one body. Between the two products of attention, numbers that query or key are multiplied
+    by go to the scores, and batch and heads that were one dim for the products alone stay two.
+
+    Left alone: what another op reads a part of, dims that are not the innermost ones (no kernel takes such rows whole),
+    an epsilon that is no constant, float16 and bfloat16, whose every step is rounded.
+    """
 
     name: ClassVar[str] = "recognize-composites"
     opt_level: ClassVar[int] = 1
@@ -59,7 +84,7 @@ def _recognize(function: func.FuncOp) -> None:
 def _find(anchor: ir.Operation) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
     kinds = [composite for composite in _COMPOSITES if any(True for _ in calls(anchor, *composite.anchors))]
-    sources = [v for v in before(anchor, through=lambda op: is_reduction(op, Facts({}))) if is_plain_float(v)]
+    sources = [v for v in before(anchor) if is_plain_float(v)]
     readers = {x: Reader(x) for x in sources}
     for root in after(anchor):
         fitting = [x for x in sources if x.type == root.results[0].type and x != root.results[0]]

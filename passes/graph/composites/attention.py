@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....dialects import func, ir, scalars
 from ...classify import Contraction, classify, num_inputs
 from ..edit import VIEWS, has_one_use, operations, permutation_of, producer, replace, users
-from ..groups import Facts, is_reduction
 from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product
-from .reader import Reader, after, before, calls, in_place, is_plain_float, itself
+from .reader import Reader, itself
+from .walk import after, before, calls, in_place, is_plain_float
 
 
 def simplify_attention(function: func.FuncOp) -> None:
@@ -31,7 +31,7 @@ def simplify_attention(function: func.FuncOp) -> None:
 
 def _products(power: ir.Operation) -> tuple[ir.Operation, ir.Operation] | None:
     """The product whose exponentials an op computes, and the product that what is made of these enters."""
-    made = [producer(v) for v in before(power, through=lambda op: is_reduction(op, Facts({})))]
+    made = [producer(v) for v in before(power)]
     scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
     last = list(dict.fromkeys(u for op in after(power) for u in users(op) if _is_product(u)))
     if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
@@ -77,5 +77,3 @@ def _scale(value: ir.Value, factor: float) -> None:
         scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
     for user, number in uses:
         user.operands[number] = scaled
-
-

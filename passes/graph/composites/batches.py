@@ -41,7 +41,7 @@ def split_batches(first: ir.Operation, last: ir.Operation) -> None:
 
 
 def _path(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
-    """The ops from ``first`` to ``last`` in order; none if what they compute leaves elsewhere, or if there are others."""
+    """The ops from ``first`` to ``last`` in order; none if what they compute is read elsewhere as well."""
     found, pending = {first.results[0]: first}, [first]
     while pending:
         for user in users(pending.pop()):

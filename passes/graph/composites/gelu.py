@@ -13,7 +13,7 @@ _CUBIC, _LINE = 0.044715, number.sqrt(2 / number.pi)
 
 
 def gelu(element: Sum, rows: Rows) -> Match | None:
-    """``x (1 + erf(x / sqrt(2))) / 2``, or with ``tanh(sqrt(2 / pi) (x + 0.044715 x^3))``, multiplied out in any way."""
+    """``x (1 + erf(x / sqrt(2))) / 2``, or with ``tanh(sqrt(2 / pi) (x + 0.044715 x^3))``, in any form."""
     x = rows.read
     functions = [a for a in polynomial.atoms(element.products) if isinstance(a, Call)]
     if len(functions) != 1 or functions[0].name not in ("math.erf", "math.tanh"):

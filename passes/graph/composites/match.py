@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,13 +32,6 @@ class Rows:
         """The tensor's own element."""
         return itself(self.x)
 
-    def length(self, axes: Sequence[int]) -> int:
-        """The number of elements of a row along ``axes``."""
-        length = 1
-        for axis in axes:
-            length *= shape_of(self.x)[axis]
-        return length
-
     def reduced(self, atom: object, name: str) -> tuple[Sum, tuple[int, ...]] | None:
         """What a reduction by the op ``name`` combines, and over which axes; None for any other atom.
 
@@ -63,7 +57,14 @@ class Composite:
     match: Matcher
 
 
-def reduce_rows(body: Callable[[ir.Value, ir.Value], ir.Value], start: float, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+def row_length(x: ir.Value, axes: Sequence[int]) -> int:
+    """The number of elements of a row of ``x`` along ``axes``."""
+    return math.prod(shape_of(x)[axis] for axis in axes)
+
+
+def reduce_rows(
+    body: Callable[[ir.Value, ir.Value], ir.Value], start: float, x: ir.Value, axes: Sequence[int]
+) -> ir.Value:
     """Reduce over axes, which stay with extent 1."""
     kept = [1 if d in axes else n for d, n in enumerate(shape_of(x))]
     return builders.reshape(builders.reduce(body, start, x, axes), kept)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ....dialects import builders, ir, math, scalars
 from ..edit import shape_of
 from . import polynomial
-from .match import Match, Rows, elementwise, reduce_rows
+from .match import Match, Rows, elementwise, reduce_rows, row_length
 from .polynomial import HALF, ONE, Call, Product, Read, Sum, is_close, product
 
 
@@ -24,7 +24,7 @@ class _Norm:
 
     def emit(self) -> ir.Value:
         """Two passes: the mean, then the mean square of what is left. One division for each row."""
-        length = Rows(None, self.x).length(self.axes)  # pyright: ignore[reportArgumentType]
+        length = row_length(self.x, self.axes)
 
         def mean(value: ir.Value) -> ir.Value:
             total = reduce_rows(scalars.add, 0, value, self.axes)
@@ -65,31 +65,25 @@ def rms_norm(element: Sum, rows: Rows) -> Match | None:
 
 def _match(element: Sum, rows: Rows, centred: bool) -> Match | None:
     roots = {(a, e) for p in element.products for a, e in p if isinstance(a, Sum) and e == -HALF}
-    if len(roots) != 1:
-        return None
-    [(base, _)] = roots
-    variance = _variance(base, rows, centred)
+    variance = _variance(next(iter(roots))[0], rows, centred) if len(roots) == 1 else None
     if variance is None:
         return None
     axes, epsilon, mean = variance
-    root = (base, -HALF)
-    inner = {p: n for p, n in element.terms if root in p}
+    [root] = roots
+    data = product(rows.read, root)
     outer = {p: n for p, n in element.terms if root not in p}
-    scaled = next((p for p in inner if (rows.read, 1) in p), None)
-    if scaled is None or len(outer) > 1 or any(not is_close(n, 1) for n in outer.values()):
+    factor = next((p - data for p in element.products if data <= p), None)
+    if factor is None or len(outer) > 1:
         return None
-    factor = scaled - product(rows.read, root)
-    expected = {product(rows.read, root) | factor: 1.0}
+    expected = {data | factor: 1.0, **dict.fromkeys(outer, 1.0)}
     if mean is not None:
-        expected[product(mean, root) | factor] = -1 / rows.length(axes)
-    if len(scaled) != 2 + len(factor) or not polynomial.close(Sum(frozenset(inner.items())), expected):
+        expected[product(mean, root) | factor] = -1 / row_length(rows.x, axes)
+    if not polynomial.close(element, expected):
         return None
-    params = [_param(p, rows) for p in (factor, *outer)]
-    if any(read is None and p != ONE for p, read in zip((factor, *outer), params, strict=True)):
+    scale = _param(factor, rows)
+    bias = _param(next(iter(outer)), rows) if outer else None
+    if (scale is None and factor != ONE) or (bias is None and outer):
         return None
-    if ONE in outer:
-        return None
-    scale, bias = params[0], params[1] if outer else None
     made = _Norm(rows.x, axes, epsilon, centred, scale, bias)
     return Match([rows.x, *(r.value for r in (scale, bias) if r is not None)], made.emit)
 
@@ -117,7 +111,7 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
             continue
         term, axes = made
         rest = {q: n for q, n in terms.items() if q != p}
-        if not is_close(terms[p], 1 / rows.length(axes)):
+        if not is_close(terms[p], 1 / row_length(rows.x, axes)):
             return None
         if not centred:
             return (axes, epsilon, None) if not rest and _is_square(term, rows) else None
@@ -142,7 +136,7 @@ def _is_square(term: Sum, rows: Rows) -> bool:
 
 def _mean(term: Sum, rest: dict[Product, float], rows: Rows, axes: tuple[int, ...]) -> Read | None:
     """The sum of ``x`` in a variance: of (x - sum / n) ** 2 over n, or of x * x over n less (sum / n) ** 2."""
-    length = rows.length(axes)
+    length = row_length(rows.x, axes)
     moments = _is_square(term, rows)
     products = set(rest) if moments else term.products
     for total in polynomial.atoms(products):

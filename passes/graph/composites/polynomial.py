@@ -1,6 +1,6 @@
 """A scalar of a body as a sum of products: one form for what is written in many ways.
 
-``x * g / sqrt(v + e)``, ``x * (g * (v + e) ** -0.5)`` and ``1 / sqrt(v + e) * x * g`` are all one product of three atoms.
+``x * g / sqrt(v + e)``, ``x * (g * (v + e) ** -0.5)`` and ``1 / sqrt(v + e) * x * g`` are one product of three atoms.
 Nothing that could matter for a number is cancelled: where that would be needed, the scalar is not read at all.
 """
 

@@ -6,22 +6,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ....dialects import builders, ir
-from ...classify import Broadcast, Elementwise, body_ops, classify, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..edit import VIEWS, is_cheap, is_static, producer, reassociation_of, shape_of, splat_of, terminator, users
-from ..groups import Facts, is_map, is_reduction
+from ....dialects import ir
+from ...classify import (
+    dim_of,
+    indexing_maps,
+    is_zero,
+    iterator_types,
+    num_inputs,
+)
+from ..edit import VIEWS, is_static, producer, reassociation_of, shape_of, splat_of, terminator
+from ..groups import Facts, is_reduction
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
+from .walk import in_place
 
-_FLOATS = ("f32", "f64")
-_MAX_STEPS = 8  # ops between two that belong to one composite
-_MAX_OPS = 24
 _MAX_DEPTH = 16  # ops that one scalar is read through
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """A reduction over some dims of a tensor: ``name`` is the op that combines, ``term`` what, over the tensor's dims."""
+    """A reduction of ``term``, over the dims of a tensor, along ``axes``; ``name`` is the op that combines."""
 
     name: str
     term: Sum
@@ -37,7 +41,7 @@ class Reader:
         self._depth = 0
 
     def element(self, value: ir.Value) -> Sum:
-        """The element of a tensor at the places that are its own dims. Raises UnreadableError where there is no form."""
+        """A tensor's element over its own dims. Raises UnreadableError where it has no form."""
         op = producer(value)
         if value == self.stop or op is None or self._depth > _MAX_DEPTH or not in_place(op):
             return polynomial.of(itself(value))
@@ -56,10 +60,10 @@ class Reader:
             loops = list(range(len(iterator_types(op))))
         if value in list(block.arguments)[: num_inputs(op)]:
             number = list(block.arguments).index(value)
-            dims = indexing_maps(op)[number].results
-            if any(dim_of(e) not in loops and not is_zero(e) for e in dims):
+            dims = [(dim_of(e), is_zero(e)) for e in indexing_maps(op)[number].results]
+            if any(d not in loops and not zero for d, zero in dims):
                 raise UnreadableError
-            return self._read(op.operands[number], [None if is_zero(e) else loops.index(dim_of(e)) for e in dims])
+            return self._read(op.operands[number], [None if d is None else loops.index(d) for d, _ in dims])
         if (constant := splat_of(value)) is not None:
             return polynomial.number(float(constant))
         inner = producer(value)
@@ -123,74 +127,6 @@ def through_unit_view(view: ir.Operation, places: list[int | None]) -> list[int 
     return inner
 
 
-def before(op: ir.Operation, steps: int = _MAX_STEPS, through: Callable[[ir.Operation], bool] | None = None) -> list[ir.Value]:
-    """The tensors that an op is made from by elementwise ops and views (and what else ``through`` takes), nearest first."""
-    found: dict[ir.Value, None] = {}
-    level = [op]
-    for _ in range(steps):
-        tensors = [v for o in level for v in _inputs(o) if v not in found]
-        found.update(dict.fromkeys(tensors))
-        makers = [m for m in (producer(v) for v in tensors) if m is not None]
-        level = [m for m in makers if _is_step(m) or (through is not None and through(m))]
-        if not level or len(found) > _MAX_OPS:
-            break
-    return list(found)
-
-
-def after(op: ir.Operation) -> list[ir.Operation]:
-    """The elementwise ops that use an op's result, directly or by other ones, reductions and views; the last first."""
-    found: list[ir.Operation] = [op]
-    level = [op]
-    for _ in range(_MAX_STEPS):
-        level = [u for o in level for u in users(o) if u not in found and (_is_step(u) or is_reduction(u, Facts({})))]
-        found += dict.fromkeys(level)
-        if not level or len(found) > _MAX_OPS:
-            break
-    maps = [o for o in found if in_place(o)]
-    return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
-
-
-def inside(root: ir.Operation, leaves: list[ir.Value]) -> list[ir.Operation] | None:
-    """The ops between leaves and ``root``, itself last, in order; None if another op reads any of their results."""
-    found: list[ir.Operation] = []
-    pending = [root]
-    while pending:
-        op = pending.pop()
-        if op in found or is_cheap(op):
-            continue
-        found.append(op)
-        made = [producer(v) for v in op.operands if v not in leaves]
-        pending += [m for m in made if m is not None]
-    if any(user not in found for op in found if op != root for user in users(op)):
-        return None
-    return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
-
-
-def in_place(op: ir.Operation) -> bool:
-    """Whether an op is elementwise and moves nothing: a composite keeps to the order of dims that it is written in."""
-    return is_map(op, Facts({})) and isinstance(classify(op), Elementwise | Broadcast)
-
-
-def is_plain_float(value: ir.Value) -> bool:
-    """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
-    return is_static(value) and str(builders.element_of(value)) in _FLOATS
-
-
-def calls(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """The ops of an elementwise op's body that have one of the names."""
-    if in_place(op):
-        yield from (inner for inner in body_ops(op) if inner.name in names)
-
-
-def _inputs(op: ir.Operation) -> list[ir.Value]:
-    count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
-    return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]
-
-
-def _is_step(op: ir.Operation) -> bool:
-    return op.name in VIEWS or in_place(op)
-
-
 def _starts_neutral(name: str, start: float | int | None) -> bool:
     if name == "arith.addf":
         return start == 0
@@ -206,7 +142,9 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
     dims = {loop: dim for dim, loop in enumerate(loops[0]) if loop is not None}
     long = {loop for p in _reads(term) for loop in p.places if loop is not None}
     out = [dim_of(e) for e in indexing_maps(op)[-1].results]
-    if not long <= set(dims) or any(loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)):
+    if not long <= set(dims) or any(
+        loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)
+    ):
         return None
     rows = tuple(None if n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True) if d is not None)
     axes = tuple(sorted(d for loop, d in dims.items() if kinds[loop] == "reduction"))
@@ -238,7 +176,9 @@ def _apply(op: ir.Operation, args: list[Sum]) -> Sum:
         return polynomial.power(args[0], Fraction(exponent))
     attributes = [f"{name}={op.attributes[name]}" for name in op.attributes if name != "fastmath"]
     types = {str(v.type) for v in (*op.operands, *op.results)}
-    return polynomial.of(Call(" ".join([op.name, *attributes, *(sorted(types) if len(types) > 1 else [])]), tuple(args)))
+    return polynomial.of(
+        Call(" ".join([op.name, *attributes, *(sorted(types) if len(types) > 1 else [])]), tuple(args))
+    )
 
 
 def _divided(a: Sum, b: Sum) -> Sum:

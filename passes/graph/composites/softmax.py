@@ -72,10 +72,8 @@ def _quotient(element: Sum, rows: Rows, safe: bool) -> tuple[float, tuple[int, .
     return (found[0], made[1]) if found is not None else None
 
 
-def _exponent(
-    power: Atom | None, rows: Rows, axes: tuple[int, ...], safe: bool
-) -> tuple[float, list[Atom]] | None:
-    """The number before ``x`` in an exponential, and the row's greatest ``x``, which is subtracted as often if ``safe``."""
+def _exponent(power: Atom | None, rows: Rows, axes: tuple[int, ...], safe: bool) -> tuple[float, list[Atom]] | None:
+    """The number before ``x`` in an exponential, and the row's greatest ``x`` if that must be subtracted."""
     if not isinstance(power, Call) or power.name != _EXP:
         return None
     exponent = power.arguments[0]

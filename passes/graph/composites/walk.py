@@ -1,0 +1,82 @@
+"""The ops around one that may belong to its composite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ....dialects import builders, ir
+from ...classify import Broadcast, Elementwise, body_ops, classify, num_inputs
+from ..edit import VIEWS, is_cheap, is_static, producer, splat_of, users
+from ..groups import Facts, is_map, is_reduction
+
+_FLOATS = ("f32", "f64")
+_MAX_STEPS = 8  # ops between two that belong to one composite
+_MAX_OPS = 24
+
+
+def calls(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
+    """The ops of an elementwise op's body that have one of the names."""
+    if in_place(op):
+        yield from (inner for inner in body_ops(op) if inner.name in names)
+
+
+def is_plain_float(value: ir.Value) -> bool:
+    """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
+    return is_static(value) and str(builders.element_of(value)) in _FLOATS
+
+
+def in_place(op: ir.Operation) -> bool:
+    """Whether an op is elementwise and moves nothing: a composite keeps to the order of dims that it is written in."""
+    return is_map(op, Facts({})) and isinstance(classify(op), Elementwise | Broadcast)
+
+
+def before(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
+    found: dict[ir.Value, None] = {}
+    level = [op]
+    for _ in range(_MAX_STEPS):
+        tensors = [v for o in level for v in _inputs(o) if v not in found]
+        found.update(dict.fromkeys(tensors))
+        makers = [m for m in (producer(v) for v in tensors) if m is not None]
+        level = [m for m in makers if _is_step(m)]
+        if not level or len(found) > _MAX_OPS:
+            break
+    return list(found)
+
+
+def after(op: ir.Operation) -> list[ir.Operation]:
+    """The elementwise ops that use an op's result, directly or by other ones, reductions and views; the last first."""
+    found: list[ir.Operation] = [op]
+    level = [op]
+    for _ in range(_MAX_STEPS):
+        level = [u for o in level for u in users(o) if u not in found and _is_step(u)]
+        found += dict.fromkeys(level)
+        if not level or len(found) > _MAX_OPS:
+            break
+    maps = [o for o in found if in_place(o)]
+    return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
+
+
+def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
+    """The ops between leaves and ``root``, itself last, in order; None if another op reads any of their results."""
+    found: list[ir.Operation] = []
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        if op in found or is_cheap(op):
+            continue
+        found.append(op)
+        made = [producer(v) for v in op.operands if v not in leaves]
+        pending += [m for m in made if m is not None]
+    if any(user not in found for op in found if op != root for user in users(op)):
+        return None
+    return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
+
+
+def _inputs(op: ir.Operation) -> list[ir.Value]:
+    count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
+    return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]
+
+
+def _is_step(op: ir.Operation) -> bool:
+    return op.name in VIEWS or in_place(op) or is_reduction(op, Facts({}))
