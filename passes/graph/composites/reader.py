@@ -146,7 +146,7 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
         loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)
     ):
         return None
-    rows = tuple(None if n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True) if d is not None)
+    rows = tuple(None if n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True))
     axes = tuple(sorted(d for loop, d in dims.items() if kinds[loop] == "reduction"))
     if rows != read.places or not axes or any(shape[d] == 1 for d in axes):
         return None
