@@ -45,10 +45,12 @@ def _path(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
     found, pending = {first.results[0]: first}, [first]
     while pending:
         for user in users(pending.pop()):
-            if user == last or len(user.results) != 1 or user.results[0] in found:
+            if user == last:
                 continue
-            if user.name not in (*VIEWS, "linalg.generic") or user.block != first.block:
+            if user.name not in (*VIEWS, "linalg.generic") or len(user.results) != 1:
                 return []
+            if user.results[0] in found:
+                continue
             found[user.results[0]] = user
             pending.append(user)
     ends = [op for op in found.values() if last in users(op)]
