@@ -182,7 +182,7 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
 
 
 def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
-    """Raise CompileError for a key that names no option of a pass of ``table``, and for a kind of op without layouts."""
+    """Raise CompileError for a key that names no option of a pass of ``table``, and for a layout of unknown ops."""
     options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
     known = [option for option in options if not option.endswith(".target")]
     kinds = [o.removeprefix(_LAYOUT_OF) for o in known if o.startswith(_LAYOUT_OF) and o != f"{_LAYOUT_OF}desired"]

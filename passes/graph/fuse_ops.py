@@ -11,7 +11,7 @@ from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.border import can_border
-from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs, uses
+from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
 from .groups import (
     Facts,
     Group,
@@ -171,13 +171,16 @@ class _Grouping:
         return source if source is not None and self.facts.users(source) == [op] else None
 
     def _join_attention(self, rows: Group) -> None:
-        """Join a softmax with the product that alone makes its rows and the product that alone reads them."""
+        """Join a softmax with the one product that makes its rows and the product that alone reads them.
+
+        Nothing else that it reads (a mask, flags of rows) depends on the scores, as these have no other reader.
+        """
         root = max(rows.members, key=self.facts.order.__getitem__)
         if not rows.rows or len(readers := self.facts.users(root)) != 1 or readers[0] not in self.taken:
             return
         [reader], sources = readers, self._sources(rows)
         products = [op for op in sources if isinstance(self.facts.kind(self.taken[op].members[0]), Contraction)]
-        if len(products) != 1 or any(self._needs(op, products[0]) for op in sources if op != products[0]):
+        if len(products) != 1:
             return
         [source] = products
         first, product = self.taken[source].members[0], self.facts.kind(reader)
@@ -194,17 +197,6 @@ class _Grouping:
         """The work of other groups that a group reads."""
         made = (producer(v) for m in group.members for v in m.operands)
         return list(dict.fromkeys(op for op in made if op is not None and op in self.taken and op not in group))
-
-    def _needs(self, op: ir.Operation, other: ir.Operation) -> bool:
-        """Whether what ``op`` computes depends on ``other``."""
-        pending, seen = [op], {op}
-        while pending:
-            made = {m for v in uses(pending.pop()) if (m := producer(v)) is not None} - seen
-            if other in made:
-                return True
-            seen |= made
-            pending += [m for m in made if self.facts.order[m] > self.facts.order[other]]
-        return False
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
