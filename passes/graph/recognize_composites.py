@@ -14,7 +14,7 @@ from .composites.norm import layer_norm, rms_norm
 from .composites.polynomial import UnreadableError
 from .composites.reader import Reader
 from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
-from .composites.walk import after, before, calls, inside, is_plain_float
+from .composites.walk import Surroundings, calls, inside, is_plain_float
 from .edit import erase_dead, fused_location, operations, programs, replace
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
@@ -72,7 +72,7 @@ class RecognizeComposites(Pass):
 def _recognize(function: func.FuncOp) -> None:
     """Rewrite the largest composite that each root, exponential, error function or tanh belongs to."""
     names = {name for composite in _COMPOSITES for name in composite.anchors}
-    anchors = {op.results[0]: op for op in operations(function) if any(True for _ in calls(op, *names))}
+    anchors = {op.results[0]: op for op in operations(function) if calls(op, *names)}
     erased: set[ir.Value] = set()
     for value, op in anchors.items():
         found = _find(op) if value not in erased else None
@@ -83,17 +83,27 @@ def _recognize(function: func.FuncOp) -> None:
 
 def _find(anchor: ir.Operation) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
-    kinds = [composite for composite in _COMPOSITES if any(True for _ in calls(anchor, *composite.anchors))]
-    sources = [v for v in before(anchor) if is_plain_float(v)]
-    readers = {x: Reader(x) for x in sources}
-    for root in after(anchor):
-        fitting = [x for x in sources if x.type == root.results[0].type and x != root.results[0]]
-        for composite, x in ((c, x) for c in kinds for x in fitting):
-            match = _match(composite, root, Rows(readers[x], x))
+    kinds = [composite for composite in _COMPOSITES if calls(anchor, *composite.anchors)]
+    around = Surroundings()
+    readers = [Reader(x, around) for x in around.before(anchor) if is_plain_float(x)]
+    rows = [Rows(reader, reader.stop) for reader in readers if _is_argument(reader, anchor)]
+    for root in around.after(anchor):
+        fitting = [r for r in rows if r.x.type == root.results[0].type and r.x != root.results[0]]
+        for composite, tensor in ((c, r) for c in kinds for r in fitting):
+            match = _match(composite, root, tensor)
             ops = inside(root, match.leaves) if match is not None else None
             if match is not None and ops is not None:
                 return ops, match
     return None
+
+
+def _is_argument(reader: Reader, anchor: ir.Operation) -> bool:
+    """Whether what a function is taken of, in the body of an op, is made of one tensor alone."""
+    names = {name for composite in _COMPOSITES for name in composite.anchors}
+    try:
+        return all(reader.reads_stop_alone(reader.scalar(anchor, call.operands[0])) for call in calls(anchor, *names))
+    except UnreadableError:
+        return False
 
 
 def _match(composite: Composite, root: ir.Operation, rows: Rows) -> Match | None:

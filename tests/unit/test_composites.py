@@ -238,7 +238,7 @@ def test_flags_of_masked_rows_do_not_keep_attention_apart(run: Callable[..., np.
     mask = INPUTS["mask"].copy()
     mask[1, 0, 3, :], mask[0, 0, :, 20:] = -np.inf, -np.inf
     q, k, v = (INPUTS[name].astype(np.float64) for name in ("Q", "K", "V"))
-    true = np.nan_to_num(_softmax(q @ k / 8 + np.where(np.isinf(mask), -1e300, mask)) @ v)
+    true = np.nan_to_num(_softmax(q @ k / 8 + np.where(np.isinf(mask), -1e300, mask.astype(np.float64))) @ v)
     true[1, :, 3] = 0
     np.testing.assert_allclose(run(operator, mask=mask), true, atol=1e-5)
 

@@ -9,7 +9,7 @@ from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product
 from .reader import Reader, itself
-from .walk import after, before, calls, in_place, is_plain_float
+from .walk import Surroundings, calls, is_plain_float
 
 
 def simplify_attention(function: func.FuncOp) -> None:
@@ -18,8 +18,9 @@ def simplify_attention(function: func.FuncOp) -> None:
     `fold-scale-axis` takes the number on to a weight if there is one.
     """
     found: list[tuple[ir.Operation, ir.Operation]] = []
+    around = Surroundings()
     for power in operations(function):
-        pair = _products(power) if any(True for _ in calls(power, "math.exp")) else None
+        pair = _products(power, around) if calls(power, "math.exp") else None
         if pair is not None and not any(op in other for op in pair for other in found):
             found.append(pair)
     for scores, last in found:
@@ -29,11 +30,11 @@ def simplify_attention(function: func.FuncOp) -> None:
         split_batches(scores, last)
 
 
-def _products(power: ir.Operation) -> tuple[ir.Operation, ir.Operation] | None:
+def _products(power: ir.Operation, around: Surroundings) -> tuple[ir.Operation, ir.Operation] | None:
     """The product whose exponentials an op computes, and the product that what is made of these enters."""
-    made = [producer(v) for v in before(power)]
+    made = [producer(v) for v in around.before(power)]
     scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
-    last = list(dict.fromkeys(u for op in after(power) for u in users(op) if _is_product(u)))
+    last = list(dict.fromkeys(u for op in around.after(power) for u in users(op) if _is_product(u)))
     if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
         return None
     return scores[0], last[0]
@@ -59,7 +60,7 @@ def _take_scale(scores: ir.Operation, number: int) -> float:
 
 def _scale_of(op: ir.Operation) -> float | None:
     """The number that an op multiplies a tensor by, if that is all."""
-    if not in_place(op) or num_inputs(op) != 1 or op.operands[0].type != op.results[0].type:
+    if not Surroundings().in_place(op) or num_inputs(op) != 1 or op.operands[0].type != op.results[0].type:
         return None
     try:
         element = Reader(op.operands[0]).element(op.results[0])

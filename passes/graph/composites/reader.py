@@ -18,7 +18,7 @@ from ..edit import VIEWS, is_static, producer, reassociation_of, shape_of, splat
 from ..groups import Facts, is_reduction
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
-from .walk import in_place
+from .walk import Surroundings
 
 _MAX_DEPTH = 16  # ops that one scalar is read through
 
@@ -35,56 +35,87 @@ class Reduced:
 class Reader:
     """Reads scalars back to ``stop``, to reductions, and to whatever else is no elementwise op."""
 
-    def __init__(self, stop: ir.Value | None = None) -> None:
-        self.stop = stop
-        self._known: dict[ir.Value, Sum] = {}
+    def __init__(self, stop: ir.Value | None = None, around: Surroundings | None = None) -> None:
+        self.stop, self.around = stop, around or Surroundings()
+        self._known: dict[ir.Value, Sum | None] = {}
         self._depth = 0
 
     def element(self, value: ir.Value) -> Sum:
         """A tensor's element over its own dims. Raises UnreadableError where it has no form."""
         op = producer(value)
-        if value == self.stop or op is None or self._depth > _MAX_DEPTH or not in_place(op):
+        if value == self.stop or op is None or self._depth > _MAX_DEPTH or not self.around.in_place(op):
             return polynomial.of(itself(value))
         if value not in self._known:
             self._depth += 1
             try:
                 self._known[value] = self.scalar(op, terminator(op).operands[0])
+            except UnreadableError:
+                self._known[value] = None
             finally:
                 self._depth -= 1
-        return self._known[value]
+        if (known := self._known[value]) is None:
+            raise UnreadableError
+        return known
 
     def scalar(self, op: ir.Operation, value: ir.Value) -> Sum:
         """A scalar in the body of an op, over the dims of its result, or over its loops if it is a reduction."""
-        block, loops = op.regions[0].blocks[0], [dim_of(e) for e in indexing_maps(op)[-1].results]
-        if "reduction" in iterator_types(op):
-            loops = list(range(len(iterator_types(op))))
-        if value in list(block.arguments)[: num_inputs(op)]:
-            number = list(block.arguments).index(value)
-            dims = [(dim_of(e), is_zero(e)) for e in indexing_maps(op)[number].results]
-            if any(d not in loops and not zero for d, zero in dims):
+        maps, kinds, block = indexing_maps(op), iterator_types(op), op.regions[0].blocks[0]
+        loops = list(range(len(kinds))) if "reduction" in kinds else [dim_of(e) for e in maps[-1].results]
+        arguments = list(block.arguments)[: num_inputs(op)]
+        known: dict[ir.Value, Sum] = {}
+
+        def made(value: ir.Value) -> Sum:
+            inner = producer(value)
+            if value in arguments:
+                number = arguments.index(value)
+                return self._operand(op.operands[number], maps[number], loops)
+            if (constant := splat_of(value)) is not None:
+                return polynomial.number(float(constant))
+            if inner is None or inner.block != block or len(inner.results) != 1:
                 raise UnreadableError
-            return self._read(op.operands[number], [None if d is None else loops.index(d) for d, _ in dims])
-        if (constant := splat_of(value)) is not None:
-            return polynomial.number(float(constant))
-        inner = producer(value)
-        if inner is None or inner.block != block or len(inner.results) != 1:
+            return _apply(inner, [read(v) for v in inner.operands])
+
+        def read(value: ir.Value) -> Sum:
+            if value not in known:
+                known[value] = made(value)
+            return known[value]
+
+        return read(value)
+
+    def _operand(self, value: ir.Value, m: ir.AffineMap, loops: list[int | None]) -> Sum:
+        """What an op reads of a tensor by a map, over the dims that go with ``loops``."""
+        dims = [(dim_of(e), is_zero(e)) for e in m.results]
+        if any(d not in loops and not zero for d, zero in dims):
             raise UnreadableError
-        return _apply(inner, [self.scalar(op, v) for v in inner.operands])
+        return self._read(value, [None if d is None else loops.index(d) for d, _ in dims])
 
     def reduction(self, read: Read, x: ir.Value) -> Reduced | None:
         """The reduction that made what is read at places of ``x``, if it is one of ``x``'s rows."""
         op = producer(read.value)
-        if op is None or not is_reduction(op, Facts({})) or splat_of(op.operands[num_inputs(op)]) is None:
-            return None
-        acc, total = op.regions[0].blocks[0].arguments[num_inputs(op)], producer(terminator(op).operands[0])
+        name, term = self._summand(op) if op is not None else ("", None)
+        return _over_rows(op, name, term, read, x) if op is not None and term is not None else None
+
+    def reads_stop_alone(self, scalar: Sum, depth: int = 3) -> bool:
+        """Whether a scalar is made of elements of ``stop``, and of reductions of what is made of these, alone."""
+        makers = [producer(read.value) for read in _reads(scalar) if read.value != self.stop]
+        if not makers or depth == 0:
+            return not makers
+        terms = [self._summand(m)[1] if m is not None else None for m in makers]
+        return all(term is not None and self.reads_stop_alone(term, depth - 1) for term in terms)
+
+    def _summand(self, op: ir.Operation) -> tuple[str, Sum | None]:
+        """The name of the op by which a reduction combines, and what, over its loops; None if it is no known one."""
+        if not is_reduction(op, Facts({})):
+            return "", None
+        count = num_inputs(op)
+        acc, total = op.regions[0].blocks[0].arguments[count], producer(terminator(op).operands[0])
         terms = [v for v in total.operands if v != acc] if total is not None else []
-        if total is None or len(terms) != 1 or not _starts_neutral(total.name, splat_of(op.operands[num_inputs(op)])):
-            return None
+        if total is None or len(terms) != 1 or not _starts_neutral(total.name, splat_of(op.operands[count])):
+            return "", None
         try:
-            term = self.scalar(op, terms[0])
+            return total.name, self.scalar(op, terms[0])
         except UnreadableError:
-            return None
-        return _over_rows(op, total.name, term, read, x)
+            return "", None
 
     def _read(self, value: ir.Value, places: list[int | None]) -> Sum:
         """An element of a tensor at places, made of what makes the tensor where that can be read."""

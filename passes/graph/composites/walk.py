@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from ....dialects import builders, ir
-from ...classify import Broadcast, Elementwise, body_ops, classify, num_inputs
+from ...classify import Broadcast, Elementwise, body_ops, num_inputs
 from ..edit import VIEWS, is_cheap, is_static, producer, splat_of, users
 from ..groups import Facts, is_map, is_reduction
 
@@ -14,10 +15,10 @@ _MAX_STEPS = 8  # ops between two that belong to one composite
 _MAX_OPS = 24
 
 
-def calls(op: ir.Operation, *names: str) -> Iterator[ir.Operation]:
-    """The ops of an elementwise op's body that have one of the names."""
-    if in_place(op):
-        yield from (inner for inner in body_ops(op) if inner.name in names)
+def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
+    """The ops of one of the names in the body of an elementwise op."""
+    found = [inner for inner in body_ops(op) if inner.name in names] if op.name == "linalg.generic" else []
+    return found if found and Surroundings().in_place(op) else []
 
 
 def is_plain_float(value: ir.Value) -> bool:
@@ -25,36 +26,50 @@ def is_plain_float(value: ir.Value) -> bool:
     return is_static(value) and str(builders.element_of(value)) in _FLOATS
 
 
-def in_place(op: ir.Operation) -> bool:
-    """Whether an op is elementwise and moves nothing: a composite keeps to the order of dims that it is written in."""
-    return is_map(op, Facts({})) and isinstance(classify(op), Elementwise | Broadcast)
+@dataclass(frozen=True)
+class Surroundings:
+    """What is found out about the ops around one again and again; it holds until one of them is edited."""
 
+    _in_place: dict[ir.Value, bool] = field(default_factory=dict)
 
-def before(op: ir.Operation) -> list[ir.Value]:
-    """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
-    found: dict[ir.Value, None] = {}
-    level = [op]
-    for _ in range(_MAX_STEPS):
-        tensors = [v for o in level for v in _inputs(o) if v not in found]
-        found.update(dict.fromkeys(tensors))
-        makers = [m for m in (producer(v) for v in tensors) if m is not None]
-        level = [m for m in makers if _is_step(m)]
-        if not level or len(found) > _MAX_OPS:
-            break
-    return list(found)
+    def in_place(self, op: ir.Operation) -> bool:
+        """Whether an op is elementwise and moves nothing: a composite keeps the order of dims that it is written in."""
+        if op.name != "linalg.generic":
+            return False
+        known = self._in_place.get(op.results[0])
+        if known is None:
+            facts = Facts({})
+            known = is_map(op, facts) and isinstance(facts.kind(op), Elementwise | Broadcast)
+            self._in_place[op.results[0]] = known
+        return known
 
+    def before(self, op: ir.Operation) -> list[ir.Value]:
+        """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
+        found: dict[ir.Value, None] = {}
+        level = [op]
+        for _ in range(_MAX_STEPS):
+            tensors = [v for o in level for v in _inputs(o) if v not in found]
+            found.update(dict.fromkeys(tensors))
+            makers = [m for m in (producer(v) for v in tensors) if m is not None]
+            level = [m for m in makers if self._is_step(m)]
+            if not level or len(found) > _MAX_OPS:
+                break
+        return list(found)
 
-def after(op: ir.Operation) -> list[ir.Operation]:
-    """The elementwise ops that use an op's result, directly or by other ones, reductions and views; the last first."""
-    found: list[ir.Operation] = [op]
-    level = [op]
-    for _ in range(_MAX_STEPS):
-        level = [u for o in level for u in users(o) if u not in found and _is_step(u)]
-        found += dict.fromkeys(level)
-        if not level or len(found) > _MAX_OPS:
-            break
-    maps = [o for o in found if in_place(o)]
-    return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
+    def after(self, op: ir.Operation) -> list[ir.Operation]:
+        """The elementwise ops that use an op, directly or by other ones, reductions and views; the last first."""
+        found: list[ir.Operation] = [op]
+        level = [op]
+        for _ in range(_MAX_STEPS):
+            level = [u for o in level for u in users(o) if u not in found and self._is_step(u)]
+            found += dict.fromkeys(level)
+            if not level or len(found) > _MAX_OPS:
+                break
+        maps = [o for o in found if self.in_place(o)]
+        return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
+
+    def _is_step(self, op: ir.Operation) -> bool:
+        return op.name in VIEWS or self.in_place(op) or is_reduction(op, Facts({}))
 
 
 def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
@@ -76,7 +91,3 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
 def _inputs(op: ir.Operation) -> list[ir.Value]:
     count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
     return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]
-
-
-def _is_step(op: ir.Operation) -> bool:
-    return op.name in VIEWS or in_place(op) or is_reduction(op, Facts({}))
