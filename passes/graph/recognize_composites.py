@@ -85,25 +85,17 @@ def _find(anchor: ir.Operation) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
     kinds = [composite for composite in _COMPOSITES if calls(anchor, *composite.anchors)]
     around = Surroundings()
-    readers = [Reader(x, around) for x in around.before(anchor) if is_plain_float(x)]
-    rows = [Rows(reader, reader.stop) for reader in readers if _is_argument(reader, anchor)]
+    # What a function is taken of is made of one tensor alone.
+    sources = [x for x in around.before(anchor) if any(around.others(v, x) == set() for v in anchor.operands)]
+    rows = [Rows(Reader(x, around), x) for x in sources if is_plain_float(x)]
     for root in around.after(anchor):
-        fitting = [r for r in rows if r.x.type == root.results[0].type and r.x != root.results[0]]
+        fitting = [r for r in rows if r.x.type == root.results[0].type and around.is_composite_of(root, r.x)]
         for composite, tensor in ((c, r) for c in kinds for r in fitting):
             match = _match(composite, root, tensor)
             ops = inside(root, match.leaves) if match is not None else None
             if match is not None and ops is not None:
                 return ops, match
     return None
-
-
-def _is_argument(reader: Reader, anchor: ir.Operation) -> bool:
-    """Whether what a function is taken of, in the body of an op, is made of one tensor alone."""
-    names = {name for composite in _COMPOSITES for name in composite.anchors}
-    try:
-        return all(reader.reads_stop_alone(reader.scalar(anchor, call.operands[0])) for call in calls(anchor, *names))
-    except UnreadableError:
-        return False
 
 
 def _match(composite: Composite, root: ir.Operation, rows: Rows) -> Match | None:

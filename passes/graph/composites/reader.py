@@ -95,14 +95,6 @@ class Reader:
         name, term = self._summand(op) if op is not None else ("", None)
         return _over_rows(op, name, term, read, x) if op is not None and term is not None else None
 
-    def reads_stop_alone(self, scalar: Sum, depth: int = 3) -> bool:
-        """Whether a scalar is made of elements of ``stop``, and of reductions of what is made of these, alone."""
-        makers = [producer(read.value) for read in _reads(scalar) if read.value != self.stop]
-        if not makers or depth == 0:
-            return not makers
-        terms = [self._summand(m)[1] if m is not None else None for m in makers]
-        return all(term is not None and self.reads_stop_alone(term, depth - 1) for term in terms)
-
     def _summand(self, op: ir.Operation) -> tuple[str, Sum | None]:
         """The name of the op by which a reduction combines, and what, over its loops; None if it is no known one."""
         if not is_reduction(op, Facts({})):

@@ -13,6 +13,7 @@ from ..groups import Facts, is_map, is_reduction
 _FLOATS = ("f32", "f64")
 _MAX_STEPS = 8  # ops between two that belong to one composite
 _MAX_OPS = 24
+_MAX_OTHERS = 2  # a scale and a bias
 
 
 def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
@@ -31,6 +32,7 @@ class Surroundings:
     """What is found out about the ops around one again and again; it holds until one of them is edited."""
 
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
+    _steps: dict[ir.Value, bool] = field(default_factory=dict)
 
     def in_place(self, op: ir.Operation) -> bool:
         """Whether an op is elementwise and moves nothing: a composite keeps the order of dims that it is written in."""
@@ -68,8 +70,34 @@ class Surroundings:
         maps = [o for o in found if self.in_place(o)]
         return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
 
+    def others(self, value: ir.Value, x: ir.Value) -> set[ir.Value] | None:
+        """What a value is made of besides ``x`` by such ops, not looked at beyond some; None if not of ``x`` at all."""
+        found: set[ir.Value] = set()
+        pending, seen = [value], {value}
+        while pending and len(found) <= _MAX_OTHERS and len(seen) <= 2 * _MAX_OPS:
+            source = pending.pop()
+            op = producer(source)
+            if op is None or source == x or not self._is_step(op):
+                found |= {source} - {x}
+                continue
+            inputs = [v for v in _inputs(op) if v not in seen]
+            seen.update(inputs)
+            pending += inputs
+        return found | set(pending) if x in seen else None
+
+    def is_composite_of(self, op: ir.Operation, x: ir.Value) -> bool:
+        """Whether an op may be one on the rows of ``x``, for all that it is made of."""
+        others = self.others(op.results[0], x)
+        return others is not None and len(others) <= _MAX_OTHERS
+
     def _is_step(self, op: ir.Operation) -> bool:
-        return op.name in VIEWS or self.in_place(op) or is_reduction(op, Facts({}))
+        if not len(op.results):
+            return False
+        known = self._steps.get(op.results[0])
+        if known is None:
+            known = op.name in VIEWS or self.in_place(op) or is_reduction(op, Facts({}))
+            self._steps[op.results[0]] = known
+        return known
 
 
 def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
