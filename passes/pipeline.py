@@ -27,6 +27,7 @@ from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
+from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
@@ -64,6 +65,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CanonicalizeOps(),
         EliminateCommonSubexpr(),
         DeadCode(),
+        RecognizeComposites(),
         FoldScaleAxis(),
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),

@@ -23,7 +23,7 @@ from ..classify import (
     loop_extents,
 )
 from ..infra import Pass
-from ..kernel import functions, symbol
+from ..kernel import copy_marks, functions, symbol
 from .structured import clone_body, defining_op, element_of, empty, full_region, generic, outside, shape_of
 
 
@@ -190,9 +190,7 @@ def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> No
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(symbol(function), (inputs, [_collapsed(result, joins[result])]))
-    for name in function.attributes:
-        if name.startswith("tw."):  # what passes tell each other
-            made.attributes[name] = function.attributes[name]
+    copy_marks(function, made)
     block = made.add_entry_block()
     new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
     for walk in walks:
@@ -214,8 +212,9 @@ def _constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     assert isinstance(numbers, ir.DenseFPElementsAttr | ir.DenseIntElementsAttr)
     if numbers.is_splat:
         return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, numbers.get_splat_value()))
-    make = ir.FloatAttr if isinstance(kind.element_type, ir.FloatType) else ir.IntegerAttr
-    elements = [make.get(kind.element_type, number) for number in numbers]
+    element = kind.element_type
+    floats = isinstance(element, ir.FloatType)
+    elements = [ir.FloatAttr.get(element, n) if floats else ir.IntegerAttr.get(element, int(n)) for n in numbers]
     return arith.constant(kind, ir.DenseElementsAttr.get(elements, kind))
 
 

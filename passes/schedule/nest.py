@@ -118,7 +118,9 @@ class _Loops:
         self.vector = vector_axis(shape)
         self.value = value
         self.region = list(full_region(shape))  # the part that the loops so far have chosen
-        self.overlap = False  # whether the last tile of a row may begin in the one before, and computes that part twice
+        # Whether the last tile of a row may begin in the one before, and computes that part twice. One of the kernel's
+        # result may where the schedule says so: it may lie over an operand, read as its tile is written (may_repeat).
+        self.overlap = False
 
     def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
         """The loops from ``depth`` on, around ``body``."""

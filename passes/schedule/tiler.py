@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...dialects import builders, ir, linalg
 from ..classify import indexing_maps, iterator_types, loop_extents
+from ..kernel import in_place
 from .structured import (
     Interval,
     Linear,
@@ -82,25 +83,10 @@ class Tiler:
 def may_repeat(result: ir.Value) -> bool:
     """Whether tiles of a kernel's result may overlap, each computing what both have.
 
-    Not where the last op alone reads an argument, at the place that it writes: the result may take that one's place in
-    memory (``plan-memory``), and what is read again would be the result.
+    Not where the result may lie over an operand (``kernel.IN_PLACE``): what is read again would be the result.
     """
     op = defining_op(result)
-    if op is None or op.name != "linalg.generic":
-        return True
-    places = [
-        [place for place, size in zip(m.results, shape_of(v), strict=True) if size != 1]
-        for v, m in zip(op.operands, indexing_maps(op), strict=True)
-        if isinstance(v.type, ir.RankedTensorType)
-    ]
-    inputs = [v for v in list(op.operands)[:-1] if isinstance(v.type, ir.RankedTensorType)]
-    return not any(
-        isinstance(v, ir.BlockArgument)
-        and v.type == result.type
-        and place == places[-1]
-        and all(use.owner.operation == op for use in v.uses)
-        for v, place in zip(inputs, places, strict=False)
-    )
+    return op is None or op.parent is None or not in_place(op.parent)
 
 
 def relative(region: Region, whole: Region) -> Region:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Mapping
 
@@ -18,7 +19,9 @@ from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
+from tilewright.passes.graph.in_place import overwritable
 from tilewright.passes.infra import PassContext
+from tilewright.passes.kernel import IN_PLACE, functions
 from tilewright.target import host
 
 RNG = np.random.default_rng(0)
@@ -128,13 +131,17 @@ def test_a_result_that_lies_over_an_operand(shape: tuple[int, ...]) -> None:
         helper.make_node("Add", ["shares", "residual"], ["y"], name="y"),
     ]
     want = softmax(inputs["x"], 1) + inputs["residual"]
-    with make_context():
+    with make_context(), ir.Location.unknown():
         plan = pipeline.plan(import_model(model_of(made, inputs, ["y"])), TARGET.get(host()), PassContext())
-    [(name, code)], [call] = plan.kernels.items(), plan.main.calls
+        [(name, code)], [call] = plan.kernels.items(), plan.main.calls
+        module, code = ir.Module.parse(code), io.BytesIO()
+        [over] = overwritable(functions(module)[0])
+        functions(module)[0].attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get([over])
+        module.operation.write_bytecode(code)
     memory = [aligned(inputs[info.name]) for info in plan.main.inputs]
-    residual = memory[[info.name for info in plan.main.inputs].index("residual")]
+    residual = memory[call.args[over].index]
     addresses = [memory[slot.index].ctypes.data for slot in call.args[:-1]]
-    CompiledKernel(code, name).call([*addresses, residual.ctypes.data], chunks=2)
+    CompiledKernel(code.getvalue(), name).call([*addresses, residual.ctypes.data], chunks=2)
     np.testing.assert_allclose(residual, want, rtol=0, atol=1e-5)
 
 
