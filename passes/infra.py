@@ -19,6 +19,8 @@ from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
 from .instruments import Instrument
 
+_UNSETTABLE = (".target", "apply-schedule.schedule")  # what the pipeline gives its passes
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -34,7 +36,7 @@ class Pass:
     def __str__(self) -> str:
         """The pass as the command line writes it; options that have their default are left out."""
         options = [
-            f"{f.name}={getattr(self, f.name)}"
+            f"{f.name}={' '.join(str(getattr(self, f.name)).split())}"
             for f in dataclasses.fields(self)
             if f.init and getattr(self, f.name) != _default(f)
         ]
@@ -75,7 +77,8 @@ class PassContext:
         disabled_pass: names that never run; wins over ``required_pass``.
         instruments: called around each pass, in order.
         config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``; a
-            compilation raises CompileError for a key that is none.
+            compilation raises CompileError for a key that is none. ``{"schedules": {"matmul_1a2b3c4d": schedule}}``
+            gives kernels, by name, a ``Schedule`` or its JSON to be carried out in place of the heuristic's.
     """
 
     opt_level: int = 3
@@ -102,6 +105,12 @@ class PassContext:
 
     def __exit__(self, *_: object) -> None:
         _CURRENT.set(_CURRENT.get()[:-1])
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether it changes nothing that the cache's keys do not tell: the level and schedules are there."""
+        named = self.required_pass or self.disabled_pass or self.instruments
+        return not named and set(self.config) <= {"schedules"}
 
     def enabled(self, stage: Pass) -> bool:
         """Whether ``stage`` runs in this context."""
@@ -179,7 +188,7 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
 def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
     """Raise CompileError for a key that names no option of a pass of ``table``."""
     options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
-    known = [option for option in options if not option.endswith(".target")]
+    known = ["schedules", *(option for option in options if not option.endswith(_UNSETTABLE))]
     for key in config:
         if key not in known:
             raise CompileError(f"config has no key '{key}'; its keys: {', '.join(known)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dialects import ir
 from ..classify import dim_of, indexing_maps
 from .structured import defining_op, shape_of
@@ -37,3 +39,19 @@ def row_tile(extent: int, best: int) -> int:
     """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
     tiles = -(-extent // best)
     return -(-extent // tiles)
+
+
+def row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
+    """Tiles of the axes of rows, the last one first: short rows (7 columns of an image) are taken several at a time."""
+    tiles: dict[int, int] = {}
+    for axis in reversed(axes):
+        if axis is None or best < 2:
+            break
+        tiles[axis] = row_tile(shape[axis], best)
+        best = best // tiles[axis] if tiles[axis] == shape[axis] else 1
+    return tiles
+
+
+def power_floor(n: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (max(n, 1).bit_length() - 1)

@@ -24,7 +24,8 @@ def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
         tile = tile_op(tiler.scope(), op, loop_intervals(op, part), part, extract(row, where).value)
         return insert(tile.value, row, where)
 
-    return Tile(chunked(region[axis].size, tiler.row_chunk, target, step), (axis,))
+    form = tiler.form
+    return Tile(chunked(region[axis].size, form.row_chunk, target, step, form.rows_at_once), (axis,))
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

@@ -1,0 +1,51 @@
+"""What the primitives of a schedule refuse, each in one line: which loop, why, and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ...errors import ScheduleError
+from .loopnest import Loop, Nest
+from .notation import listed
+
+
+def refuse(problem: str) -> NoReturn:
+    """Raise ScheduleError."""
+    raise ScheduleError(problem)
+
+
+def count(number: int, least: int, most: int, what: str, of: str) -> None:
+    """Refuse what is no number from ``least`` to ``most``."""
+    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
+        refuse(f"cannot {what} {number!r}: give a number from {least} to the {most} {of}")
+
+
+def whole(nest: Nest, loop: Loop, verb: str) -> None:
+    """Refuse to put into a tile what is no loop over single elements."""
+    if not loop.whole:
+        inside = [other.name for other in nest.loops if other.axis == loop.axis and other.whole]
+        refuse(f"cannot {verb} '{loop.name}': it goes in steps, and a tile has single elements; see {listed(inside)}")
+
+
+def divides(nest: Nest, loop: Loop) -> None:
+    """Refuse to join a loop whose steps are not all whole, inside of loops whose steps are not."""
+    for part in loop.parts:
+        around = [p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step]
+        for ragged in around:
+            if ragged.rest:
+                refuse(f"cannot fuse '{part.name}': '{ragged.name}' is {ragged}; a factor that divides would do")
+
+
+def order(nest: Nest, loops: Sequence[Loop]) -> None:
+    """Refuse a part that comes outside of the part that it lies in, and what must stay where it is."""
+    parts = [part for loop in loops for part in loop.parts]
+    for i, part in enumerate(parts):
+        for after in parts[i + 1 :]:
+            if after.axis == part.axis and after.step > part.step:
+                refuse(f"cannot reorder: '{part.name}' lies in a step of '{after.name}' and must be inside of it")
+    if nest.parallel and loops[0] is not nest.parallel:
+        refuse(f"cannot reorder: '{nest.parallel.name}' is parallel and must stay outermost")
+    for loop in loops[:-1]:
+        if loop.kind == "vectorize":
+            refuse(f"cannot reorder: '{loop.name}' is vectorized and must stay innermost")
