@@ -9,6 +9,9 @@ from ...errors import ScheduleError
 from .loopnest import Loop, Nest
 from .notation import listed
 
+# The most steps of a sum at once: longer code no longer pays.
+MAX_STEPS = 16
+
 
 def refuse(problem: str) -> NoReturn:
     """Raise ScheduleError."""
@@ -26,6 +29,16 @@ def whole(nest: Nest, loop: Loop, verb: str) -> None:
     if not loop.whole:
         inside = [other.name for other in nest.loops if other.axis == loop.axis and other.whole]
         refuse(f"cannot {verb} '{loop.name}': it goes in steps, and a tile has single elements; see {listed(inside)}")
+
+
+def at_once(nest: Nest, loop: Loop, factor: int) -> None:
+    """Refuse to take several steps at once of what is not the innermost loop of a sum, or of a number that is none."""
+    name = loop.name
+    if nest.inner[-1:] != (loop,):
+        refuse(f"cannot unroll '{name}': only the innermost loop of a sum can be, here '{nest.inner[-1].name}'")
+    count(factor, 2, min(loop.steps, MAX_STEPS), f"take steps of '{name}' at once:", "that can be")
+    if loop.steps % factor:
+        refuse(f"cannot take {factor} steps of '{name}' at once: {loop.steps} steps do not divide by that")
 
 
 def divides(nest: Nest, loop: Loop) -> None:

@@ -115,13 +115,13 @@ def read(
     """Apply the steps of a schedule's JSON to the plain loops that ``start`` makes of its values."""
     try:
         record = json.loads(data) if isinstance(data, str) else data
-        values, steps = dict(record["values"]), [list(step) for step in record["steps"]]
+        values, steps = dict(record["values"]), [(str(name), args) for name, *args in record["steps"]]
     except (KeyError, TypeError, ValueError) as error:
         raise ScheduleError('a schedule as JSON is {"values": {...}, "steps": [["split", "n", 32], ...]}') from error
     if RESULT not in values:
         raise ScheduleError(f"a schedule's values have no '{RESULT}'")
     made = start(values_from_json({RESULT: values[RESULT], **values}))
-    for name, *arguments in steps:
+    for name, arguments in steps:
         if name not in primitives:
             raise ScheduleError(f"there is no primitive {name!r}; there are {listed(primitives)}")
         try:

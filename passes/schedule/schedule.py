@@ -19,9 +19,6 @@ from .checks import refuse
 from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, RESULT, Block, Loop, Nest, Part, Value
 from .notation import Step, listed, loop_text, read, values_to_json
 
-# The most steps of a sum at once: longer code no longer pays.
-MAX_STEPS = 16
-
 P = ParamSpec("P")
 Primitive = Callable[Concatenate["Schedule", P], "Schedule"]
 PRIMITIVES: dict[str, Callable[..., Schedule]] = {}
@@ -33,9 +30,8 @@ def primitive(method: Primitive[P]) -> Primitive[P]:
 
     @functools.wraps(method)
     def applied(self: Schedule, *args: P.args, **kwargs: P.kwargs) -> Schedule:
-        given = signature.bind(self, *args, **kwargs)
-        given.apply_defaults()
-        return replace(method(self, *args, **kwargs), steps=(*self.steps, (name, *given.args[1:])))
+        step = (name, *signature.bind(self, *args, **kwargs).args[1:])
+        return replace(method(self, *args, **kwargs), steps=(*self.steps, step))
 
     PRIMITIVES[name] = applied
     return applied
@@ -112,6 +108,8 @@ class Schedule:
     @primitive
     def tile(self, rows: str, row_factor: int, columns: str, column_factor: int) -> Schedule:
         """``for m: for n: for k`` -> ``for m.0: for n.0: for k: for m.1: for n.1``: the inner parts go innermost."""
+        if rows == columns:
+            refuse(f"cannot tile '{rows}' twice: name two axes")
         made = self.split(rows, row_factor).split(columns, column_factor)
         inner = (f"{rows}.1", f"{columns}.1")
         nest, _ = made._find(inner[0])
@@ -190,13 +188,7 @@ class Schedule:
         """``for m.1 in 14 x 1`` -> ``tile m.1``; ``for k in 768 x 1``, with 4 -> ``for k in 768 x 1, 4 at once``."""
         nest, found = self._plain(loop, "unroll")
         if nest.value.is_sum(found.axis) or found.axis == nest.value.row:
-            if nest.inner[-1:] != (found,):
-                last = nest.inner[-1].name
-                refuse(f"cannot unroll '{loop}': only the innermost loop of a sum can be, here '{last}'")
-            most = min(found.steps, MAX_STEPS)
-            checks.count(factor, 2, most, f"take steps of '{loop}' at once:", "that can be")
-            if found.steps % factor:
-                refuse(f"cannot take {factor} steps of '{loop}' at once: {found.steps} steps do not divide by that")
+            checks.at_once(nest, found, factor)
             return self._marked(nest, found, replace(found, factor=factor, kind="unroll"))
         if factor:
             refuse(f"cannot unroll '{loop}' by {factor}: it is unrolled whole; split('{loop}', {factor}) before")
@@ -239,7 +231,7 @@ class Schedule:
             if wanted in nest.value.packed:
                 return self._exchanged(nest, replace(nest, packs=(*nest.packs, wanted)))
         there = [packed for nest in (self.result, *self.stages) for packed in nest.value.packed]
-        refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {listed(there)}")
+        refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {listed(map(str, there))}")
 
     @primitive
     def tensorize(self, loop: str, intrinsic: str) -> Schedule:

@@ -15,7 +15,7 @@ from tilewright.model import Model
 from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import OUTPUTS, POINTS, Winograd
 from tilewright.passes.infra import Pass, PassContext
-from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule import winograd
 from tilewright.program import Plan
 from tilewright.sizes import static
 from tilewright.target import Target, host
@@ -136,7 +136,7 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
     def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int, _budget: int) -> tuple[int, int]:
         return min(rows, most), blocks * columns
 
-    monkeypatch.setattr(heuristic, "_staging", staging)
+    monkeypatch.setattr(winograd, "staging", staging)
     with make_context(), ir.Location.unknown():
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
 
