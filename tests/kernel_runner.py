@@ -16,7 +16,7 @@ from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.passes.pipeline import compile_kernel, lower_kernel
+from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.passes.schedule.schedule import Schedule
@@ -36,10 +36,18 @@ def bytecode(text: str) -> bytes:
         return buffer.getvalue()
 
 
+def before_schedule(text: str) -> ir.Module:
+    """The kernel as `apply-schedule` finds it, in the current context."""
+    module, context = ir.Module.parse(text), PassContext()
+    for stage in itertools.takewhile(lambda stage: stage.name != "apply-schedule", kernel_passes(TARGET.get(host()))):
+        context.run(stage, module)
+    return module
+
+
 def schedule_of(text: str) -> Schedule | None:
     """The schedule that the heuristic chooses; None for plain loops."""
     with make_context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
+        module = before_schedule(text)
         return heuristic.choose(functions(module)[0], TARGET.get(host()))
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra import Pass
-from ..kernel import EXTENT, PARALLEL, SCHEDULE, SCRATCH, symbol
+from ..kernel import EXTENT, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, symbol
 
 BODY = "__body"
 
@@ -46,7 +46,7 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     parsed = ir.Module.parse(_entry_text(name, count))
     entry = parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
-    for attribute in (SCHEDULE, EXTENT, PARALLEL, SCRATCH):
+    for attribute in (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH):
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]

@@ -228,10 +228,13 @@ class Nest:
         for block in value.packed:
             if block not in self.packs:
                 yield f"{block} is what the kernel reads: pack({block.argument}, '{block.axis}', {block.size})"
-            for loop in self.tile:
-                size = loop.parts[0].size
-                if loop.axis == block.axis and (size > block.size or (block.size % size and self._is_cut(loop.axis))):
-                    yield f"'{loop.name}' has {size} elements where {block}: split by a divisor of {block.size}"
+            yield from self._across_blocks(block)
 
-    def _is_cut(self, axis: str) -> bool:
-        return any(part.axis == axis and part.steps > 1 for loop in self.outer for part in loop.parts)
+    def _across_blocks(self, block: Block) -> Iterator[str]:
+        what = f"elements, and {block}: split '{block.axis}' by {block.size}"
+        for loop in self.loops:
+            for part in loop.parts:
+                if part.axis == block.axis and loop in self.tile and part.size > block.size:
+                    yield f"'{part.name}' has {part.size} {what}"
+                elif part.axis == block.axis and loop not in self.tile and part.steps > 1 and part.step % block.size:
+                    yield f"'{part.name}' goes in steps of {part.step} {what}"

@@ -100,7 +100,7 @@ class Schedule:
         if len(found.parts) > 1:
             refuse(f"cannot split '{loop}': split its parts before they are fused")
         [part] = found.parts
-        checks.count(factor, 1, part.steps, f"split '{loop}' by", f"of '{loop}'")
+        checks.count(factor, 2, part.steps, f"split '{loop}' by", f"of '{loop}'")
         inner = Part(f"{loop}.1", part.axis, factor * part.step, part.step)
         outer = Part(f"{loop}.0", part.axis, part.extent, inner.size)
         return self._with(nest, nest.exchange((found,), (Loop((outer,)), Loop((inner,)))))
@@ -230,8 +230,8 @@ class Schedule:
         for nest in (self.result, *self.stages):
             if wanted in nest.value.packed:
                 return self._exchanged(nest, replace(nest, packs=(*nest.packs, wanted)))
-        there = [packed for nest in (self.result, *self.stages) for packed in nest.value.packed]
-        refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {listed(map(str, there))}")
+        there = listed(str(packed) for nest in (self.result, *self.stages) for packed in nest.value.packed)
+        refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {there}")
 
     @primitive
     def tensorize(self, loop: str, intrinsic: str) -> Schedule:

@@ -141,8 +141,8 @@ def test_whole_rows() -> None:
 REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
     "split": [
         (plain(), lambda s: s.split("w", 4), r"no loop 'w'; there are b, m, n, k$"),
-        (plain(), lambda s: s.split("n", 0), r"split 'n' by 0: give a number from 1 to the 768 of 'n'"),
-        (plain(), lambda s: s.split("n", 769), r"split 'n' by 769: give a number from 1 to the 768"),
+        (plain(), lambda s: s.split("n", 0), r"split 'n' by 0: give a number from 2 to the 768 of 'n'"),
+        (plain(), lambda s: s.split("n", 769), r"split 'n' by 769: give a number from 2 to the 768"),
         (plain(), lambda s: s.split("n", 2.5), r"split 'n' by 2.5"),  # pyright: ignore[reportArgumentType]
         (plain(), lambda s: s.split("k", 64), r"split 'k': it is summed up in order; unroll\('k', 4\)"),
         (filled(), lambda s: s.split("n.1", 16), r"split 'n.1': it is marked vectorize already"),
@@ -246,7 +246,7 @@ UNFINISHED: list[tuple[Schedule, str]] = [
     (plain(), r"%arg1 in blocks of 32 along n is what the kernel reads: pack\(1, 'n', 32\)"),
     (
         plain().pack(1, "n", 32).split("n", 48).reorder("k", "n.1").vectorize("n.1"),
-        r"'n.1' has 48 elements where %arg1 in blocks of 32 along n: split by a divisor of 32",
+        r"'n.0' goes in steps of 48 elements, and %arg1 in blocks of 32 along n: split 'n' by 32",
     ),
     (Schedule.start(SOFTMAX), r"no loop over 'row' is vectorized: vectorize\('row'\)"),
     (
