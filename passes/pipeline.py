@@ -25,6 +25,7 @@ from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
+from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
@@ -77,6 +78,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         PackWeights(target=target),
         SplitPrepare(),
+        PadRows(),
         StorePadded(),
         FuseOps(fuse_opt_level=opt_level),
         Outline(),

@@ -17,6 +17,7 @@ from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
+from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
@@ -50,6 +51,7 @@ _ALL: tuple[type[Pass], ...] = (
     FoldTransposes,
     PackWeights,
     SplitPrepare,
+    PadRows,
     StorePadded,
     FuseOps,
     Outline,

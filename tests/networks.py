@@ -124,6 +124,17 @@ def wide_block() -> Model:
     return build(body, {"x": (1, 16, 12, 11)}, {"w1": (24, 16, 3, 3), "b1": (24,), "w2": (16, 24, 3, 3)})
 
 
+def long_rows() -> Model:
+    """Dense layers that read rows of 4 kB, which `pad-rows` stores apart; one is read by an addition too."""
+
+    def body(x, w1, w2, w3):
+        h = _relu(builders.contract("bmk,kn->bmn", x, w1))
+        y = _add(_relu(builders.contract("bmk,kn->bmn", h, w2)), h)
+        return builders.contract("mk,kn->mn", builders.reshape(y, (9, 1024)), w3)
+
+    return build(body, {"x": (1, 9, 16)}, {"w1": (16, 1024), "w2": (1024, 1024), "w3": (1024, 12)})
+
+
 def grouped_conv() -> Model:
     """Two grouped convolutions, with a weight added, a split and a concat between them, and a 1-D one at the end."""
 
@@ -289,6 +300,7 @@ NETWORKS = {
     for f in (
         residual_block,
         wide_block,
+        long_rows,
         grouped_conv,
         attention,
         odd_results,

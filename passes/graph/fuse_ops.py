@@ -131,8 +131,8 @@ class _Grouping:
         return op not in self.taken
 
     def _is_border(self, op: ir.Operation) -> bool:
-        """Whether a padding is written by the kernel of what it pads."""
-        if op.name != "tensor.pad" or not can_border(op):
+        """Whether a padding, or a store with gaps, is written by the kernel of what it pads."""
+        if not can_border(op):
             return False
         source = producer(op.operands[0])
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]

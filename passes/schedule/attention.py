@@ -12,6 +12,7 @@ from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
 from .structured import defining_op, shape_of
+from .values import is_read, value_name
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
@@ -28,7 +29,6 @@ def can_attend(first: ir.Operation, scores: Contraction, last: ir.Operation, pro
 def attention(
     plain: Schedule,
     anchors: Sequence[ir.Operation],
-    ops: Sequence[ir.Operation],
     result: ir.Value,
     lanes: int,
     target: Target,
@@ -42,11 +42,10 @@ def attention(
         return None
     if not can_attend(first, scores, last, product):
         return None
-    number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
     made, weights = reductions[0].operands[0], last.operands[product.lhs]
     rows, columns = _long(last, product.m)[0], _long(last, product.n)[0]
     row_axis, column_axis = result_axis(last, rows, result), result_axis(last, columns, result)
-    if made not in number or weights not in number or row_axis is None or column_axis is None:
+    if is_read(made) or is_read(weights) or row_axis is None or column_axis is None:
         return None
     walked = [dim_of(e) for e in indexing_maps(last)[product.lhs].results]
     inner_rows = walked.index(rows)
@@ -64,7 +63,7 @@ def attention(
     if reads_rows_apart(first, scores):
         schedule = copy_rows(schedule, first, scores, len(outer), lanes)
     at = _around(schedule, len(outer))
-    schedule = schedule.cache_write(number[made], at).cache_write(number[weights], at)
+    schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
     *_, product_nest, softmax_nest = schedule.stages
     last_axis, value = len(length) - 1, product_nest.value
     wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
@@ -82,13 +81,12 @@ def reads_rows_apart(op: ir.Operation, kind: Contraction) -> bool:
     value, rows = op.operands[kind.lhs], _long(op, kind.m)
     extents = loop_extents(op)
     real = [loop for loop in _walked(op, kind) if loop is not None and extents[loop] != 1]
-    return isinstance(value, ir.BlockArgument) and len(rows) == 1 and rows[0] in real[:-2] and real[-1] not in rows
+    return is_read(value) and len(rows) == 1 and rows[0] in real[:-2] and real[-1] not in rows
 
 
 def copy_rows(schedule: Schedule, op: ir.Operation, kind: Contraction, depth: int, lanes: int) -> Schedule:
-    """Copy the left operand, an argument, inside of the ``depth`` outermost axes' loops, row by row."""
-    argument = ir.BlockArgument(op.operands[kind.lhs]).arg_number
-    schedule = schedule.cache_read(argument, _around(schedule, depth))
+    """Copy the left operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
+    schedule = schedule.cache_read(value_name(op.operands[kind.lhs]), _around(schedule, depth))
     value = schedule.stages[0].value
     rows, last = _walked(op, kind).index(_long(op, kind.m)[0]), len(value.axes) - 1
     chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)

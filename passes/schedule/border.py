@@ -1,7 +1,8 @@
-"""The padding that a kernel writes around its result, for a reader that wants it padded.
+"""The border around what a kernel computes, for readers that want it padded or its rows apart.
 
 A kernel may end in a ``tensor.pad`` of what it computes. Its tiles are then written at an offset, and the border is
-filled by the call that computes the first step.
+filled by the call that computes the first step. Or it ends in a ``tensor.insert_slice`` into an empty tensor: nobody
+reads what is around it then, and nothing is filled.
 """
 
 from __future__ import annotations
@@ -24,26 +25,28 @@ from .structured import (
     without_unit_dims,
 )
 
+# What a kernel's result may end in, and the attribute that says where what it computes lies in it.
+BORDERS = {"tensor.pad": "static_low", "tensor.insert_slice": "static_offsets"}
 # Elements of the vectors that fill a border.
 _FILL = 64
 
 
 @dataclass(frozen=True)
 class Border:
-    """``inner`` is what the tiles are parts of; it lies at ``low`` in the kernel's ``result``."""
+    """``inner`` is what the tiles are parts of; it lies at ``low`` in the kernel's ``result``, which ``op`` makes."""
 
     inner: ir.Value
     result: ir.Value
     low: tuple[int, ...]
-    pad: ir.Operation | None
+    op: ir.Operation | None
 
     @staticmethod
     def of(result: ir.Value) -> Border:
-        """The border of a kernel's result; one of no width where the result is no ``tensor.pad``."""
+        """The border of a kernel's result; one of no width where none of the two ops makes it."""
         op = defining_op(result)
-        if op is None or op.name != "tensor.pad":
+        if op is None or op.name not in BORDERS:
             return Border(result, result, (0,) * len(shape_of(result)), None)
-        return Border(op.operands[0], result, tuple(ir.DenseI64ArrayAttr(op.attributes["static_low"])), op)
+        return Border(op.operands[0], result, tuple(ir.DenseI64ArrayAttr(op.attributes[BORDERS[op.name]])), op)
 
     def place(self, region: Region) -> Region:
         """Where a region of ``inner`` lies in the squeezed result."""
@@ -52,7 +55,7 @@ class Border:
 
     def fill(self, dest: ir.Value, lo: ir.Value) -> ir.Value:
         """Fill the border where the range of steps begins at 0; returns the tensor that ``dest`` has become."""
-        if self.pad is None:
+        if self.op is None or self.op.name != "tensor.pad":
             return dest
         first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
         branch = scf.IfOp(first, [dest.type], has_else=True)
@@ -79,18 +82,33 @@ class Border:
         return slabs
 
     def _value(self) -> ir.Value:
-        assert self.pad is not None
-        return list(self.pad.regions[0].blocks[0].operations)[-1].operands[0]
+        assert self.op is not None
+        return list(self.op.regions[0].blocks[0].operations)[-1].operands[0]
 
 
-def can_border(pad: ir.Operation) -> bool:
-    """Whether a kernel can write this ``tensor.pad``: a constant around all but the axis that vectors lie along."""
-    if len(pad.operands) != 1 or not ir.RankedTensorType(pad.results[0].type).has_static_shape:
+def can_border(op: ir.Operation) -> bool:
+    """Whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
+
+    A constant around all but the axis that vectors lie along; or anything, if the rest is empty.
+    """
+    if op.name not in BORDERS or not ir.RankedTensorType(op.results[0].type).has_static_shape:
         return False
-    value = defining_op(list(pad.regions[0].blocks[0].operations)[-1].operands[0])
-    inner, outer = shape_of(pad.operands[0]), shape_of(pad.results[0])
+    if op.name == "tensor.insert_slice":
+        return _is_into_empty(op)
+    value = defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
     axis = vector_axis(outer)
-    return value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
+    return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
+
+
+def _is_into_empty(op: ir.Operation) -> bool:
+    """Whether an insertion is at a place known before, element by element, of as many dims, with nothing around it."""
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    into = defining_op(op.operands[1])
+    same_rank = len(shape_of(op.operands[0])) == len(steps)
+    return (
+        len(op.operands) == 2 and same_rank and set(steps) <= {1} and into is not None and into.name == "tensor.empty"
+    )
 
 
 def _fill(value: ir.Value, dest: ir.Value, region: Region) -> ir.Value:

@@ -62,9 +62,9 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | None:
     if all(isinstance(kind, Reduction) or is_dot(op, kind) for op, kind in anchors):
         return _rows(plain, [op for op, _ in anchors], lanes)
     if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
-        return winograd(plain, [op for op, _ in anchors], ops, result.inner, lanes, target)
+        return winograd(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
-        return attention(plain, [op for op, _ in anchors], ops, result.inner, lanes, target)
+        return attention(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) != 1:
         return None
     op, kind = anchors[0]
@@ -81,8 +81,8 @@ def has_nests(function: func.FuncOp) -> bool:
     returned = list(ops[-1].operands)
     if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
         return False
-    pad = Border.of(returned[0]).pad
-    return pad is None or can_border(pad)
+    border = Border.of(returned[0])
+    return border.op is None or can_border(border.op)
 
 
 def work(function: func.FuncOp) -> int:

@@ -57,6 +57,7 @@ class Value:
     row: the axis, of ``axes`` or ``sums``, of rows that reductions go along and that are computed whole; "" for none.
     intrinsic: what its tiles can become; "" for nothing.
     packed: arguments whose layout its loops must respect.
+    read: whether it lies in memory before the kernel runs, an argument or a slice of one: staging it copies it.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Value:
     row: str = ""
     intrinsic: str = ""
     packed: tuple[Block, ...] = ()
+    read: bool = False
 
     @property
     def contiguous(self) -> str:

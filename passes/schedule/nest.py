@@ -28,7 +28,7 @@ from ...dialects import arith, ir, scf
 from ..classify import Transform, classify, iterator_types
 from .border import Border
 from .linear_transform import transform_tile
-from .loopnest import ARGUMENT, RESULT, Nest, Part
+from .loopnest import Nest, Part
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
 from .rows import compute_row
@@ -64,7 +64,7 @@ from .tiler import (
     tile_op,
     unpack_tile,
 )
-from .values import Named, name_value
+from .values import name_value, value_called
 
 
 def build_nest(
@@ -84,9 +84,10 @@ def build_nest(
         arguments: the tensors, squeezed, to use for the function's arguments.
     """
     border = Border.of(result)
-    named = name_value(border.inner, RESULT)
-    staged = [(stage, name_value(_value(result, stage.value.name), stage.value.name)) for stage in schedule.stages]
-    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, named))
+    owner = defining_op(result)
+    assert owner is not None  # a kernel computes its result
+    staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
+    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner))
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
@@ -103,8 +104,9 @@ def build_nest(
     return loops.joined(parts, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 
 
-def _form(nest: Nest, named: Named) -> Form:
-    """How what is inside of a nest's tile is computed."""
+def _form(nest: Nest, value: ir.Value) -> Form:
+    """How what is inside of the tile of a nest over ``value`` is computed."""
+    named = name_value(value, nest.value.name)
     at_once = nest.inner[-1].factor if nest.inner else 1
     along_rows = bool(nest.inner) and nest.inner[-1].axis == nest.value.row
     return Form(
@@ -117,16 +119,6 @@ def _form(nest: Nest, named: Named) -> Form:
     )
 
 
-def _value(result: ir.Value, name: str) -> ir.Value:
-    """A value of the kernel's function by its name in schedules: "%5", "%arg0"."""
-    owner = defining_op(result)
-    assert owner is not None
-    block = owner.block
-    if name.startswith(ARGUMENT):
-        return block.arguments[int(name.removeprefix(ARGUMENT))]
-    return list(block.operations)[int(name.removeprefix("%"))].operation.results[0]
-
-
 Body = Callable[[Tiler, Region, ir.Value], ir.Value]
 Range = tuple[ir.Value, ir.Value]
 
@@ -134,7 +126,7 @@ Range = tuple[ir.Value, ir.Value]
 class _Loops:
     """The loops around tiles of one value, and what is computed ahead inside of them."""
 
-    def __init__(self, nest: Nest, value: ir.Value, staged: Sequence[tuple[Nest, Named]] = ()) -> None:
+    def __init__(self, nest: Nest, value: ir.Value, staged: Sequence[tuple[Nest, ir.Value]] = ()) -> None:
         self.outer, self.staged = nest.outer, staged
         shape = shape_of(value)
         self.axes = {axis.name: i for i, axis in enumerate(nest.value.axes)}
@@ -212,14 +204,13 @@ class _Loops:
 
     def stage(self, at: str, tiler: Tiler) -> None:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""
-        for stage, named in self.staged:
+        for stage, value in self.staged:
             if stage.at == at:
-                value = _value(self.value, stage.value.name)
                 part = needed(self.value, tuple(self.region), value)
-                tiler.share(value, part, _computed(stage, named, value, part, tiler))
+                tiler.share(value, part, _computed(stage, value, part, tiler))
 
 
-def _computed(nest: Nest, named: Named, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+def _computed(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
     loops = _Loops(nest, value)
     loops.region, loops.overlap = list(part), not _reads_blocks(value)
@@ -229,11 +220,11 @@ def _computed(nest: Nest, named: Named, value: ir.Value, part: Region, tiler: Ti
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(value, piece, into)
-            target = insert(copied(made, into) if defining_op(value) is None else made.value, target, place)
+            target = insert(copied(made, into) if nest.value.read else made.value, target, place)
         return target
 
     scope = tiler.scope()
-    scope.form = _form(nest, named)
+    scope.form = _form(nest, value)
     return loops.inner(0, scope, fresh(value, part), tile)
 
 

@@ -81,6 +81,7 @@ def values_to_json(values: Sequence[Value]) -> dict[str, Any]:
             "row": value.row,
             "intrinsic": value.intrinsic,
             "packed": [[block.argument, block.axis, block.size] for block in value.packed],
+            "read": value.read,
         }
         made[value.name] = {key: entry for key, entry in record.items() if entry or key == "axes"}
     return made
@@ -97,6 +98,7 @@ def values_from_json(data: Mapping[str, Any]) -> tuple[Value, ...]:
                 str(record.get("row", "")),
                 str(record.get("intrinsic", "")),
                 tuple(Block(int(argument), str(axis), int(size)) for argument, axis, size in record.get("packed", ())),
+                bool(record.get("read", False)),
             )
             for name, record in data.items()
         )

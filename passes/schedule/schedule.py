@@ -203,14 +203,14 @@ class Schedule:
     # ---- what is computed ahead, and with what
 
     @primitive
-    def cache_read(self, argument: int, at: str = "") -> Schedule:
-        """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: the argument's part is copied there."""
-        return self._staged(f"{ARGUMENT}{argument}", at)
+    def cache_read(self, value: str, at: str = "") -> Schedule:
+        """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: an argument, or a slice, is copied."""
+        return self._staged(value, at, read=True)
 
     @primitive
-    def cache_write(self, value: int, at: str = "") -> Schedule:
-        """``for m.0: ...`` -> ``for m.0: stage %5: for %5.m ...; ...``: op 5's value goes into a buffer there."""
-        return self._staged(f"%{value}", at)
+    def cache_write(self, value: str, at: str = "") -> Schedule:
+        """``for m.0: ...`` -> ``for m.0: stage %5: for %5.m ...; ...``: what op 5 computes goes into a buffer there."""
+        return self._staged(value, at, read=False)
 
     @primitive
     def compute_at(self, value: str, at: str = "") -> Schedule:
@@ -290,12 +290,16 @@ class Schedule:
         if at and at not in names:
             refuse(f"cannot compute at '{at}': the loops around tiles are {listed(names)}")
 
-    def _staged(self, name: str, at: str) -> Schedule:
+    def _staged(self, name: str, at: str, read: bool) -> Schedule:
         if any(nest.value.name == name for nest in self.stages):
             refuse(f"'{name}' is staged already; compute_at('{name}', ...) moves it")
-        found = [value for value in self.values if value.name == name and name != RESULT]
+        there = [value for value in self.values if value.name != RESULT]
+        found = [value for value in there if value.name == name]
         if not found:
-            refuse(f"cannot stage '{name}'; there are {listed(v.name for v in self.values if v.name != RESULT)}")
+            refuse(f"cannot stage '{name}'; there are {listed(value.name for value in there)}")
+        if found[0].read != read:
+            what, verb = ("computed", "cache_write") if read else ("read from memory", "cache_read")
+            refuse(f"'{name}' is {what}: {verb}('{name}', ...) stages it")
         self._place(at)
         order = [value.name for value in self.values]
         stages = sorted((*self.stages, Nest.start(found[0], at)), key=lambda nest: order.index(nest.value.name))

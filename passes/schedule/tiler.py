@@ -173,16 +173,20 @@ def fresh(value: ir.Value, region: Region) -> ir.Value:
 
 def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a slice is read where the slice lies."""
-    if len(op.operands) != 1 or len(shape_of(op.operands[0])) != len(region):
-        raise NotSchedulable("a slice at offsets known at run time only, or of fewer dims")
+    if not can_slice(op):
+        raise NotSchedulable("a slice at offsets known at run time only, of fewer dims, or that goes backwards")
     starts, steps = (ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"]) for name in ("offsets", "strides"))
-    if any(step < 1 for step in steps):
-        raise NotSchedulable("a slice that goes backwards")
     moved = [
         Interval(Linear(start) + interval.offset * step, interval.size, interval.stride * step)
         for interval, start, step in zip(region, starts, steps, strict=True)
     ]
     return tiler.compute(op.operands[0], tuple(moved))
+
+
+def can_slice(op: ir.Operation) -> bool:
+    """Whether regions of a ``tensor.extract_slice`` can be read where it lies: forwards, at a place known before."""
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    return len(op.operands) == 1 and len(shape_of(op.results[0])) == len(steps) and min(steps, default=1) >= 1
 
 
 def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

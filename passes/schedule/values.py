@@ -41,7 +41,7 @@ from .axes import result_axis
 from .border import Border
 from .loopnest import ARGUMENT, RESULT, Axis, Block, Value
 from .structured import defining_op, shape_of, vector_axis
-from .tiler import packed_dims
+from .tiler import can_slice, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
 _VIEWS = ("tensor.extract_slice", "tensor.pad")
@@ -64,14 +64,34 @@ def values_of(function: func.FuncOp) -> tuple[Value, ...]:
     block = function.regions[0].blocks[0]
     ops = [op.operation for op in block.operations]
     result = Border.of(ops[-1].operands[0]).inner
-    made = [name_value(result, RESULT).value]
-    for number, argument in enumerate(block.arguments):
-        if isinstance(argument.type, ir.RankedTensorType) and shape_of(argument):
-            made.append(name_value(argument, f"{ARGUMENT}{number}").value)
-    for number, op in enumerate(ops):
-        if op.name == "linalg.generic" and len(op.results) == 1 and op.results[0] != result and shape_of(op.results[0]):
-            made.append(name_value(op.results[0], f"%{number}").value)
-    return tuple(made)
+    arguments = [value for value in block.arguments if isinstance(value.type, ir.RankedTensorType)]
+    made = [op.results[0] for op in ops if len(op.results) == 1 and (op.name == "linalg.generic" or is_read(op.result))]
+    staged = [value for value in (*arguments, *made) if value != result and shape_of(value)]
+    named = [name_value(result, RESULT), *(name_value(value, value_name(value)) for value in staged)]
+    return tuple(each.value for each in named)
+
+
+def value_name(value: ir.Value) -> str:
+    """What schedules call a value other than the result: "%arg1" for argument 1, "%5" for what op 5 makes."""
+    op = defining_op(value)
+    if op is None:
+        return f"{ARGUMENT}{ir.BlockArgument(value).arg_number}"
+    return f"%{[other.operation for other in op.block.operations].index(op)}"
+
+
+def value_called(name: str, block: ir.Block) -> ir.Value:
+    """The value of a kernel's function that ``value_name`` names so."""
+    if name.startswith(ARGUMENT):
+        return block.arguments[int(name.removeprefix(ARGUMENT))]
+    return list(block.operations)[int(name.removeprefix("%"))].operation.results[0]
+
+
+def is_read(value: ir.Value) -> bool:
+    """Whether a value lies in memory before the kernel runs: an argument, or a slice of one at a place known before."""
+    op = defining_op(value)
+    if op is None or op.name != "tensor.extract_slice":
+        return op is None
+    return isinstance(op.operands[0], ir.BlockArgument) and can_slice(op)
 
 
 def name_value(value: ir.Value, name: str) -> Named:
@@ -80,7 +100,7 @@ def name_value(value: ir.Value, name: str) -> Named:
     prefix = "" if name == RESULT else f"{name}."
     names = [f"{prefix}d{i}" for i in range(len(shape))]
     if anchor is None:
-        return Named(Value(name, _axes(names, shape)), None, {})
+        return Named(Value(name, _axes(names, shape), read=is_read(value)), None, {})
     kind, extents = classify(anchor), loop_extents(anchor)
     words, sums = _loop_names(anchor, kind)
     for loop, word in words.items():

@@ -11,7 +11,7 @@ from .axes import power_floor, row_tiles
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
 from .structured import shape_of
-from .values import block_of
+from .values import block_of, value_name
 
 # The share of the second cache that the buffers of a block may have.
 _STAGED = 0.85
@@ -20,7 +20,6 @@ _STAGED = 0.85
 def winograd(
     plain: Schedule,
     anchors: Sequence[ir.Operation],
-    ops: Sequence[ir.Operation],
     result: ir.Value,
     lanes: int,
     target: Target,
@@ -32,7 +31,6 @@ def winograd(
     patches, products, outputs = anchors
     kind, back = classify(products), classify(outputs)
     assert isinstance(kind, Contraction) and isinstance(back, Transform)
-    number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
     inputs = (products.operands[kind.lhs], outputs.operands[back.data])
     shape, columns = shape_of(result), block_of(products, kind)
     if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4:
@@ -47,12 +45,12 @@ def winograd(
     made = join(carve(plain, [*outer, *by_name(plain.result.value, over)]), 1)
     at = ["", *(loop.name for loop in made.result.outer)]
 
-    made = made.cache_write(number[patches.results[0]], at[len(outer)])
+    made = made.cache_write(value_name(patches.results[0]), at[len(outer)])
     value = made.stages[0].value
     cuts = by_name(value, [(3, 1), (4, 1), (5, min(lanes, power_floor(c)))])
     made = carve(made, cuts, value.name, whole=[axis.name for axis in value.axes[:2]])
 
-    made = made.cache_write(number[products.results[0]], at[len(outer) + 1])
+    made = made.cache_write(value_name(products.results[0]), at[len(outer) + 1])
     value = made.stages[1].value
     rows = [(3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
     cuts = by_name(value, [(0, 1), (1, 1), (5, min(columns, channels)), *rows])

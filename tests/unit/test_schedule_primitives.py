@@ -27,7 +27,7 @@ MATMUL = (
         intrinsic="outer_product",
         packed=(Block(1, "n", 32),),
     ),
-    Value("%arg0", (Axis("%arg0.d0", 12), Axis("%arg0.d1", 130), Axis("%arg0.d2", 512))),
+    Value("%arg0", (Axis("%arg0.d0", 12), Axis("%arg0.d1", 130), Axis("%arg0.d2", 512)), read=True),
     Value("%5", (Axis("%5.d0", 12), Axis("%5.d1", 130), Axis("%5.d2", 768))),
 )
 SOFTMAX = (Value("result", (Axis("d0", 64), Axis("row", 512)), (), row="row"),)
@@ -71,16 +71,16 @@ GOLDEN: dict[str, tuple[Schedule, Change, str]] = {
     "unroll of a sum": (filled(), lambda s: s.unroll("k", 4), "...|for k in 512 x 1, 4 at once|..."),
     "cache_read": (
         filled(),
-        lambda s: s.cache_read(0, "n.0"),
+        lambda s: s.cache_read("%arg0", "n.0"),
         "...|for n.0 in 24 x 32|stage %arg0|for %arg0.d0 by 1|for %arg0.d1 by 1|for %arg0.d2 by 1|element|...",
     ),
     "cache_write": (
         filled(),
-        lambda s: s.cache_write(5).split("%5.d2", 64).vectorize("%5.d2.1"),
+        lambda s: s.cache_write("%5").split("%5.d2", 64).vectorize("%5.d2.1"),
         "stage %5|for %5.d0 in 12 x 1|for %5.d1 in 130 x 1|for %5.d2.0 in 12 x 64|tile %5.d2.1 of 64: vectorize %5.d2.1|...",
     ),
     "compute_at": (
-        filled().cache_read(0),
+        filled().cache_read("%arg0"),
         lambda s: s.compute_at("%arg0", "b"),
         "for b in 12 x 1|stage %arg0|for %arg0.d0 by 1|...",
     ),
@@ -115,7 +115,7 @@ def test_golden(name: str) -> None:
 
 def test_a_schedule_prints_its_whole_nest() -> None:
     made = filled().unroll("k", 4).tensorize("m.1", "outer_product").pack(1, "n", 32).fuse("b", "n.0").parallel("b*n.0")
-    assert str(made.cache_read(0, "b*n.0").vectorize("%arg0.d2")).splitlines() == [
+    assert str(made.cache_read("%arg0", "b*n.0").vectorize("%arg0.d2")).splitlines() == [
         "parallel b*n.0 in 12 x 1, 24 x 32:",
         "  stage %arg0:",
         "    for %arg0.d0 by 1:",
@@ -147,7 +147,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain(), lambda s: s.split("k", 64), r"split 'k': it is summed up in order; unroll\('k', 4\)"),
         (filled(), lambda s: s.split("n.1", 16), r"split 'n.1': it is marked vectorize already"),
         (plain().fuse("b", "m"), lambda s: s.split("b*m", 2), r"split its parts before they are fused"),
-        (plain().cache_read(0, "m"), lambda s: s.split("m", 2), r"'%arg0' is computed at it; split before"),
+        (plain().cache_read("%arg0", "m"), lambda s: s.split("m", 2), r"'%arg0' is computed at it; split before"),
         (Schedule.start(SOFTMAX).split("row", 64), lambda s: s.split("row.1", 8), r"rows go in steps of one size"),
     ],
     "tile": [
@@ -160,7 +160,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (tiled(), lambda s: s.reorder("m.1", "m.0"), r"'m.1' lies in a step of 'm.0' and must be inside"),
         (plain().parallel("b"), lambda s: s.reorder("m", "b"), r"'b' is parallel and must stay outermost"),
         (filled(), lambda s: s.reorder("n.1", "m.1"), r"'n.1' is vectorized and must stay innermost"),
-        (plain().cache_read(0), lambda s: s.reorder("m", "%arg0.d0"), r"loops of different values"),
+        (plain().cache_read("%arg0"), lambda s: s.reorder("m", "%arg0.d0"), r"loops of different values"),
     ],
     "fuse": [
         (plain(), lambda s: s.fuse("b"), r"fuse one loop: name two"),
@@ -168,14 +168,14 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain(), lambda s: s.fuse("n", "k"), r"'k': only loops around tiles"),
         (tiled(), lambda s: s.fuse("n.0", "m.0"), r"'m.0' is 9 x 14 \+ 4; a factor that divides would do"),
         (plain().split("n", 32), lambda s: s.fuse("n.0", "n.1"), r"two parts of axis 'n': leave it unsplit"),
-        (plain().cache_read(0, "b"), lambda s: s.fuse("b", "m"), r"fuse 'b': '%arg0' is computed at it"),
-        (plain().cache_read(0), lambda s: s.fuse("%arg0.d0", "%arg0.d1"), r"depends on its place"),
+        (plain().cache_read("%arg0", "b"), lambda s: s.fuse("b", "m"), r"fuse 'b': '%arg0' is computed at it"),
+        (plain().cache_read("%arg0"), lambda s: s.fuse("%arg0.d0", "%arg0.d1"), r"depends on its place"),
     ],
     "parallel": [
         (plain(), lambda s: s.parallel("k"), r"parallelize 'k': its steps depend on each other"),
         (plain(), lambda s: s.parallel("m"), r"'b' is outside of it; reorder\('m', 'b'\) before"),
         (plain().parallel("b"), lambda s: s.parallel("m"), r"'b' is parallel; fuse them before"),
-        (plain().cache_read(0), lambda s: s.parallel("%arg0.d0"), r"by each thread for itself"),
+        (plain().cache_read("%arg0"), lambda s: s.parallel("%arg0.d0"), r"by each thread for itself"),
     ],
     "vectorize": [
         (plain(), lambda s: s.vectorize("m"), r"vectorize 'm': the axis that lies contiguous is 'n'"),
@@ -198,17 +198,32 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain().split("m", 4), lambda s: s.unroll("m.1"), r"the sum over 'k' is inside of it; reorder"),
     ],
     "cache_read": [
-        (plain(), lambda s: s.cache_read(7), r"stage '%arg7'; there are %arg0, %5"),
-        (plain(), lambda s: s.cache_read(0, "z"), r"compute at 'z': the loops around tiles are b, m, n"),
-        (plain().cache_read(0), lambda s: s.cache_read(0, "b"), r"staged already; compute_at\('%arg0', ...\) moves it"),
+        (plain(), lambda s: s.cache_read("%arg7"), r"stage '%arg7'; there are %arg0, %5"),
+        (plain(), lambda s: s.cache_read("%arg0", "z"), r"compute at 'z': the loops around tiles are b, m, n"),
+        (
+            plain().cache_read("%arg0"),
+            lambda s: s.cache_read("%arg0", "b"),
+            r"staged already; compute_at\('%arg0', ...\) moves it",
+        ),
+        (plain(), lambda s: s.cache_read("%5", "b"), r"'%5' is computed: cache_write\('%5', ...\) stages it"),
+        (plain(), lambda s: s.cache_read("result"), r"stage 'result'; there are %arg0, %5"),
     ],
     "cache_write": [
-        (plain(), lambda s: s.cache_write(6), r"stage '%6'; there are"),
-        (filled(), lambda s: s.cache_write(5, "k"), r"compute at 'k': the loops around tiles are b, n.0, m.0"),
+        (plain(), lambda s: s.cache_write("%6"), r"stage '%6'; there are"),
+        (
+            plain(),
+            lambda s: s.cache_write("%arg0"),
+            r"'%arg0' is read from memory: cache_read\('%arg0', ...\) stages it",
+        ),
+        (filled(), lambda s: s.cache_write("%5", "k"), r"compute at 'k': the loops around tiles are b, n.0, m.0"),
     ],
     "compute_at": [
         (plain(), lambda s: s.compute_at("%5", "b"), r"no stage '%5' to be computed elsewhere; stages: none"),
-        (plain().cache_write(5), lambda s: s.compute_at("%5", "m.0"), r"at 'm.0': the loops around tiles are b, m, n"),
+        (
+            plain().cache_write("%5"),
+            lambda s: s.compute_at("%5", "m.0"),
+            r"at 'm.0': the loops around tiles are b, m, n",
+        ),
     ],
     "pack": [
         (filled(), lambda s: s.pack(1, "n", 16), r"%arg1 in blocks of 16.*packed are: %arg1 in blocks of 32 along n"),

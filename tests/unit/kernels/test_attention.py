@@ -96,3 +96,24 @@ def test_attention_of_any_shape(
 @pytest.mark.parametrize("rows, columns", [(197, 197), (128, 128), (2, 65), (65, 33)])
 def test_rows_and_columns_that_tiles_do_not_divide(rows: int, columns: int) -> None:
     check(rows, columns, 2, 64, 64, True, 8.0, 2)
+
+
+def test_rows_that_are_slices_of_one_projection_are_copied() -> None:
+    rows, heads, depth = 40, 3, 32
+
+    def body(x: ir.Value) -> ir.Value:
+        q, k, v = (builders.slice_(x, (0, 0, heads * i, 0), (1, rows, heads, depth)) for i in range(3))
+        k = builders.transpose(k, (0, 2, 3, 1))
+        scores = builders.contract("bqhd,bhdk->bhqk", q, k)
+        return builders.contract("bhqk,bkhd->bqhd", softmax(scores), v)
+
+    with make_context(), ir.Location.unknown():
+        model = networks.build(body, {"x": (1, rows, 3 * heads, depth)}, {})
+        made = CompiledPlan(pipeline.plan(model, TARGET.get(host()), PassContext()))
+        x = RNG.standard_normal((1, rows, 3 * heads, depth), dtype=np.float32) / 4
+        [got] = made({"x": x}, {}, 1)
+    [kernel] = [made.kernels[c.kernel].kernel for c in made.plan.main.calls if "exp" in c.kernel]
+    assert kernel.schedule.count("stage") == 3, "a tile of such rows would be gathered element by element"
+    q, k, v = np.split(x, 3, axis=2)
+    want = reference({"q": q, "k": k, "v": v, "mask": np.zeros(1)}, False, 1.0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)

@@ -97,10 +97,10 @@ VARIANTS: dict[str, Change] = {
     "joined loops are not": lambda s: s.reorder("m.0", "b").parallel("m.0").fuse("b", "n.0"),
     "all is parallel but a rest": lambda s: s.reorder("m.0", "n.0", "b").parallel("m.0"),
     "several steps at once": lambda s: s.unroll("k", 8),
-    "a copied operand": lambda s: s.cache_read(0, "b").vectorize("%arg0.d2"),
-    "an operand copied first": lambda s: s.cache_read(1).split("%arg1.d2", 16).vectorize("%arg1.d2.1"),
-    "an operand copied one by one": lambda s: s.cache_read(0, "m.0"),
-    "a copy that moves": lambda s: s.cache_read(0).compute_at("%arg0", "m.0").vectorize("%arg0.d2"),
+    "a copied operand": lambda s: s.cache_read("%arg0", "b").vectorize("%arg0.d2"),
+    "an operand copied first": lambda s: s.cache_read("%arg1").split("%arg1.d2", 16).vectorize("%arg1.d2.1"),
+    "an operand copied one by one": lambda s: s.cache_read("%arg0", "m.0"),
+    "a copy that moves": lambda s: s.cache_read("%arg0").compute_at("%arg0", "m.0").vectorize("%arg0.d2"),
 }
 
 
@@ -148,7 +148,9 @@ def schedules(draw: st.DrawFn) -> Schedule:
         lambda s: s.tensorize(s.result.tile[0].name, "outer_product") if s.result.tile else s,
         lambda s: s.fuse(s.result.outer[0].name, s.result.outer[1].name),
         lambda s: s.parallel(s.result.outer[0].name),
-        lambda s: s.cache_read(draw(st.integers(0, 1)), draw(st.sampled_from(["", *(x.name for x in s.result.outer)]))),
+        lambda s: s.cache_read(
+            draw(st.sampled_from(["%arg0", "%arg1"])), draw(st.sampled_from(["", *(x.name for x in s.result.outer)]))
+        ),
     ]
     for step in steps:
         if draw(st.booleans()):
@@ -203,11 +205,10 @@ def test_an_intermediate_value_in_a_buffer() -> None:
     a, w, b = random(30, 40), random(40, 64), random(64)
     want = np.maximum(a @ w + b, 0)
     made = plain(text)
-    [number] = [int(v.name[1:]) for v in made.values if v.sums and v.name.startswith("%")]
-    name = f"%{number}"
+    [name] = [value.name for value in made.values if value.sums and value.name != "result"]
     made = made.split("m", 10).split("n", 32).reorder("m.0", "n.0", "m.1", "k", "n.1").vectorize("n.1").parallel("m.0")
     [block] = made.result.value.packed
-    made = made.pack(block.argument, block.axis, block.size).cache_write(number, "m.0")
+    made = made.pack(block.argument, block.axis, block.size).cache_write(name, "m.0")
     made = made.split(f"{name}.n", 32).split(f"{name}.m", 5)
     made = made.reorder(f"{name}.n.0", f"{name}.m.0", f"{name}.k", f"{name}.m.1", f"{name}.n.1")
     made = made.vectorize(f"{name}.n.1").unroll(f"{name}.m.1").tensorize(f"{name}.m.1", "outer_product")
@@ -234,7 +235,7 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     ),
     "a value needed in several parts": (
         softmax(8, 64),
-        lambda s: s.vectorize("row").cache_write(int(s.values[-2].name[1:]), "d0"),
+        lambda s: s.vectorize("row").cache_write(s.values[-2].name, "d0"),
         r"cannot be carried out: ",
     ),
 }

@@ -313,6 +313,29 @@ def test_a_kernel_writes_the_padding_around_its_result(low: list[int], high: lis
         np.testing.assert_array_equal(kernel([x], want, chunks), want)
 
 
+def test_rows_are_written_with_gaps() -> None:
+    x, whole = tensor(5, 40), tensor(5, 56)
+    text = f"""func.func @k(%x: {x}) -> {whole} {{
+      %e = tensor.empty() : {x}
+      {
+        generic(
+            "r",
+            {"%x": x},
+            ["(a,b)->(a,b)", "(a,b)->(a,b)"],
+            "pp",
+            ("%e", x),
+            "^bb0(%v: f32, %o: f32): %n = arith.negf %v : f32 linalg.yield %n : f32",
+        )
+    }
+      %w = tensor.empty() : {whole}
+      %p = tensor.insert_slice %r into %w[0, 0] [5, 40] [1, 1] : {x} into {whole}
+      return %p : {whole} }}"""
+    assert schedule_text(text) != "None"
+    data = random(5, 40)
+    got = CompiledKernel(text)([data], np.zeros((5, 56), np.float32), 2)
+    np.testing.assert_array_equal(got[:, :40], -data)
+
+
 def test_a_padding_along_vectors_runs_as_plain_loops() -> None:
     x = random(5, 3, 40)
     want = np.pad(-x, [(0, 0), (0, 0), (1, 2)], constant_values=0.25)

@@ -1,0 +1,94 @@
+// RUN: tilewright opt %s --passes=pad-rows | filecheck %s
+
+#id = affine_map<(i, j) -> (i, j)>
+#lhs = affine_map<(m, n, k) -> (m, k)>
+#rhs = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// Rows of 4 kB, made by an op, walked by a product: stored with a gap, through the view, for the other reader too.
+// CHECK-LABEL: func.func @rows(
+// CHECK:         %[[R:.*]] = linalg.generic
+// CHECK:         %[[E:.*]] = tensor.empty() : tensor<16x1040xf32>
+// CHECK:         %[[S:.*]] = tensor.insert_slice %[[R]] into %[[E]][0, 0] [16, 1024] [1, 1]
+// CHECK:         %[[Q:.*]] = tensor.extract_slice %[[S]][0, 0] [16, 1024] [1, 1]
+// CHECK:         %[[V:.*]] = tensor.expand_shape %[[S]] {{\[\[}}0, 1], [2]] output_shape [2, 8, 1040]
+// CHECK:         %[[W:.*]] = tensor.collapse_shape %[[V]] {{\[\[}}0, 1], [2]] : tensor<2x8x1040xf32> into tensor<16x1040xf32>
+// CHECK:         %[[P:.*]] = tensor.extract_slice %[[W]][0, 0] [16, 1024] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<16x1024xf32>, tensor<1024x32xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%[[Q]] : tensor<16x1024xf32>)
+func.func @rows(%x: tensor<16x1024xf32>, %p: tensor<1x1024x32xf32>) -> (tensor<16x32xf32>, tensor<16x1024xf32>) {
+  %e = tensor.empty() : tensor<16x1024xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<16x1024xf32>) outs(%e : tensor<16x1024xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<16x1024xf32>
+  %v = tensor.expand_shape %r [[0, 1], [2]] output_shape [2, 8, 1024] : tensor<16x1024xf32> into tensor<2x8x1024xf32>
+  %c = tensor.collapse_shape %v [[0, 1], [2]] : tensor<2x8x1024xf32> into tensor<16x1024xf32>
+  %u = tensor.empty() : tensor<1024x32xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %u
+    : tensor<1x1024x32xf32> -> tensor<1024x32xf32>
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<16x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%c, %w : tensor<16x1024xf32>, tensor<1024x32xf32>) outs(%z : tensor<16x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x32xf32>
+  %t = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%r : tensor<16x1024xf32>) outs(%e : tensor<16x1024xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = math.absf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<16x1024xf32>
+  return %y, %t : tensor<16x32xf32>, tensor<16x1024xf32>
+}
+
+// Other lengths do not meet in one set, and what leaves the program lies there as it is.
+// CHECK-LABEL: func.func @rejects(
+// CHECK-NOT:     tensor.insert_slice
+func.func @rejects(%x: tensor<16x1000xf32>, %p: tensor<1x1000x32xf32>, %l: tensor<16x1024xf32>, %q: tensor<1x1024x32xf32>)
+    -> (tensor<16x32xf32>, tensor<16x32xf32>, tensor<16x1024xf32>) {
+  %e = tensor.empty() : tensor<16x1000xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<16x1000xf32>) outs(%e : tensor<16x1000xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<16x1000xf32>
+  %u = tensor.empty() : tensor<1000x32xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %u
+    : tensor<1x1000x32xf32> -> tensor<1000x32xf32>
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<16x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%r, %w : tensor<16x1000xf32>, tensor<1000x32xf32>) outs(%z : tensor<16x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x32xf32>
+  %g = tensor.empty() : tensor<16x1024xf32>
+  %h = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%l : tensor<16x1024xf32>) outs(%g : tensor<16x1024xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    linalg.yield %n : f32
+  } -> tensor<16x1024xf32>
+  %k = tensor.empty() : tensor<1024x32xf32>
+  %j = linalg.unpack %q outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %k
+    : tensor<1x1024x32xf32> -> tensor<1024x32xf32>
+  %t = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%h, %j : tensor<16x1024xf32>, tensor<1024x32xf32>) outs(%z : tensor<16x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x32xf32>
+  return %y, %t, %h : tensor<16x32xf32>, tensor<16x32xf32>, tensor<16x1024xf32>
+}
