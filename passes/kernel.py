@@ -17,6 +17,7 @@ EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 SCRATCH = "tw.scratch"  # bytes
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
+FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:

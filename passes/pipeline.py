@@ -35,6 +35,7 @@ from .infra import Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
+from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -92,6 +93,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
     ``plain`` ones give loops without a schedule, others the heuristic's or the one that is given.
     """
     return (
+        FlushDenormals(),
         ReduceStrength(),
         ExpandMath(target=target),
         CollapseLoops(),

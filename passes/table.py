@@ -26,6 +26,7 @@ from .graph.winograd import Winograd
 from .infra import Pass
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
+from .lower.flush_denormals import FlushDenormals
 from .lower.lower_to_llvm import LowerToLlvm
 from .lower.lower_transfers import LowerTransfers
 from .lower.plan_scratch import PlanScratch
@@ -56,6 +57,7 @@ _ALL: tuple[type[Pass], ...] = (
     FuseOps,
     Outline,
     PlanMemory,
+    FlushDenormals,
     ReduceStrength,
     ExpandMath,
     CollapseLoops,

@@ -7,9 +7,22 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra import Pass
-from ..kernel import EXTENT, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, symbol
+from ..kernel import EXTENT, FLUSH, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, symbol
 
 BODY = "__body"
+
+# The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
+_FLUSH = """
+        %one = llvm.mlir.constant(1 : i32) : i32
+        %bits = llvm.mlir.constant(0x8040 : i32) : i32
+        %before = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
+        %within = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
+        llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%before) : (!llvm.ptr) -> ()
+        %mode = llvm.load %before : !llvm.ptr -> i32
+        %flushing = llvm.or %mode, %bits : i32
+        llvm.store %flushing, %within : i32, !llvm.ptr
+        llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
+_RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,8 @@ class WrapKernel(Pass):
         llvm.func @k(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
           %p0 = llvm.load %args[0] ...
           llvm.call @k__body(%p0, %p1, %scratch, %lo, %hi)
+
+    Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero.
     """
 
     name: ClassVar[str] = "wrap-kernel"
@@ -44,15 +59,15 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
     body.attributes["arg_attrs"] = ir.ArrayAttr.get([noalias] * (count + 1) + [ir.DictAttr.get({})] * 2)
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)
-    parsed = ir.Module.parse(_entry_text(name, count))
+    parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes))
     entry = parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
-    for attribute in (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH):
+    for attribute in (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH, FLUSH):
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
 
 
-def _entry_text(name: str, count: int) -> str:
+def _entry_text(name: str, count: int, flush: bool) -> str:
     loads = "\n".join(
         f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
         f"%p{i} = llvm.load %a{i} : !llvm.ptr -> !llvm.ptr"
@@ -64,6 +79,8 @@ def _entry_text(name: str, count: int) -> str:
       llvm.func @{name}{BODY}({types})
       llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         {loads}
+        {_FLUSH if flush else ""}
         llvm.call @{name}{BODY}({pointers}) : ({types}) -> ()
+        {_RESTORE if flush else ""}
         llvm.return
       }}"""

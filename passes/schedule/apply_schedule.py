@@ -13,7 +13,7 @@ from ...dialects.walk import collect
 from ...errors import ScheduleError
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import EXTENT, PARALLEL, SCHEDULE, SCHEDULE_JSON, functions, integer, run_upstream, symbol
+from ..kernel import EXTENT, FLUSH, PARALLEL, SCHEDULE, SCHEDULE_JSON, functions, integer, run_upstream, symbol
 from . import heuristic
 from .nest import build_nest
 from .notation import value_text
@@ -162,6 +162,8 @@ def destination_passing(
 def _describe(source: func.FuncOp, schedule: Schedule | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
     made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
+    if FLUSH in source.attributes:
+        made.attributes[FLUSH] = source.attributes[FLUSH]
     if schedule is None:
         return
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))

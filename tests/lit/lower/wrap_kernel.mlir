@@ -19,3 +19,13 @@ llvm.func @expf(f32) -> f32
 // CHECK:         %[[X:.*]] = llvm.load
 // CHECK:         %[[R:.*]] = llvm.load
 // CHECK:         llvm.call @k__body(%[[X]], %[[R]], %[[SCRATCH]], %[[LO]], %[[HI]])
+
+// CHECK-LABEL: llvm.func @softmax(
+// CHECK:         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%[[BEFORE:.*]]) :
+// CHECK:         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%{{.*}}) :
+// CHECK-NEXT:    llvm.call @softmax__body(
+// CHECK-NEXT:    llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%[[BEFORE]]) :
+llvm.func @softmax(%r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+    attributes {tw.extent = 1 : i64, tw.scratch = 1 : i64, tw.flush_denormals} {
+  llvm.return
+}

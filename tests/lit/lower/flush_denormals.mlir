@@ -1,0 +1,45 @@
+// RUN: tilewright opt %s --passes=flush-denormals | filecheck %s
+
+#row = affine_map<(i, j) -> (i)>
+#all = affine_map<(i, j) -> (i, j)>
+
+// CHECK-LABEL: func.func @softmax(
+// CHECK-SAME:    tw.flush_denormals
+func.func @softmax(%x: tensor<4x16xf32>, %zero: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %max = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4x16xf32>) outs(%least : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.maximumf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  %p = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %max : tensor<4x16xf32>, tensor<4xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %m: f32, %o: f32):
+    %d = arith.subf %v, %m : f32
+    %y = math.exp %d : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%p : tensor<4x16xf32>) outs(%zero : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.addf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Without the maximum the sum may itself be a denormal.
+// CHECK-LABEL: func.func @sum_of_exponentials(
+// CHECK-NOT:     tw.flush_denormals
+// CHECK:         linalg.generic
+func.func @sum_of_exponentials(%x: tensor<4x16xf32>, %zero: tensor<4xf32>) -> tensor<4xf32> {
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<4x16xf32>) outs(%zero : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %p = math.exp %v : f32
+    %y = arith.addf %acc, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
