@@ -98,8 +98,8 @@ def tile_using_for(handle: Handle, sizes: Sequence[int]) -> list[Handle]:
 
 def annotate(handle: Handle, name: str, value: ir.Attribute) -> None:
     """Put an attribute on the payload ops."""
-    param = upstream.ParamConstantOp(upstream.AnyParamType.get(), value).param
-    upstream.AnnotateOp(handle, name, param=param)
+    any_param = ir.Type.parse("!transform.any_param")
+    upstream.AnnotateOp(handle, name, param=upstream.ParamConstantOp(any_param, value).param)
 
 
 def vectorize(handle: Handle) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ...errors import ScheduleError
-from .loopnest import Loop, Nest
+from .loopnest import RESULT, Loop, Nest, Value
 from .notation import listed
 
 # The most steps of a sum at once: longer code no longer pays.
@@ -62,3 +62,14 @@ def order(nest: Nest, loops: Sequence[Loop]) -> None:
     for loop in loops[:-1]:
         if loop.kind == "vectorize":
             refuse(f"cannot reorder: '{loop.name}' is vectorized and must stay innermost")
+
+
+def stageable(values: Sequence[Value], name: str, read: bool) -> Value:
+    """The value to be copied (``read``) or computed ahead; refuse what is not there, or is the other."""
+    found = [value for value in values if value.name == name != RESULT]
+    if not found:
+        refuse(f"cannot stage '{name}'; there are {listed(value.name for value in values if value.name != RESULT)}")
+    if found[0].read != read:
+        what, verb = ("computed", "cache_write") if read else ("read from memory", "cache_read")
+        refuse(f"'{name}' is {what}: {verb}('{name}', ...) stages it")
+    return found[0]

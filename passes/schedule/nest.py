@@ -143,10 +143,10 @@ class _Loops:
         if depth == len(self.outer):
             return body(scope, tuple(self.region), target)
         loop = self.outer[depth]
-        if len(loop.parts) > 1:
+        part, *more = loop.parts
+        if more:
             whole = (index_constant(0), index_constant(loop.steps))
             return self.joined(loop.parts, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
-        [part] = loop.parts
         axis = self.axes[part.axis]
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from . import checks
 from .checks import refuse
-from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, RESULT, Block, Loop, Nest, Part, Value
+from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, Block, Loop, Nest, Part, Value
 from .notation import Step, listed, loop_text, read, values_to_json
 
 P = ParamSpec("P")
@@ -97,9 +97,9 @@ class Schedule:
         if found.axis == nest.value.row and loop != found.axis:
             refuse(f"cannot split '{loop}': rows go in steps of one size; split '{found.axis}' once")
         self._without_stage(loop, "split")
-        if len(found.parts) > 1:
+        part, *more = found.parts
+        if more:
             refuse(f"cannot split '{loop}': split its parts before they are fused")
-        [part] = found.parts
         checks.count(factor, 2, part.steps, f"split '{loop}' by", f"of '{loop}'")
         inner = Part(f"{loop}.1", part.axis, factor * part.step, part.step)
         outer = Part(f"{loop}.0", part.axis, part.extent, inner.size)
@@ -237,7 +237,7 @@ class Schedule:
     def tensorize(self, loop: str, intrinsic: str) -> Schedule:
         """``tile m.1 x n.1`` -> ``tile m.1 x n.1: tensorize outer_product``: what the op becomes, from ``loop`` in."""
         nest, found = self._find(loop)
-        if intrinsic not in INTRINSICS:
+        if intrinsic not in tuple(INTRINSICS):
             refuse(f"cannot tensorize '{loop}' with '{intrinsic}'; there are {listed(INTRINSICS)}")
         if intrinsic != nest.value.intrinsic:
             what = nest.value.intrinsic or "nothing as a whole"
@@ -287,20 +287,13 @@ class Schedule:
 
     def _place(self, at: str) -> None:
         names = [loop.name for loop in self.result.outer]
-        if at and at not in names:
+        if at not in ("", *names):
             refuse(f"cannot compute at '{at}': the loops around tiles are {listed(names)}")
 
     def _staged(self, name: str, at: str, read: bool) -> Schedule:
         if any(nest.value.name == name for nest in self.stages):
             refuse(f"'{name}' is staged already; compute_at('{name}', ...) moves it")
-        there = [value for value in self.values if value.name != RESULT]
-        found = [value for value in there if value.name == name]
-        if not found:
-            refuse(f"cannot stage '{name}'; there are {listed(value.name for value in there)}")
-        if found[0].read != read:
-            what, verb = ("computed", "cache_write") if read else ("read from memory", "cache_read")
-            refuse(f"'{name}' is {what}: {verb}('{name}', ...) stages it")
+        value = checks.stageable(self.values, name, read)
         self._place(at)
-        order = [value.name for value in self.values]
-        stages = sorted((*self.stages, Nest.start(found[0], at)), key=lambda nest: order.index(nest.value.name))
+        stages = sorted((*self.stages, Nest.start(value, at)), key=lambda nest: self.values.index(nest.value))
         return replace(self, stages=tuple(stages))

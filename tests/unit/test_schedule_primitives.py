@@ -206,6 +206,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
             r"staged already; compute_at\('%arg0', ...\) moves it",
         ),
         (plain(), lambda s: s.cache_read("%5", "b"), r"'%5' is computed: cache_write\('%5', ...\) stages it"),
+        (plain(), lambda s: s.cache_read("%arg0", None), r"compute at 'None'"),  # pyright: ignore[reportArgumentType]
         (plain(), lambda s: s.cache_read("result"), r"stage 'result'; there are %arg0, %5"),
     ],
     "cache_write": [
@@ -288,7 +289,9 @@ def test_a_symbol_is_refused_in_words() -> None:
 
 
 NAMES = ["b", "m", "n", "k", "m.0", "m.1", "n.0", "n.1", "n.1.0", "n.1.1", "b*m", "%arg0.d2", "%5.d1", "row", ""]
-ARGUMENTS = st.one_of(st.sampled_from(NAMES), st.integers(0, 40), st.sampled_from(["outer_product", "%5"]))
+ARGUMENTS = st.one_of(
+    st.sampled_from(NAMES), st.integers(0, 40), st.sampled_from(["outer_product", "%arg0", "%5", None, ["m"], 2.5])
+)
 STEPS = st.lists(
     st.tuples(st.sampled_from(sorted(PRIMITIVES)), st.lists(ARGUMENTS, min_size=1, max_size=4)), max_size=25
 )
