@@ -65,6 +65,17 @@ class Param:
         flat = np.memmap(self.source.path, np.uint8, "r", self.source.offset, (self.source.nbytes,))
         return flat.view(np.ndarray).view(dtype).reshape(shape)
 
+    def aligned(self) -> np.ndarray:
+        """The data as code may read it: contiguous, at a multiple of the elements' size.
+
+        A model file may have it at any byte. It is then read: a copy of mapped pages would be in memory twice.
+        """
+        dtype = numpy_dtype(self.info.dtype)
+        if isinstance(self.source, np.ndarray) or not self.source.offset % dtype.itemsize:
+            return np.require(self.array(), requirements=("C", "A"))
+        read = np.fromfile(self.source.path, np.uint8, self.source.nbytes, offset=self.source.offset)
+        return read.view(dtype).reshape(tuple(static(e) for e in self.info.shape))
+
 
 @dataclass
 class Model:

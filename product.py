@@ -272,7 +272,7 @@ def _write_weights(
 
 
 def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | None) -> Weights:
-    """Write weights into a file, one tensor at a time: prepared ones computed, the others copied."""
+    """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
     with WeightsWriter(plan.main.params, folder) as writer:
         for info in plan.main.params:
@@ -281,10 +281,9 @@ def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | 
                 continue
             assert executor is not None
             program = plan.prepare[info.name]
-            # The data of a model file may lie at any byte.
-            sources = [np.require(params[p.name].array(), requirements=("C", "A")) for p in program.params]
-            [array] = executor.run(program, [], sources)
-            writer.write(info.name, array)
+            sources = [params[p.name].aligned() for p in program.params]
+            with writer.place(info) as array:
+                executor.run(program, [], sources, [array])
         return writer.finish()
 
 

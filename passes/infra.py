@@ -19,6 +19,8 @@ from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
 from .instruments import Instrument
 
+# The key of a context's config that holds schedules by the names of kernels (`schedule/by_hand.py`).
+SCHEDULES = "schedules"
 _UNSETTABLE = (".target", "apply-schedule.schedule")  # what the pipeline gives its passes
 
 
@@ -62,6 +64,9 @@ class MlirPass(Pass):
         return self.pipeline
 
 
+# The other spelling of the options of `convert-layout`, by kind of op.
+_LAYOUTS, _LAYOUT_OF = "desired_layouts", "convert-layout."
+
 _CURRENT: contextvars.ContextVar[tuple[PassContext, ...]] = contextvars.ContextVar(
     "tilewright_pass_contexts", default=()
 )
@@ -76,9 +81,10 @@ class PassContext:
         required_pass: names that run at any level.
         disabled_pass: names that never run; wins over ``required_pass``.
         instruments: called around each pass, in order.
-        config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``; a
-            compilation raises CompileError for a key that is none. ``{"schedules": {"matmul_1a2b3c4d": schedule}}``
-            gives kernels, by name, a ``Schedule`` or its JSON to be carried out in place of the heuristic's.
+        config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``;
+            ``{"desired_layouts": {"conv2d": "NCHW"}}`` is ``{"convert-layout.conv2d": "NCHW"}``;
+            ``{"schedules": {"matmul_1a2b3c4d": schedule}}`` gives kernels, by name, a ``Schedule`` or its JSON to be
+            carried out in place of the heuristic's. A compilation raises CompileError for a key that is none.
     """
 
     opt_level: int = 3
@@ -110,7 +116,7 @@ class PassContext:
     def cacheable(self) -> bool:
         """Whether it changes nothing that the cache's keys do not tell: the level and schedules are there."""
         named = self.required_pass or self.disabled_pass or self.instruments
-        return not named and set(self.config) <= {"schedules"}
+        return not named and set(self.config) <= {SCHEDULES}
 
     def enabled(self, stage: Pass) -> bool:
         """Whether ``stage`` runs in this context."""
@@ -121,7 +127,8 @@ class PassContext:
     def configured(self, stage: Pass) -> Pass:
         """``stage`` with the options that ``config`` sets for it."""
         prefix = f"{stage.name}."
-        options = {k.removeprefix(prefix): v for k, v in self.config.items() if k.startswith(prefix)}
+        config = _with_layouts(self.config)
+        options = {k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)}
         return with_options(stage, options) if options else stage
 
     def run(self, stage: Pass, module: ir.Module) -> None:
@@ -186,12 +193,29 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
 
 
 def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
-    """Raise CompileError for a key that names no option of a pass of ``table``."""
+    """Raise CompileError for a key that names no option of a pass of ``table``, and for a layout of unknown ops."""
     options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
-    known = ["schedules", *(option for option in options if not option.endswith(_UNSETTABLE))]
+    known = [option for option in options if not option.endswith(_UNSETTABLE)]
+    kinds = [o.removeprefix(_LAYOUT_OF) for o in known if o.startswith(_LAYOUT_OF) and o != f"{_LAYOUT_OF}desired"]
     for key in config:
-        if key not in known:
-            raise CompileError(f"config has no key '{key}'; its keys: {', '.join(known)}")
+        if key not in (*known, _LAYOUTS, SCHEDULES):
+            raise CompileError(f"config has no key '{key}'; its keys: {', '.join((*known, _LAYOUTS, SCHEDULES))}")
+    for key in _with_layouts(config).keys() - config.keys():
+        if (kind := key.removeprefix(_LAYOUT_OF)) not in kinds:
+            raise CompileError(f"config '{_LAYOUTS}' has no kind of op '{kind}'; its kinds: {', '.join(kinds)}")
+
+
+def _with_layouts(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with its desired layouts as options of the pass that converts layouts."""
+    layouts = config.get(_LAYOUTS, {})
+    if not isinstance(layouts, Mapping):
+        raise CompileError(f"config '{_LAYOUTS}' is {layouts!r}: give a layout by kind of op, {{'conv2d': 'NCHW'}}")
+    options = {key: value for key, value in config.items() if key != _LAYOUTS}
+    for kind, layout in layouts.items():
+        known = options.setdefault(f"{_LAYOUT_OF}{kind}", layout)
+        if known != layout:
+            raise CompileError(f"config gives '{kind}' two layouts, {known!r} and in '{_LAYOUTS}' {layout!r}: give one")
+    return options
 
 
 def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:

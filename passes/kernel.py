@@ -18,6 +18,7 @@ PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 SCRATCH = "tw.scratch"  # bytes
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
+IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:
@@ -33,6 +34,18 @@ def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
 def symbol(op: ir.OpView | ir.Operation) -> str:
     """The name of a function or another op with a symbol."""
     return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def in_place(op: ir.OpView | ir.Operation) -> list[int]:
+    """The numbers of a kernel's arguments that the plan lets the result be written over."""
+    return list(ir.DenseI64ArrayAttr(op.attributes[IN_PLACE])) if IN_PLACE in op.attributes else []
+
+
+def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
+    """Mark a kernel made from another as that is marked."""
+    for mark in (FLUSH, IN_PLACE):
+        if mark in source.attributes:
+            made.attributes[mark] = source.attributes[mark]
 
 
 def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:

@@ -27,11 +27,12 @@ from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
+from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import Pass, PassContext, check_config
+from .infra import SCHEDULES, Pass, PassContext, check_config
 from .kernel import SCRATCH, describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -69,6 +70,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CanonicalizeOps(),
         EliminateCommonSubexpr(),
         DeadCode(),
+        RecognizeComposites(),
         FoldScaleAxis(),
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
@@ -145,7 +147,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     """
     module, note = ir.Module.parse(bytecode), ""
     work = [cost(function) for function in functions(module)]
-    asked = by_hand.given(context.config, symbol(functions(module)[0])) if by_hand.KEY in context.config else None
+    asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
     try:
         _run(kernel_passes(target, schedule=asked), module, context)
     except transform.EndlessRewriteError as error:

@@ -19,6 +19,7 @@ from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
+from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
@@ -44,6 +45,7 @@ _ALL: tuple[type[Pass], ...] = (
     CanonicalizeOps,
     EliminateCommonSubexpr,
     DeadCode,
+    RecognizeComposites,
     FoldScaleAxis,
     CombineParallelConv2d,
     CombineParallelDense,

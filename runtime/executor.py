@@ -55,16 +55,20 @@ class Executor:
         find = library.get_function("kernel")
         self._functions = {name: _KERNEL(find(i).value) for i, name in enumerate(kernels)}
 
-    def run(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Run ``program`` in this thread and return its outputs.
+    def run(
+        self,
+        program: Program,
+        inputs: Sequence[np.ndarray],
+        params: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+    ) -> None:
+        """Run ``program`` in this thread, into ``outputs``; other threads of Python go on meanwhile.
 
         The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
         """
-        outputs = [tensor.empty(info) for info in program.outputs]
         calls, _memory = self._calls(program, inputs, params, outputs)
         for call in calls:
             call()
-        return outputs
 
     def steps(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> Steps:
         """The calls of ``program``, each to be made and measured alone; the arrays are as ``run`` wants them."""

@@ -13,7 +13,9 @@ import mmap
 import os
 import struct
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,13 @@ import numpy as np
 from ..errors import ArtifactError
 from ..model import TensorInfo, numpy_dtype
 from .files import create_nameless, digest
+from .tensor import empty
 
 ALIGNMENT = 64
 _HEADER_LIMIT = 100 << 20  # as in the format's own library
 _FINGERPRINT = "tilewright.fingerprint"
+_SMALL = 16 << 20  # bytes that may be in memory until they are all written
+_PERIOD = 0.03  # seconds, in which some 30 MB are written
 _BLANK = "0" * 64  # stands for the fingerprint until all data is written
 
 # The format's names; a dtype that it lacks is stored as bytes, and the program's manifest knows better.
@@ -66,6 +71,36 @@ def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[
     return header, {name: (len(header) + a, len(header) + b) for name, (a, b) in places.items()}
 
 
+def _map_to_write(descriptor: int, size: int) -> mmap.mmap | None:
+    """The file as memory; None where its file system cannot do that (some of networks and of virtual machines)."""
+    try:
+        return mmap.mmap(descriptor, size)
+    except OSError:
+        return None
+
+
+@contextmanager
+def _leaving_memory(mapped: mmap.mmap, size: int) -> Iterator[None]:
+    """Take pages of a mapped file out of memory while ``size`` bytes of it are written, and at the end: the file has
+    them."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_PERIOD):
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    if size > _SMALL:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if size > _SMALL:
+            thread.join()
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
 class WeightsWriter:
     """Writes a nameless weights file in ``folder``, one tensor at a time in any order.
 
@@ -76,18 +111,37 @@ class WeightsWriter:
         self._params = params
         self._header, self._places = layout(params, _BLANK)
         self._missing = set(self._places)
+        self._end = max((end for _, end in self._places.values()), default=len(self._header))
         folder = folder or Path(tempfile.gettempdir())
         try:
             self._file = os.fdopen(create_nameless(folder), "r+b")
+            os.posix_fallocate(self._file.fileno(), 0, self._end)  # a mapped page without room on disk is a signal
             self._file.write(self._header)
         except OSError as error:
             raise ArtifactError(f"cannot write weights in {folder}: {error.strerror}") from error
+        self._mapped = _map_to_write(self._file.fileno(), self._end)
 
     def __enter__(self) -> WeightsWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+    @contextmanager
+    def place(self, info: TensorInfo) -> Iterator[np.ndarray]:
+        """An array to be filled with one tensor: where it lies in the file, or in memory where no file can be mapped.
+
+        What has been written is soon out of this process's memory, of which what it is made from takes enough.
+        """
+        begin, end = self._places[info.name]
+        if self._mapped is None:
+            array = empty(info)
+            yield array
+            self.write(info.name, array)
+            return
+        with _leaving_memory(self._mapped, end - begin):
+            yield np.frombuffer(self._mapped, np.uint8)[begin:end].view(numpy_dtype(info.dtype)).reshape(info.shape)
+        self._missing.discard(info.name)
 
     def write(self, name: str, array: np.ndarray) -> None:
         """Write the data of one tensor; its size must be the one announced."""
@@ -106,10 +160,9 @@ class WeightsWriter:
         """Write the fingerprint, a hash of the content, and map the file. All tensors must have been written."""
         if self._missing:
             raise ArtifactError(f"weight '{min(self._missing)}' was never written")
-        end = max((end for _, end in self._places.values()), default=len(self._header))
         try:
             self._file.flush()
-            fingerprint = _fingerprint(self._header, self._file.fileno(), end)
+            fingerprint = _fingerprint(self._header, self._file.fileno(), self._end)
             os.pwrite(self._file.fileno(), layout(self._params, fingerprint)[0], 0)
         except OSError as error:
             raise ArtifactError(f"cannot write weights: {error.strerror}") from error

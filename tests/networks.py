@@ -200,6 +200,32 @@ def attention() -> Model:
     return build(body, {"x": (1, 6, 16), "mask": (1, 1, 1, 6)}, weights)
 
 
+def composites() -> Model:
+    """Composites as exporters write them: a variance by moments, softmax that overflows, GELU as a sum, scaled queries."""
+
+    def scaled(x: ir.Value, factor: float) -> ir.Value:
+        return _map(lambda a: scalars.mul(a, scalars.like(a, factor)), x)
+
+    def total(x: ir.Value) -> ir.Value:
+        return builders.reshape(builders.reduce(scalars.add, 0.0, x, (-1,)), (*builders.shape_of(x)[:-1], 1))
+
+    def body(x, k, v, mask, g, b):
+        mean, squares = scaled(total(x), 1 / 16), scaled(total(_mul(x, x)), 1 / 16)
+        variance = _map(scalars.sub, squares, _mul(mean, mean))
+        root = _map(lambda a: math_ops.sqrt(scalars.add(a, scalars.like(a, 1e-5))), variance)
+        factor = _map(scalars.div, g, root)
+        y = _add(_mul(x, factor), _map(scalars.sub, b, _mul(mean, factor)))  # as a batch normalisation is written
+        erf = _map(math_ops.erf, scaled(y, 0.5**0.5))
+        y = _add(scaled(y, 0.5), _mul(scaled(y, 0.5), erf))
+        scores = builders.contract("bmk,bnk->bmn", scaled(y, 0.25), k)
+        scores = builders.reshape(_add(builders.reshape(scores, (2, 3, 5, 7)), mask), (6, 5, 7))
+        powers = _map(math_ops.exp, scores)
+        return builders.contract("bmk,bkn->bmn", _map(scalars.div, powers, total(powers)), v)
+
+    inputs = {"x": (6, 5, 16), "k": (6, 7, 16), "v": (6, 7, 8), "mask": (2, 1, 5, 7)}
+    return build(body, inputs, {"g": (16,), "b": (16,)})
+
+
 def odd_results() -> Model:
     """Results that no kernel computes: an argument, a view of one, one given twice, a constant, a weight alone."""
 
@@ -303,6 +329,7 @@ NETWORKS = {
         long_rows,
         grouped_conv,
         attention,
+        composites,
         odd_results,
         two_pass_variance,
         gather_and_index,

@@ -29,7 +29,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     models = {name: kernels.get(name) for name in names}
     from tilewright import driver
 
-    options = driver.make_options()
+    options = driver.make_options(args.target)
     peak = _machine.multiply_adds(options.target)
     records = []
     for name, model in models.items():
@@ -37,7 +37,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
             made = driver.stepwise(model.build(), options=options)
         with bar(f"measuring {name}", args.rounds, args) as show:
             records.append({"name": name, "text": model.text, **_measure(model, made, peak, args, show)})
-    return {"rounds": args.rounds, "kernels": records}, _text(records, args.rounds)
+    return {"rounds": args.rounds, "kernels": records}, _text(records, args)
 
 
 def _measure(
@@ -78,7 +78,7 @@ def judge(times: Mapping[str, Sequence[float]], runs_of_peak: float) -> dict[str
     return {"bound": bound, "share": spread([a / b for a, b in zip(least[bound], times["kernel"], strict=True)])}
 
 
-def _text(records: Sequence[dict[str, Any]], rounds: int) -> str:
+def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> str:
     rows = [["kernel", "ms", "GFLOP/s", "GB/s", "bound by", "share of that"]]
     for record in records:
         median, quartiles = numbers(record["seconds"], 1e3)
@@ -88,9 +88,9 @@ def _text(records: Sequence[dict[str, Any]], rounds: int) -> str:
         rows.append([record["text"], f"{median} ({quartiles})", rate, f"{record['bytes'] / seconds / 1e9:.1f}",
                      _WORDS[record["bound"]], f"**{share}** ({low}-{high})"])  # fmt: skip
     return "\n".join([
-        f"Measured on {where([])}: float32, one thread, {rounds} rounds in which the kernel, multiply-adds in",
-        "registers and copying as many bytes as its tensors have take turns. Medians with their quartiles; a",
-        "convolution's FLOPs are those of the direct one.",
+        f"Measured on {where([], args.target)}: float32, one thread, {args.rounds} rounds in which the kernel,",
+        "multiply-adds in registers and copying as many bytes as its tensors have take turns. Medians with their",
+        "quartiles; a convolution's FLOPs are those of the direct one.",
         "",
         table(rows),
         "",

@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _children, _rivals
-from tilewright.tools._common import print_table, progress, report
+from tilewright.tools._common import PROGRAMS, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, ratio, relative_error
 from tilewright.tools.run import fill
 
@@ -29,7 +29,6 @@ SLICE_SECONDS = 0.2  # of a round, for each runtime
 # What the memory is held against: a multiple of the weights, and what a process has anyway.
 COMPILE_WEIGHTS, COMPILE_BYTES = 1.5, 400_000_000
 RUN_WEIGHTS, RUN_BYTES = 1.15, 120_000_000
-_PROGRAMS = (".so", ".tw")
 _HEAD = ("runtime", "threads", "ms", "quartiles", "ours/its", "quartiles", "error", "answers")
 
 Run = tuple[int, str]  # threads, runtime
@@ -42,7 +41,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     path = _rivals_file(model) if args.compare else model
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with progress(f"compiling {model}", args) as say:
-            program, compiled = _compile(model, folder, dict(args.input_shape))
+            program, compiled = _compile(model, folder, dict(args.input_shape), args.target)
             say(f"running {program} alone")
             peak = _children.running(program)
             say(f"loading {model}")
@@ -52,9 +51,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             runs, errors = _prepare(modules, inputs, args.compare, path)
         with bar(f"measuring {model}", args.rounds, args) as show:
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
-    weights = manifest.weight_bytes if Path(model).suffix in _PROGRAMS else _children.weight_bytes(model)
+    weights = manifest.weight_bytes if Path(model).suffix in PROGRAMS else _children.weight_bytes(model)
     record = {
         "model": model,
+        "target": args.target,
         "rounds": args.rounds,
         **_memory(weights, manifest, compiled, peak),
         "runs": [_run(threads, args.threads[0], args.compare, times, errors) for threads in args.threads],
@@ -67,7 +67,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def _rivals_file(model: str) -> str:
     """The ONNX file that other runtimes load: ``model``, or the one beside a compiled program."""
-    if Path(model).suffix not in _PROGRAMS:
+    if Path(model).suffix not in PROGRAMS:
         return model
     path = Path(model).with_suffix(".onnx")
     if not path.is_file():
@@ -75,9 +75,11 @@ def _rivals_file(model: str) -> str:
     return str(path)
 
 
-def _compile(model: str, folder: str, shapes: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any] | None]:
+def _compile(
+    model: str, folder: str, shapes: Mapping[str, Sequence[int]], target: str
+) -> tuple[str, dict[str, Any] | None]:
     """The program's path; and what compiling it took, if it was compiled."""
-    return (model, None) if Path(model).suffix in _PROGRAMS else _children.compile_cold(model, folder, shapes)
+    return (model, None) if Path(model).suffix in PROGRAMS else _children.compile_cold(model, folder, shapes, target)
 
 
 def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:

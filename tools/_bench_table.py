@@ -18,7 +18,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Measure all of ``args.models``; returns their records, and the tables as text."""
     options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
     options += [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in args.input_shape]
-    options += [f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
+    options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
     with progress("measuring", args) as say:
         records = []
         for model in args.models:
@@ -40,7 +40,8 @@ def _ratio(run: dict[str, Any]) -> dict[str, float] | None:
 
 def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> Iterator[str]:
     """The paragraphs of the markdown, line by line."""
-    yield f"Measured on {where(args.compare)}: float32, {args.rounds} interleaved rounds in one process for each model."
+    yield f"Measured on {where(args.compare, args.target)}: float32,"
+    yield f"{args.rounds} interleaved rounds in one process for each model."
     yield "Times are medians in ms with their quartiles; a ratio is the median of the rounds' ratios."
     for index, threads in enumerate(args.threads):
         yield f"\n{threads} thread{'s' * (threads > 1)}:\n"

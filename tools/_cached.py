@@ -1,4 +1,4 @@
-"""``python -m tilewright.tools._cached [MODEL,SHAPES]`` prints how long a new process waits for a cached program."""
+"""How long a new process waits for a cached program: ``python -m tilewright.tools._cached [MODEL,TARGET,SHAPES]``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import tilewright as tw
 
 def main() -> None:
     """Print the seconds that ``tilewright.compile`` took, and whether the cache had the program."""
-    model, shapes = json.loads(sys.argv[1])
+    model, target, shapes = json.loads(sys.argv[1])
     start = time.perf_counter()
-    module = tw.compile(model, input_shapes=shapes)
+    module = tw.compile(model, target, shapes)
     print(json.dumps({"cached_seconds": time.perf_counter() - start, "cached": module.report.cached}))
 
 

@@ -40,17 +40,19 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
     return json.loads(out), memory.bytes, seconds
 
 
-def compile_cold(model: str, folder: str, input_shapes: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:
+def compile_cold(
+    model: str, folder: str, input_shapes: Mapping[str, Sequence[int]], target: str
+) -> tuple[str, dict[str, Any]]:
     """Compile a model into ``folder``, twice; returns the program's path, and what that took from a cold start.
 
     The first time with an empty cache, so that nothing can come from it, and then with all of it there:
     ``cached_seconds`` is what the call takes in a new process.
     """
     shapes = [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in input_shapes.items()]
-    words = [model, "-o", os.path.join(folder, "model.so"), "--json", *shapes]
+    words = [model, "--target", target, "-o", os.path.join(folder, "model.so"), "--json", *shapes]
     cache = {"TILEWRIGHT_CACHE_DIR": os.path.join(folder, "cache"), "TILEWRIGHT_CACHE_SIZE": "100GB"}
     made, peak, seconds = run_module("compile", words, **cache)
-    again = run_module("_cached", [json.dumps([model, input_shapes])], **cache)[0]
+    again = run_module("_cached", [json.dumps([model, target, input_shapes])], **cache)[0]
     return made["path"], {"seconds": seconds, "stages": made["seconds"], "peak_bytes": peak, **again}
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
-from tilewright.errors import TilewrightError
+from tilewright.errors import InputError, TilewrightError
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -45,6 +45,26 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result
+
+
+THIS_CPU = "x86"  # what --target is where it is not given
+PROGRAMS = (".so", ".tw")  # what is compiled already
+
+
+def add_target(cli: argparse.ArgumentParser) -> None:
+    """Add ``--target``."""
+    text = 'x86 (this CPU), or as in "x86 -mcpu=haswell"'
+    cli.add_argument("--target", default=THIS_CPU, metavar="T", help=text)
+
+
+def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
+    """Refuse a ``--target`` that is not known, whose code cannot run here, or that a compiled program does not have."""
+    from tilewright.target import Target
+
+    Target.parse(args.target).refuse_foreign()
+    for model in models:
+        if args.target != THIS_CPU and os.path.splitext(model)[1] in PROGRAMS:
+            raise InputError(f"'{model}' is compiled already: give its ONNX model with --target, or leave that out")
 
 
 def add_input_shape(cli: argparse.ArgumentParser) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from tilewright.tools._common import THIS_CPU
+
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """A markdown table; the first row is its head."""
@@ -12,9 +14,10 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 
-def where(packages: Sequence[str]) -> str:
-    """The CPU and the versions of packages: what figures mean nothing without."""
-    return ", ".join([_cpu(), *(f"{package} {version(package)}" for package in packages)])
+def where(packages: Sequence[str], target: str) -> str:
+    """The CPU, a target that is not just that, and versions of packages: what figures mean nothing without."""
+    other = [f"code for '{target}'"] if target != THIS_CPU else []
+    return ", ".join([_cpu(), *other, *(f"{package} {version(package)}" for package in packages)])
 
 
 def _cpu() -> str:

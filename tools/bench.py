@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
-from tilewright.tools._common import add_input_shape, command, parser, report
+from tilewright.tools._common import add_input_shape, add_target, check_target, command, parser, report
 
 DISAGREE = 1
 
@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         "--compare", action="append", default=[], choices=list(_rivals.RIVALS), metavar="RUNTIME",
         help=f"{' or '.join(_rivals.RIVALS)}; may be repeated",
     )  # fmt: skip
+    add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     cli.add_argument("--rounds", type=int, default=9, metavar="N", help="rounds of measurement (9)")
@@ -61,6 +62,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--threads is {min(args.threads)}: it must be at least 1")
     if args.output and not args.output.absolute().parent.is_dir():
         raise InputError(f"cannot write {args.output}: there is no folder {args.output.parent}")
+    check_target(args, [] if args.kernels else args.models)
     for name in args.compare:
         _rivals.require(name)
 

@@ -17,6 +17,7 @@ from tilewright.errors import ArtifactError, ScheduleError
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_target,
     command,
     parser,
     progress,
@@ -72,7 +73,7 @@ def _output(args: argparse.Namespace) -> Path:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("compile", "compile an ONNX model to a native program, model.so with model.safetensors")
     cli.add_argument("model", help="the ONNX file")
-    cli.add_argument("--target", default="x86", metavar="T", help='x86 (this CPU), or as in "x86 -mcpu=haswell"')
+    add_target(cli)
     cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")

@@ -13,7 +13,18 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.tools import _machine, _plot
-from tilewright.tools._common import add_input_shape, add_no_cache, command, parser, print_table, progress, report
+from tilewright.tools._common import (
+    add_input_shape,
+    add_no_cache,
+    add_target,
+    check_target,
+    command,
+    parser,
+    print_table,
+    progress,
+    report,
+    size_text,
+)
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
@@ -32,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright import driver
 
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(progress=say, cache=not args.no_cache)
+        options = driver.make_options(args.target, progress=say, cache=not args.no_cache)
         made = driver.stepwise(args.model, dict(args.input_shape), options)
         say(f"measuring {args.model}")
         machine = _machine.Machine(options.target)
@@ -50,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
     cli.add_argument("model", help="the ONNX file")
+    add_target(cli)
     cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
     cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
     cli.add_argument("--plot", type=Path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file")
@@ -65,6 +77,7 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("rounds", "top"):
         if (value := getattr(args, name)) < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
+    check_target(args, [args.model])
     if args.plot:
         _plot.require(args.plot)
 
@@ -100,7 +113,8 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "peak_share": max(least.values()) / time,
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
-    return {"model": model, "seconds": total, "machine": machine, "kernels": kernels}
+    arena = made.program.arena_bytes
+    return {"model": model, "seconds": total, "arena_bytes": arena, "machine": machine, "kernels": kernels}
 
 
 def _head(record: dict[str, Any]) -> list[str]:
@@ -112,6 +126,7 @@ def _head(record: dict[str, Any]) -> list[str]:
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
         f" {flops / 1e9:.3g} GFLOP at {flops / seconds / 1e9:.3g} GFLOP/s ({share:.0%} of peak)",
         f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s of multiply-adds, copies {machine['bytes'] / 1e9:.1f} GB/s",
+        f"intermediates: an arena of {size_text(record['arena_bytes'])}",
     ]
     if plain:
         spent = sum(kernel["share"] for kernel in plain)

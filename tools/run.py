@@ -14,19 +14,28 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.model import TensorInfo, numpy_dtype
-from tilewright.tools._common import add_input_shape, command, parser, progress, report
+from tilewright.tools._common import (
+    PROGRAMS,
+    add_input_shape,
+    add_target,
+    check_target,
+    command,
+    parser,
+    progress,
+    report,
+)
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import Module
 
 MISMATCH = 1
-_PROGRAMS = (".so", ".tw")
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 where an output differs from what is expected."""
     args = _parser().parse_args(argv)
+    check_target(args, [args.model])
     with progress(f"loading {args.model}", args):
         module = _load(args)
     inputs = read_arrays(args.inputs, module.inputs) if args.inputs else fill(module.inputs, args.fill, args.seed)
@@ -43,9 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("run", "run a compiled program, or compile a model and run it")
     cli.add_argument("model", help="model.so, model.tw or model.onnx")
+    add_target(cli)
     cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
     cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
-    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, integers 0 and 1 (0)")
+    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
     cli.add_argument("--outputs", type=Path, metavar="Y.npz", help="write the outputs, by name")
     cli.add_argument("--expect", type=Path, metavar="Y.npz", help="compare outputs with these, by name")
     cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
@@ -58,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _load(args: argparse.Namespace) -> Module:
-    if Path(args.model).suffix in _PROGRAMS:
+    if Path(args.model).suffix in PROGRAMS:
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
@@ -68,7 +78,7 @@ def _load(args: argparse.Namespace) -> Module:
         shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
-    module = driver.compile(args.model, input_shapes=shapes, num_threads=args.threads)
+    module = driver.compile(args.model, args.target, shapes, args.threads)
     for note in module.report.notes:
         print("note:", note, file=sys.stderr)
     return module

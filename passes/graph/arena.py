@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 ALIGNMENT = 64  # a cache line, and the widest vector
@@ -20,20 +21,65 @@ class Buffer:
         """Whether both are in use at some step."""
         return self.first <= other.last and other.first <= self.last
 
+    @property
+    def steps(self) -> int:
+        """How many steps it is in use."""
+        return self.last - self.first + 1
+
 
 def assign(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
     """Offsets of all buffers, and the arena's size; buffers that are in use at the same time never overlap.
 
-    The largest first, each into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for
-    Deep Neural Net Inference", 2020: greedy by size).
+    One after the other, each into the smallest gap that holds it (Pisarchyk and Lee, "Efficient Memory Management for
+    Deep Neural Net Inference", 2020), in the best of a few orders. No order is the best for all networks; the first
+    that needs no more than ``lower_bound`` is taken.
     """
-    offsets = [0] * len(buffers)
-    placed: list[int] = []
-    for i in sorted(range(len(buffers)), key=lambda i: -buffers[i].size):
+    bound, placed = lower_bound(buffers), []
+    for order in _orders(buffers):
+        offsets = _place(buffers, order)
+        total = max((o + _aligned(b.size) for o, b in zip(offsets, buffers, strict=True)), default=0)
+        placed.append((total, offsets))
+        if total == bound:
+            break
+    total, offsets = min(placed, key=lambda found: found[0])
+    return offsets, total
+
+
+def lower_bound(buffers: Sequence[Buffer]) -> int:
+    """The most bytes in use at one step: no arena can be smaller."""
+    return max(_in_use(buffers), default=0)
+
+
+def _in_use(buffers: Sequence[Buffer]) -> list[int]:
+    """Bytes in use at each step."""
+    changes = [0] * (max((b.last for b in buffers), default=-1) + 2)
+    for buffer in buffers:
+        changes[buffer.first] += _aligned(buffer.size)
+        changes[buffer.last + 1] -= _aligned(buffer.size)
+    return list(itertools.accumulate(changes))
+
+
+def _orders(buffers: Sequence[Buffer]) -> Iterator[list[int]]:
+    """Orders to place the buffers in: what is in use at the fullest step and longest first; largest; longest; first."""
+    in_use = _in_use(buffers)
+    fullest = [max(in_use[b.first : b.last + 1]) for b in buffers]
+    keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
+        lambda i: (-fullest[i], -buffers[i].steps, -buffers[i].size),
+        lambda i: (-buffers[i].size,),
+        lambda i: (-buffers[i].steps, -buffers[i].size),
+        lambda i: (buffers[i].first, -buffers[i].size),
+    )
+    for key in keys:
+        yield sorted(range(len(buffers)), key=key)
+
+
+def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> list[int]:
+    offsets, placed = [0] * len(buffers), []
+    for i in order:
         others = sorted((offsets[j], _aligned(buffers[j].size)) for j in placed if buffers[j].meets(buffers[i]))
         offsets[i] = _best_gap(others, _aligned(buffers[i].size))
         placed.append(i)
-    return offsets, max((o + _aligned(b.size) for o, b in zip(offsets, buffers, strict=True)), default=0)
+    return offsets
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:

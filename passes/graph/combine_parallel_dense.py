@@ -38,7 +38,7 @@ class CombineParallelDense(Pass):
     It pays where the layers' columns leave parts of vectors empty, and is done there alone. A block of attention of 128
     rows by 48 columns takes 0.96 of its time (one thread, AVX-512). With full vectors it does not pay: the layers are
     0.33 ms as three and as one where they are 128 x 256 x 256, and all of such a block takes 1.00 to 1.02 of its time;
-    one of 128 x 768 x 768, BERT's, takes 0.98 to 0.99, ViT's and GPT-2's layers by themselves 1.00.
+    one of 128 x 768 x 768, BERT's, takes 0.98 to 0.99.
 
     Options:
         always: combine wherever it can be done.

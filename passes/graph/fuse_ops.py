@@ -171,22 +171,32 @@ class _Grouping:
         return source if source is not None and self.facts.users(source) == [op] else None
 
     def _join_attention(self, rows: Group) -> None:
-        """Join a softmax with the product that alone makes its rows and the product that alone reads them."""
+        """Join a softmax with the one product that makes its rows and the product that alone reads them.
+
+        Nothing else that it reads (a mask, flags of rows) depends on the scores, as these have no other reader.
+        """
         root = max(rows.members, key=self.facts.order.__getitem__)
-        made = [producer(v) for m in rows.members for v in m.operands]
-        sources = {op for op in made if op is not None and op in self.taken and op not in rows}
-        if not rows.rows or len(sources) != 1 or len(readers := self.facts.users(root)) != 1:
+        if not rows.rows or len(readers := self.facts.users(root)) != 1 or readers[0] not in self.taken:
             return
-        [source], [reader] = sources, readers
+        [reader], sources = readers, self._sources(rows)
+        products = [op for op in sources if isinstance(self.facts.kind(self.taken[op].members[0]), Contraction)]
+        if len(products) != 1:
+            return
+        [source] = products
         first, product = self.taken[source].members[0], self.facts.kind(reader)
         scores = self.facts.kind(first)
-        if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or reader not in self.taken:
+        if not isinstance(scores, Contraction) or not isinstance(product, Contraction):
             return
         if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
             return
         members = [*self.taken[source].members, *rows.members, *self.taken[reader].members]
         if can_attend(first, scores, reader, product) and len(members) <= (self.limit or len(members)):
             self._take(Group(members))
+
+    def _sources(self, group: Group) -> list[ir.Operation]:
+        """The work of other groups that a group reads."""
+        made = (producer(v) for m in group.members for v in m.operands)
+        return list(dict.fromkeys(op for op in made if op is not None and op in self.taken and op not in group))
 
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)

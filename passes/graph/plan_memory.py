@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,8 +11,10 @@ from ...dialects.types import nbytes
 from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
+from ..kernel import IN_PLACE, in_place
 from .arena import Buffer, assign
 from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs
+from .in_place import overwritable
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
@@ -24,14 +27,20 @@ class PlanMemory(Pass):
 
         %a = call @conv_1(%x, %w)
         %b = call @relu_2(%a)
-        return %b
+        %c = call @conv_3(%b, %v)
+        return %c
+        func.func private @relu_2(%x: tensor<..>) -> tensor<..> { ... }
 
     After::
 
         %a = call @conv_1(%x, %w) {tw.slots = ["input0", "param0", "arena+0"]}
-        %b = call @relu_2(%a) {tw.slots = ["arena+0", "output0"]}
+        %b = call @relu_2(%a) {tw.slots = ["arena+0", "arena+0"]}
+        %c = call @conv_3(%b, %v) {tw.slots = ["arena+0", "param1", "output0"]}
+        func.func private @relu_2(%x: tensor<..>) -> tensor<..> attributes {tw.in_place = array<i64: 0>} { ... }
 
-    A view lies where its source lies; results of the function are written where the caller wants them.
+    A view lies where its source lies; results of the function are written where the caller wants them. A result takes
+    the place of an intermediate that nobody reads any more, where the kernel may write over it (``in_place.py``);
+    ``tw.in_place`` tells the kernel's passes which of its arguments may so be the result's memory.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -41,8 +50,11 @@ class PlanMemory(Pass):
         for function in programs(module):
             calls, arena_bytes = plan_calls(function)
             ops = [op for op in operations(function) if op.name == "func.call"]
+            kernels = _kernels(function, ops)
             for op, call in zip(ops, calls, strict=True):
                 op.attributes[_SLOTS] = ir.ArrayAttr.get([ir.StringAttr.get(str(slot)) for slot in call.args])
+                if call.kernel in kernels:
+                    _mark_in_place(kernels[call.kernel], call)
             function.attributes[_ARENA] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), arena_bytes)
 
 
@@ -52,14 +64,33 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int]:
     calls, ret = ops[:-1], ops[-1]
     _refuse_others(calls)
     slots = _argument_slots(function) | _result_slots(ret)
-    arena, arena_bytes = _arena_slots(calls, slots)
+    over = {name: overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
+    arena, arena_bytes = _arena_slots(calls, slots, [over.get(_callee(op), ()) for op in calls])
     slots |= arena
     planned = []
     for op in calls:
-        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
         args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
-        planned.append(Call(callee, args, _nodes(op)))
+        planned.append(Call(_callee(op), args, _nodes(op)))
     return tuple(planned), arena_bytes
+
+
+def _kernels(function: func.FuncOp, calls: Sequence[ir.Operation]) -> dict[str, func.FuncOp]:
+    """The kernels that are called and have a body, by name."""
+    assert function.operation.parent is not None
+    known = ir.SymbolTable(function.operation.parent)
+    found = {name: known[name] for name in dict.fromkeys(map(_callee, calls)) if name in known}
+    return {name: op for name, op in found.items() if isinstance(op, func.FuncOp) and not op.is_external}
+
+
+def _callee(call: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
+def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
+    """Note on a kernel which of its arguments this call lets its result take the memory of, beside others' notes."""
+    shared = {i for i in overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
+    if marked := sorted(shared | set(in_place(kernel))):
+        kernel.attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
 
 
 def _refuse_others(calls: list[ir.Operation]) -> None:
@@ -115,12 +146,38 @@ def _result_slots(ret: ir.Operation) -> dict[ir.Value, Slot]:
     return slots
 
 
-def _arena_slots(calls: list[ir.Operation], known: dict[ir.Value, Slot]) -> tuple[dict[ir.Value, Slot], int]:
-    """Offsets of the intermediates, by the calls that write and read them."""
+def _arena_slots(
+    calls: Sequence[ir.Operation], known: Mapping[ir.Value, Slot], over: Sequence[Sequence[int]]
+) -> tuple[dict[ir.Value, Slot], int]:
+    """Offsets of the intermediates, by the calls that write and read them.
+
+    ``over`` are the arguments of each call that its result may be written over.
+    """
     lives: dict[ir.Value, tuple[int, int]] = {}
     for step, op in enumerate(calls):
         for value in (*map(_base, op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
-    offsets, total = assign([Buffer(nbytes(v.type), first, last) for v, (first, last) in lives.items()])
-    return {v: Slot("arena", 0, offset) for v, offset in zip(lives, offsets, strict=True)}, total
+    places = _shared_places(calls, lives, over)
+    buffers: dict[ir.Value, Buffer] = {}
+    for value, (first, last) in lives.items():  # in program order, so that a place ends with the last value in it
+        place = places[value]
+        first = buffers[place].first if place in buffers else first
+        buffers[place] = Buffer(nbytes(value.type), first, last)
+    found, total = assign(list(buffers.values()))
+    offsets = dict(zip(buffers, found, strict=True))
+    return {v: Slot("arena", 0, offsets[places[v]]) for v in lives}, total
+
+
+def _shared_places(
+    calls: Sequence[ir.Operation], lives: Mapping[ir.Value, tuple[int, int]], over: Sequence[Sequence[int]]
+) -> dict[ir.Value, ir.Value]:
+    """For each value the one in whose place it lies: its own, or that of an operand that dies where it is made."""
+    places = {value: value for value in lives}
+    for step, (op, arguments) in enumerate(zip(calls, over, strict=True)):
+        read = list(map(_base, op.operands))
+        # What is read twice, in another view, must stay as it is until all of the kernel is done.
+        dying = [read[i] for i in arguments if read.count(read[i]) == 1 and lives.get(read[i], (0, -1))[1] == step]
+        if dying and op.results[0] in lives:
+            places[op.results[0]] = places[dying[0]]
+    return places

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra import Pass
-from ..kernel import EXTENT, FLUSH, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, symbol
+from ..kernel import EXTENT, FLUSH, IN_PLACE, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, in_place, symbol
 
 BODY = "__body"
 
@@ -27,7 +27,9 @@ _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) ->
 
 @dataclass(frozen=True)
 class WrapKernel(Pass):
-    """Add the entry of ``program.Kernel``'s ABI, which unpacks ``args`` and calls the body; buffers do not alias.
+    """Add the entry of ``program.Kernel``'s ABI, which unpacks ``args`` and calls the body.
+
+    Buffers do not alias, except for those that ``tw.in_place`` names and the result: nothing is promised of them.
 
     Before::
 
@@ -55,8 +57,11 @@ class WrapKernel(Pass):
 def _wrap(module: ir.Module, body: ir.OpView) -> None:
     name = symbol(body)
     count = len(list(body.regions[0].blocks[0].arguments)) - 3
-    noalias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
-    body.attributes["arg_attrs"] = ir.ArrayAttr.get([noalias] * (count + 1) + [ir.DictAttr.get({})] * 2)
+    shared = in_place(body)
+    shared += [count - 1] if shared else []
+    noalias, nothing = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
+    pointers = [nothing if i in shared else noalias for i in range(count + 1)]
+    body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, nothing, nothing])
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes))
@@ -65,6 +70,8 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
+    if IN_PLACE in body.attributes:
+        del body.attributes[IN_PLACE]
 
 
 def _entry_text(name: str, count: int, flush: bool) -> str:

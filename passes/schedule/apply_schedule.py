@@ -13,7 +13,18 @@ from ...dialects.walk import collect
 from ...errors import ScheduleError
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import EXTENT, FLUSH, PARALLEL, SCHEDULE, SCHEDULE_JSON, functions, integer, run_upstream, symbol
+from ..kernel import (
+    EXTENT,
+    PARALLEL,
+    SCHEDULE,
+    SCHEDULE_JSON,
+    copy_marks,
+    functions,
+    in_place,
+    integer,
+    run_upstream,
+    symbol,
+)
 from . import heuristic
 from .nest import build_nest
 from .notation import value_text
@@ -23,6 +34,8 @@ from .values import values_of
 
 # For what runs as plain loops: tensor ops that have no bufferization become structured ones.
 _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
+
+_NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
 @dataclass(frozen=True)
@@ -110,10 +123,16 @@ def as_nest(function: func.FuncOp, schedule: Schedule) -> ir.Module:
 
 
 def as_it_is(function: func.FuncOp) -> ir.Module:
-    """The function with its ops whole; its parallel axis has one step."""
+    """The function with its ops whole; its parallel axis has one step.
+
+    What the result may be written over is copied first, unless one op does all the work: bufferization may put what
+    others make into the result's memory before the last one reads it.
+    """
+    work = [op for op in function.regions[0].blocks[0].operations if op.operation.name not in _NO_WORK]
+    kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        mapping = dict(arguments)
+        mapping = arguments | {value: _copy(arguments[value]) for value in kept}
         for op in list(function.regions[0].blocks[0].operations)[:-1]:
             copy = op.operation.clone()
             _remap(copy, mapping)
@@ -162,8 +181,7 @@ def destination_passing(
 def _describe(source: func.FuncOp, schedule: Schedule | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
     made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
-    if FLUSH in source.attributes:
-        made.attributes[FLUSH] = source.attributes[FLUSH]
+    copy_marks(source, made)
     if schedule is None:
         return
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
@@ -187,6 +205,11 @@ def _tensor(kind: ir.Type, buffer: ir.Value, writable: bool = False) -> ir.Value
     if _is_empty(kind):
         return tensor.EmptyOp(ir.RankedTensorType(kind).shape, ir.RankedTensorType(kind).element_type).result
     return bufferization.to_tensor(kind, buffer, restrict=True, writable=writable)
+
+
+def _copy(value: ir.Value) -> ir.Value:
+    """A tensor in a buffer of its own."""
+    return bufferization.AllocTensorOp(value.type, [], copy=value).result
 
 
 def _is_empty(kind: ir.Type) -> bool:

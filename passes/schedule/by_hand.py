@@ -7,17 +7,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...errors import ScheduleError
+from ..infra import SCHEDULES
 from .schedule import Schedule
 
-KEY = "schedules"
 _SHOWN = 4
 
 
 def given(config: Mapping[str, Any], kernel: str) -> Schedule | None:
     """The schedule that a context's config has for a kernel, as it is or as JSON; None for none."""
-    schedules = config.get(KEY, {})
+    schedules = config.get(SCHEDULES, {})
     if not isinstance(schedules, Mapping):
-        raise ScheduleError(f"config '{KEY}' is a {type(schedules).__name__}: give a schedule for each kernel's name")
+        raise ScheduleError(
+            f"config '{SCHEDULES}' is a {type(schedules).__name__}: give a schedule for each kernel's name"
+        )
     if kernel not in schedules:
         return None
     found = schedules[kernel]
@@ -31,7 +33,7 @@ def given(config: Mapping[str, Any], kernel: str) -> Schedule | None:
 
 def key_text(config: Mapping[str, Any], kernels: Iterable[str] | None = None) -> str:
     """What the cache tells schedules by: those of the kernels, or all; "" for none."""
-    names = config.get(KEY, {}) if kernels is None else kernels
+    names = config.get(SCHEDULES, {}) if kernels is None else kernels
     found = {name: given(config, name) for name in sorted(names)}
     return (
         json.dumps({name: schedule.to_json() for name, schedule in found.items() if schedule})
@@ -43,11 +45,11 @@ def key_text(config: Mapping[str, Any], kernels: Iterable[str] | None = None) ->
 def check_names(config: Mapping[str, Any], kernels: Iterable[str]) -> None:
     """Raise ScheduleError for a schedule of a kernel that the model does not have."""
     there = sorted(kernels)
-    for name in config.get(KEY, {}):
+    for name in config.get(SCHEDULES, {}):
         given(config, name)
         if name not in there:
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
             raise ScheduleError(
-                f"config '{KEY}': the model has no kernel '{name}'; it has {', '.join(there[:_SHOWN])}{more}"
+                f"config '{SCHEDULES}': the model has no kernel '{name}'; it has {', '.join(there[:_SHOWN])}{more}"
                 " (`tilewright explain --all` shows them)"
             )

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ..classify import body_ops, dim_of, indexing_maps, is_structured, is_zero, iterator_types, loop_extents
 from ..infra import Pass
-from ..kernel import functions, symbol
+from ..kernel import copy_marks, functions, symbol
 from .structured import clone_body, element_of, empty, full_region, generic
 
 
@@ -90,6 +90,7 @@ def _rebuild(function: func.FuncOp, op: ir.Operation, groups: list[list[int]], e
     inputs = [by_argument[a] for a in function.arguments]
     with ir.InsertionPoint(function), function.location:
         made = func.FuncOp(symbol(function), (inputs, [types[-1]]))
+    copy_marks(function, made)
     block = made.add_entry_block()
     new = dict(zip(function.arguments, block.arguments, strict=True))
     maps = [ir.AffineMap.get(len(groups), 0, [ir.AffineExpr.get_dim(g) for g in found]) for found in kept]

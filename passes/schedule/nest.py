@@ -133,7 +133,9 @@ class _Loops:
         self.vector = vector_axis(shape)
         self.value = value
         self.region = list(full_region(shape))  # the part that the loops so far have chosen
-        self.overlap = False  # whether the last tile of a row may begin in the one before, and computes that part twice
+        # Whether the last tile of a row may begin in the one before, and computes that part twice. Never one of the
+        # kernel's result: that may lie over an operand, which is read as its tile is written (kernel.IN_PLACE).
+        self.overlap = False
 
     def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
         """The loops from ``depth`` on, around ``body``."""

@@ -184,7 +184,7 @@ def test_errors_name_the_file_as_the_user_did(tmp_path, monkeypatch, workers):
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_softmax_takes_denormals_for_zero_and_others_do_not(num_threads):
     """The CPU takes a hundred times as long for them; exponentials that stand alone, and the caller, keep theirs."""
-    x = np.tile(np.float32([0, -95]), (256, 512))
+    x = np.tile(np.array([0, -95], np.float32), (256, 512))
 
     def run(op: str) -> np.ndarray:
         infos = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape) for name in "xy"]

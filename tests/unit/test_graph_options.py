@@ -41,6 +41,14 @@ def test_a_forced_layout_leaves_convolutions_or_converts_them():
     assert moved[0] > moved[1]
 
 
+def test_desired_layouts_are_the_option_of_the_pass():
+    with make_context(), ir.Location.unknown():
+        model, target = networks.residual_block(), Target(lanes=4)
+        spelt = [{"desired_layouts": {"conv2d": "NCHW"}}, {"convert-layout.conv2d": "NCHW"}, {}]
+        calls = [[c.kernel for c in plan(model, target, PassContext(config=config)).main.calls] for config in spelt]
+    assert calls[0] == calls[1] != calls[2]
+
+
 def _image_is_a_weight() -> Model:
     """A convolution of a weight: it has no layout to choose."""
 
@@ -55,6 +63,14 @@ def _image_is_a_weight() -> Model:
     [
         ({"convert-layout.conv2d": "NHWC"}, "convert-layout.*node .* cannot be NHWC: its input is a weight"),
         ({"convert-layout.conv2d": "CHWN"}, "conv2d is 'CHWN', not 'NHWC' or 'NCHW'"),
+        ({"desired_layouts": {"conv2d": "CHWN"}}, "conv2d is 'CHWN', not 'NHWC' or 'NCHW'"),
+        ({"desired_layouts": {"dense": "NC"}}, "config 'desired_layouts' has no kind of op 'dense'; its kinds: conv2d"),
+        ({"desired_layouts": {"desired": "none"}}, "has no kind of op 'desired'; its kinds: conv2d"),
+        ({"desired_layouts": "NCHW"}, "config 'desired_layouts' is 'NCHW': give a layout by kind of op"),
+        (
+            {"desired_layouts": {"conv2d": "NCHW"}, "convert-layout.conv2d": "NHWC"},
+            "config gives 'conv2d' two layouts, 'NHWC' and in 'desired_layouts' 'NCHW': give one",
+        ),
         ({"fuse-ops.max_group_size": -1}, "max_group_size is -1, not 0 or more"),
         ({"fuse-ops.size": 1}, "config has no key 'fuse-ops.size'; its keys: .*fuse-ops.max_group_size"),
         ({"frobnicate.size": 1}, "config has no key 'frobnicate.size'; its keys: "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,7 @@ from tilewright import cpus, driver, target
 from tilewright.dialects import PassManager, codegen, ir
 from tilewright.dialects.context import make_context
 from tilewright.target import BASELINE, Target, host
+from tilewright.tools import _children, _markdown, bench, explain
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import run as run_tool
 from tilewright.tools import zoo as zoo_tool
@@ -209,6 +211,43 @@ def test_code_for_another_cpu_is_not_run_in_this_process(path, executor):
         tw.build(tw.import_model(path), target=FOREIGN)
     with pytest.raises(tw.TargetError, match=message):
         driver.stepwise(path, options=driver.make_options(FOREIGN))
+
+
+TOOLS = {"run": run_tool, "bench": bench, "explain": explain}
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize(
+    "target, message", [(FOREIGN, "cannot run here"), ("vax", "unknown target"), ("x86 -mcpu=x", "unknown CPU 'x'")]
+)
+def test_commands_that_run_code_refuse_what_compile_refuses_or_cannot_run(path, name, target, message, capsys):
+    assert TOOLS[name].main([path, "--target", target]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["run", "bench"])
+def test_a_compiled_program_has_its_target(foreign, name, capsys):
+    assert TOOLS[name].main([str(foreign), "--target", "x86 -mcpu=x86-64"]) == 2
+    assert "is compiled already: give its ONNX model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, options", [("run", ()), ("bench", ("--rounds", "1")), ("explain", ("--rounds", "1"))])
+def test_commands_run_code_for_the_target(path, name, options, capsys, monkeypatch):
+    asked = []
+    parse = Target.parse
+    monkeypatch.setattr(Target, "parse", staticmethod(lambda text: asked.append(str(text)) or parse(text)))
+    assert TOOLS[name].main([path, "--target", "x86 -mcpu=x86-64", "--json", *options]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(asked) == {"x86 -mcpu=x86-64"}
+    assert name != "bench" or record["target"] == "x86 -mcpu=x86-64"
+
+
+def test_a_bench_compiles_for_the_target(path, tmp_path):
+    program, _ = _children.compile_cold(path, str(tmp_path), {}, "x86 -mcpu=x86-64")
+    assert tw.load_module(program).manifest.target == "x86 -mcpu=x86-64"
+    assert "code for 'x86 -mcpu=x86-64'" in _markdown.where([], "x86 -mcpu=x86-64")
+    assert "code for" not in _markdown.where([], "x86")
 
 
 def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_path):

@@ -8,6 +8,15 @@ llvm.func @k(%x: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i
   llvm.return
 }
 
+// The second operand may lie where the result does: nothing is promised of these two.
+// CHECK-LABEL: llvm.func internal @in_place__body(
+// CHECK-SAME:    %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64)
+// CHECK-NOT:     tw.
+llvm.func @in_place(%x: !llvm.ptr, %y: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+    attributes {tw.extent = 4 : i64, tw.in_place = array<i64: 1>, tw.scratch = 128 : i64} {
+  llvm.return
+}
+
 // A function that is no kernel, such as one of libm.
 // CHECK-LABEL: llvm.func @expf(f32) -> f32
 // CHECK-NOT:   @expf__body

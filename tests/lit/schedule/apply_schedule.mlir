@@ -142,3 +142,43 @@ func.func @rejects_pad(%x: tensor<2x3xf32>) -> tensor<4x5xf32> {
   } : tensor<2x3xf32> to tensor<4x5xf32>
   return %p : tensor<4x5xf32>
 }
+
+// The plan lets the result be written over the operand: a tile is read before it is written.
+// CHECK-LABEL: func.func @in_place(
+// CHECK-SAME:    tw.in_place = array<i64: 0>, tw.schedule =
+// CHECK-NOT:     bufferization.alloc_tensor
+// CHECK:         scf.for
+func.func @in_place(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {tw.in_place = array<i64: 0>} {
+  %e = tensor.empty() : tensor<4x8xf32>
+  %r = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %s = arith.negf %v : f32
+    linalg.yield %s : f32
+  } -> tensor<4x8xf32>
+  return %r : tensor<4x8xf32>
+}
+
+// Ops that stand whole may find the result's memory in use before the last of them reads the operand: it is copied.
+// CHECK-LABEL: func.func @rejects_in_place(
+// CHECK-SAME:    %{{.*}}: memref<2x3xf32>, %[[X:.*]]: memref<4x5xf32>, %{{.*}}: memref<4x5xf32>,
+// CHECK-SAME:    tw.in_place = array<i64: 1>
+// CHECK:         %[[T:.*]] = bufferization.to_tensor %[[X]] restrict
+// CHECK:         %[[C:.*]] = bufferization.alloc_tensor() copy(%[[T]])
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %[[C]] : tensor<4x5xf32>, tensor<4x5xf32>)
+func.func @rejects_in_place(%y: tensor<2x3xf32>, %x: tensor<4x5xf32>) -> tensor<4x5xf32>
+    attributes {tw.in_place = array<i64: 1>} {
+  %z = arith.constant 0.5 : f32
+  %p = tensor.pad %y low[1, 0] high[1, 2] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %z : f32
+  } : tensor<2x3xf32> to tensor<4x5xf32>
+  %e = tensor.empty() : tensor<4x5xf32>
+  %r = linalg.generic {indexing_maps = [#matrix, #matrix, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%p, %x : tensor<4x5xf32>, tensor<4x5xf32>) outs(%e : tensor<4x5xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<4x5xf32>
+  return %r : tensor<4x5xf32>
+}

@@ -3,14 +3,16 @@
 #all = affine_map<(n, c, h, w) -> (n, c, h, w)>
 #channel = affine_map<(n, c, h, w) -> (0, c, 0, 0)>
 
-// The planes are walked together, the scale at the channel alone; the unit dim is gone.
+// The planes are walked together, the scale at the channel alone; the unit dim is gone, and the plan's
+// word on the arguments stays.
 // CHECK:       #[[MATRIX:.*]] = affine_map<(d0, d1) -> (d0, d1)>
 // CHECK:       #[[ROW:.*]] = affine_map<(d0, d1) -> (d0)>
 // CHECK-LABEL: func.func @scale(
-// CHECK-SAME:    %arg0: tensor<64x49xf32>, %arg1: tensor<64xf32>) -> tensor<64x49xf32>
+// CHECK-SAME:    %arg0: tensor<64x49xf32>, %arg1: tensor<64xf32>) -> tensor<64x49xf32> attributes {tw.in_place = array<i64: 0>}
 // CHECK:         linalg.generic {indexing_maps = [#[[MATRIX]], #[[ROW]], #[[MATRIX]]], iterator_types = ["parallel", "parallel"]}
 // CHECK:         arith.mulf
-func.func @scale(%a: tensor<1x64x7x7xf32>, %s: tensor<1x64x1x1xf32>) -> tensor<1x64x7x7xf32> {
+func.func @scale(%a: tensor<1x64x7x7xf32>, %s: tensor<1x64x1x1xf32>) -> tensor<1x64x7x7xf32>
+    attributes {tw.in_place = array<i64: 0>} {
   %e = tensor.empty() : tensor<1x64x7x7xf32>
   %r = linalg.generic {indexing_maps = [#all, #channel, #all], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
     ins(%a, %s : tensor<1x64x7x7xf32>, tensor<1x64x1x1xf32>) outs(%e : tensor<1x64x7x7xf32>) {

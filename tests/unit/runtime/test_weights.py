@@ -1,6 +1,9 @@
 """The weights file: aligned, without holes, in the format's own terms."""
 
+import errno
+import mmap
 import os
+import time
 
 import ml_dtypes
 import numpy as np
@@ -8,7 +11,7 @@ import pytest
 from safetensors import safe_open
 
 import tilewright as tw
-from tilewright.model import TensorInfo, numpy_dtype
+from tilewright.model import FileSlice, Param, TensorInfo, numpy_dtype
 from tilewright.runtime.weights import Weights, WeightsWriter, layout
 from tilewright.sizes import static
 
@@ -131,3 +134,75 @@ def test_saving_a_named_file_copies_it(tmp_path):
     weights.save(tmp_path / "two")
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert not (tmp_path / "one").samefile(tmp_path / "two")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_tensors_are_made_where_they_lie(tmp_path, monkeypatch, mapped):
+    if not mapped:
+        monkeypatch.setattr("tilewright.runtime.weights._map_to_write", lambda descriptor, size: None)
+    with WeightsWriter(INFOS, tmp_path) as writer, WeightsWriter(INFOS, tmp_path) as other:
+        for info in INFOS:
+            with writer.place(info) as array:
+                assert (array.shape, array.dtype) == (info.shape, numpy_dtype(info.dtype))
+                array[...] = values()[info.name]
+            other.write(info.name, values()[info.name])
+        assert writer.finish().fingerprint == other.finish().fingerprint
+
+
+def test_a_tensor_that_failed_was_never_written(tmp_path):
+    info = TensorInfo("a", (4,), "float32")
+    with WeightsWriter([info], tmp_path) as writer:
+        with pytest.raises(KeyError), writer.place(info):
+            raise KeyError
+        with pytest.raises(tw.ArtifactError, match="'a' was never written"):
+            writer.finish()
+
+
+def resident(kind: str) -> int:
+    """Bytes of files that are in this process's memory: of a disk (RssFile), or of one in memory (RssShmem)."""
+    with open("/proc/self/status") as file:
+        [kilobytes] = [line.split()[1] for line in file if line.startswith(f"{kind}:")]
+    return int(kilobytes) << 10
+
+
+def test_what_is_written_leaves_the_memory(tmp_path):
+    info = TensorInfo("a", (24 << 20,), "float32")
+    with WeightsWriter([info], tmp_path) as writer:
+        before = resident("RssFile") + resident("RssShmem")
+        with writer.place(info) as array:
+            array[: 12 << 20] = 1
+            deadline = time.monotonic() + 60
+            while resident("RssFile") + resident("RssShmem") > before + (8 << 20):
+                assert time.monotonic() < deadline, "the first half stays in memory"
+                time.sleep(0.01)
+            array[12 << 20 :] = 2
+        assert resident("RssFile") + resident("RssShmem") < before + (8 << 20)
+        [made] = writer.finish().arrays([info])
+    assert np.all(made[: 12 << 20] == 1) and np.all(made[12 << 20 :] == 2)
+
+
+def test_a_full_disk_is_found_before_anything_is_computed(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(tw.ArtifactError, match=r"cannot write weights in .*: No space left on device"):
+        WeightsWriter(INFOS, tmp_path)
+
+
+@pytest.mark.parametrize("offset", [0, 4, 3, mmap.PAGESIZE + 1])
+def test_data_at_any_byte_is_in_memory_once(tmp_path, offset):
+    data = np.arange(6 << 20, dtype=np.float32)
+    (tmp_path / "x").write_bytes(bytes(offset) + data.tobytes())
+    param = Param(TensorInfo("w", (3, 2 << 20), "float32"), FileSlice(tmp_path / "x", offset, data.nbytes))
+    before = resident("RssFile")
+    array = param.aligned()
+    assert array.ctypes.data % 4 == 0 and array.flags.c_contiguous
+    np.testing.assert_array_equal(array, data.reshape(3, -1))
+    assert resident("RssFile") - before < (0 if offset % 4 else array.nbytes) + (4 << 20), "the file's pages stay"
+
+
+def test_an_array_is_its_own_data():
+    info = TensorInfo("w", (2, 3), "float32")
+    array = np.arange(6, dtype=np.float32)
+    assert np.shares_memory(Param(info, array).aligned(), array)

@@ -48,6 +48,7 @@ def test_json_has_each_kernel_with_its_nodes_and_work(path, capsys):
     assert gemm["bytes_per_second"] == gemm["bytes"] / gemm["seconds"]
     assert gemm["bound"] in ("compute", "memory")
     assert sum(kernel["share"] for kernel in record["kernels"]) == pytest.approx(1)
+    assert record["arena_bytes"] == 4 * 16 * 48, "the one intermediate"
     times = [kernel["seconds"] for kernel in record["kernels"]]
     assert times == sorted(times, reverse=True)
 
@@ -57,6 +58,7 @@ def test_the_table_shows_the_slowest(path, options, shown, capsys):
     assert explain.main([path, "--rounds", "1", *options, "--input-shape", "x:16,32"]) == 0
     out = capsys.readouterr().out
     assert "2 calls of 2 kernels" in out
+    assert "an arena of 3.1 kB" in out
     assert out.count("net.onnx") == 1
     groups = [line.split(maxsplit=1)[1] for line in out.splitlines() if line.startswith("  nodes ")]
     assert len(groups) == shown and set(groups) <= {"gemm + relu", "softmax"}

@@ -1,0 +1,80 @@
+"""Attention: what keeps two products and the softmax between them from being one kernel."""
+
+from __future__ import annotations
+
+from ....dialects import func, ir, scalars
+from ...classify import Contraction, classify, num_inputs
+from ..edit import VIEWS, has_one_use, operations, permutation_of, producer, replace, users
+from .batches import split_batches
+from .match import elementwise
+from .polynomial import UnreadableError, product
+from .reader import Reader, itself
+from .walk import Surroundings, calls, is_plain_float
+
+
+def simplify_attention(function: func.FuncOp) -> None:
+    """Multiply scores, not query and key, and keep batch and heads apart; then all is one kernel.
+
+    `fold-scale-axis` takes the number on to a weight if there is one.
+    """
+    found: list[tuple[ir.Operation, ir.Operation]] = []
+    around = Surroundings()
+    for power in operations(function):
+        pair = _products(power, around) if calls(power, "math.exp") else None
+        if pair is not None and not any(op in other for op in pair for other in found):
+            found.append(pair)
+    for scores, last in found:
+        factor = _take_scale(scores, 0) * _take_scale(scores, 1)
+        if factor != 1:
+            _scale(scores.results[0], factor)
+        split_batches(scores, last)
+
+
+def _products(power: ir.Operation, around: Surroundings) -> tuple[ir.Operation, ir.Operation] | None:
+    """The product whose exponentials an op computes, and the product that what is made of these enters."""
+    made = [producer(v) for v in around.before(power)]
+    scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
+    last = list(dict.fromkeys(u for op in around.after(power) for u in users(op) if _is_product(u)))
+    if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
+        return None
+    return scores[0], last[0]
+
+
+def _is_product(op: ir.Operation) -> bool:
+    return op.name == "linalg.generic" and isinstance(classify(op), Contraction)
+
+
+def _take_scale(scores: ir.Operation, number: int) -> float:
+    """Read an operand of the product before it is multiplied by a number; returns that, 1 where there is none."""
+    factor, value = 1.0, scores.operands[number]
+    while (op := producer(value)) is not None and has_one_use(value):
+        if op.name in VIEWS or permutation_of(op) is not None:
+            value = op.operands[0]
+        elif (scale := _scale_of(op)) is not None:
+            factor, value = factor * scale, op.operands[0]
+            replace(op, [value])
+        else:
+            break
+    return factor
+
+
+def _scale_of(op: ir.Operation) -> float | None:
+    """The number that an op multiplies a tensor by, if that is all."""
+    if not Surroundings().in_place(op) or num_inputs(op) != 1 or op.operands[0].type != op.results[0].type:
+        return None
+    try:
+        element = Reader(op.operands[0]).element(op.results[0])
+    except UnreadableError:
+        return None
+    whole = product(itself(op.operands[0]))
+    return element[whole] if element.products == {whole} else None
+
+
+def _scale(value: ir.Value, factor: float) -> None:
+    """Let all readers of a value read its product with a number."""
+    op, uses = producer(value), [(use.owner.operation, use.operand_number) for use in value.uses]
+    assert op is not None
+    with ir.InsertionPoint.after(op), op.location:
+        scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
+    for user, number in uses:
+        user.operands[number] = scaled

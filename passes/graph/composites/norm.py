@@ -1,0 +1,152 @@
+"""Layer normalisation and RMS normalisation over any dims, with or without a scale and a bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dialects import builders, ir, math, scalars
+from ..edit import shape_of
+from . import polynomial
+from .match import Match, Rows, elementwise, reduce_rows, row_length
+from .polynomial import HALF, ONE, Call, Product, Read, Sum, is_close, product
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias``; without a mean for RMS normalisation."""
+
+    x: ir.Value
+    axes: tuple[int, ...]
+    epsilon: float
+    centred: bool
+    scale: Read | None
+    bias: Read | None
+
+    def emit(self) -> ir.Value:
+        """Two passes: the mean, then the mean square of what is left. One division for each row."""
+        length = row_length(self.x, self.axes)
+
+        def mean(value: ir.Value) -> ir.Value:
+            total = reduce_rows(scalars.add, 0, value, self.axes)
+            return elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), total)
+
+        def inverse_root(a: ir.Value) -> ir.Value:
+            return scalars.div(scalars.like(a, 1), math.sqrt(scalars.add(a, scalars.like(a, self.epsilon))))
+
+        data = elementwise(scalars.sub, self.x, mean(self.x)) if self.centred else self.x
+        inverse = elementwise(inverse_root, mean(elementwise(lambda a: scalars.mul(a, a), data)))
+        return self._affine(data, inverse)
+
+    def _affine(self, data: ir.Value, inverse: ir.Value) -> ir.Value:
+        rank, scaled = len(shape_of(data)), self.scale is not None
+        rows = [None if d in self.axes else d for d in range(rank)]
+        params = [read for read in (self.scale, self.bias) if read is not None]
+
+        def body(a: ir.Value, i: ir.Value, *rest: ir.Value) -> ir.Value:
+            result, given = scalars.mul(a, i), list(rest[:-1])  # the last one is what the result holds before
+            if scaled:
+                result = scalars.mul(result, given.pop(0))
+            return scalars.add(result, given.pop()) if given else result
+
+        out = builders.empty(shape_of(data), builders.element_of(data))
+        maps = [range(rank), rows, *(read.places for read in params), range(rank)]
+        return builders.generic([data, inverse, *(r.value for r in params)], [out], maps, "p" * rank, body)[0]
+
+
+def layer_norm(element: Sum, rows: Rows) -> Match | None:
+    """``(x - mean(x)) / sqrt(variance + epsilon)``, the variance by any formula."""
+    return _match(element, rows, centred=True)
+
+
+def rms_norm(element: Sum, rows: Rows) -> Match | None:
+    """``x / sqrt(mean(x * x) + epsilon)``"""
+    return _match(element, rows, centred=False)
+
+
+def _match(element: Sum, rows: Rows, centred: bool) -> Match | None:
+    roots = {(a, e) for p in element.products for a, e in p if isinstance(a, Sum) and e == -HALF}
+    variance = _variance(next(iter(roots))[0], rows, centred) if len(roots) == 1 else None
+    if variance is None:
+        return None
+    axes, epsilon, mean = variance
+    [root] = roots
+    data = product(rows.read, root)
+    outer = {p: n for p, n in element.terms if root not in p}
+    factor = next((p - data for p in element.products if data <= p), None)
+    if factor is None or len(outer) > 1:
+        return None
+    expected = {data | factor: 1.0, **dict.fromkeys(outer, 1.0)}
+    if mean is not None:
+        expected[product(mean, root) | factor] = -1 / row_length(rows.x, axes)
+    if not polynomial.close(element, expected):
+        return None
+    scale = _param(factor, rows)
+    bias = _param(next(iter(outer)), rows) if outer else None
+    if (scale is None and factor != ONE) or (bias is None and outer):
+        return None
+    made = _Norm(rows.x, axes, epsilon, centred, scale, bias)
+    return Match([rows.x, *(r.value for r in (scale, bias) if r is not None)], made.emit)
+
+
+def _param(factor: Product, rows: Rows) -> Read | None:
+    """The tensor that is a factor alone, of one number for several elements of ``x``."""
+    [(atom, power)] = factor if len(factor) == 1 else [(None, 0)]
+    if not isinstance(atom, Read) or power != 1 or builders.element_of(atom.value) != builders.element_of(rows.x):
+        return None
+    return atom if set(rows.read.places) - set(atom.places) else None
+
+
+def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], float, Read | None] | None:
+    """The axes, epsilon, and the sum that is the mean's, if ``base`` is a variance (or mean square) plus epsilon."""
+    epsilon = base[ONE]
+    terms = {p: n for p, n in base.terms if p != ONE}
+    if epsilon <= 0:
+        return None
+    if len(terms) == 1 and (positive := _at_least_zero(*terms.items())) is not None:
+        terms = dict(positive.terms)
+    for p in terms:
+        square = Sum(frozenset({(p, 1.0)})).atom
+        made = rows.reduced(square, "arith.addf")
+        if made is None:
+            continue
+        term, axes = made
+        rest = {q: n for q, n in terms.items() if q != p}
+        if not is_close(terms[p], 1 / row_length(rows.x, axes)):
+            return None
+        if not centred:
+            return (axes, epsilon, None) if not rest and _is_square(term, rows) else None
+        mean = _mean(term, rest, rows, axes)
+        return (axes, epsilon, mean) if mean is not None else None
+    return None
+
+
+def _at_least_zero(term: tuple[Product, float]) -> Sum | None:
+    """What a maximum of something and 0 is taken of: a variance, which is not negative but for rounding."""
+    p, n = term
+    call = Sum(frozenset({(p, 1.0)})).atom
+    if n != 1 or not isinstance(call, Call) or call.name != "arith.maximumf":
+        return None
+    a, b = call.arguments
+    return a if b.number == 0 else b if a.number == 0 else None
+
+
+def _is_square(term: Sum, rows: Rows) -> bool:
+    return polynomial.close(term, {product(rows.read, rows.read): 1.0})
+
+
+def _mean(term: Sum, rest: dict[Product, float], rows: Rows, axes: tuple[int, ...]) -> Read | None:
+    """The sum of ``x`` in a variance: of (x - sum / n) ** 2 over n, or of x * x over n less (sum / n) ** 2."""
+    length = row_length(rows.x, axes)
+    moments = _is_square(term, rows)
+    products = set(rest) if moments else term.products
+    for total in polynomial.atoms(products):
+        made = rows.reduced(total, "arith.addf")
+        if made is None or made[1] != axes or made[0].atom != rows.read or not isinstance(total, Read):
+            continue
+        if moments:
+            expected = {product(total, total): -1 / length**2}
+            return total if polynomial.close(Sum(frozenset(rest.items())), expected) else None
+        expected = {product(rows.read, rows.read): 1.0, product(rows.read, total): -2 / length}
+        expected[product(total, total)] = 1 / length**2
+        return total if not rest and polynomial.close(term, expected) else None
+    return None

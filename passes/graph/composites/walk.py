@@ -1,0 +1,121 @@
+"""The ops around one that may belong to its composite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ....dialects import builders, ir
+from ...classify import Broadcast, Elementwise, body_ops, num_inputs
+from ..edit import VIEWS, is_cheap, is_static, producer, splat_of, users
+from ..groups import Facts, is_map, is_reduction
+
+_FLOATS = ("f32", "f64")
+_MAX_STEPS = 8  # ops between two that belong to one composite
+_MAX_OPS = 24
+_MAX_OTHERS = 2  # a scale and a bias
+
+
+def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
+    """The ops of one of the names in the body of an elementwise op."""
+    found = [inner for inner in body_ops(op) if inner.name in names] if op.name == "linalg.generic" else []
+    return found if found and Surroundings().in_place(op) else []
+
+
+def is_plain_float(value: ir.Value) -> bool:
+    """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
+    return is_static(value) and str(builders.element_of(value)) in _FLOATS
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is found out about the ops around one again and again; it holds until one of them is edited."""
+
+    _in_place: dict[ir.Value, bool] = field(default_factory=dict)
+    _steps: dict[ir.Value, bool] = field(default_factory=dict)
+
+    def in_place(self, op: ir.Operation) -> bool:
+        """Whether an op is elementwise and moves nothing: a composite keeps the order of dims that it is written in."""
+        if op.name != "linalg.generic":
+            return False
+        known = self._in_place.get(op.results[0])
+        if known is None:
+            facts = Facts({})
+            known = is_map(op, facts) and isinstance(facts.kind(op), Elementwise | Broadcast)
+            self._in_place[op.results[0]] = known
+        return known
+
+    def before(self, op: ir.Operation) -> list[ir.Value]:
+        """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
+        found: dict[ir.Value, None] = {}
+        level = [op]
+        for _ in range(_MAX_STEPS):
+            tensors = [v for o in level for v in _inputs(o) if v not in found]
+            found.update(dict.fromkeys(tensors))
+            makers = [m for m in (producer(v) for v in tensors) if m is not None]
+            level = [m for m in makers if self._is_step(m)]
+            if not level or len(found) > _MAX_OPS:
+                break
+        return list(found)
+
+    def after(self, op: ir.Operation) -> list[ir.Operation]:
+        """The elementwise ops that use an op, directly or by other ones, reductions and views; the last first."""
+        found: list[ir.Operation] = [op]
+        level = [op]
+        for _ in range(_MAX_STEPS):
+            level = [u for o in level for u in users(o) if u not in found and self._is_step(u)]
+            found += dict.fromkeys(level)
+            if not level or len(found) > _MAX_OPS:
+                break
+        maps = [o for o in found if self.in_place(o)]
+        return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
+
+    def others(self, value: ir.Value, x: ir.Value) -> set[ir.Value] | None:
+        """What a value is made of besides ``x`` by such ops, not looked at beyond some; None if not of ``x`` at all."""
+        found: set[ir.Value] = set()
+        pending, seen = [value], {value}
+        while pending and len(found) <= _MAX_OTHERS and len(seen) <= 2 * _MAX_OPS:
+            source = pending.pop()
+            op = producer(source)
+            if op is None or source == x or not self._is_step(op):
+                found |= {source} - {x}
+                continue
+            inputs = [v for v in _inputs(op) if v not in seen]
+            seen.update(inputs)
+            pending += inputs
+        return found | set(pending) if x in seen else None
+
+    def is_composite_of(self, op: ir.Operation, x: ir.Value) -> bool:
+        """Whether an op may be one on the rows of ``x``, for all that it is made of."""
+        others = self.others(op.results[0], x)
+        return others is not None and len(others) <= _MAX_OTHERS
+
+    def _is_step(self, op: ir.Operation) -> bool:
+        if not len(op.results):
+            return False
+        known = self._steps.get(op.results[0])
+        if known is None:
+            known = op.name in VIEWS or self.in_place(op) or is_reduction(op, Facts({}))
+            self._steps[op.results[0]] = known
+        return known
+
+
+def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation] | None:
+    """The ops between leaves and ``root``, itself last, in order; None if another op reads any of their results."""
+    found: list[ir.Operation] = []
+    pending = [root]
+    while pending:
+        op = pending.pop()
+        if op in found or is_cheap(op):
+            continue
+        found.append(op)
+        made = [producer(v) for v in op.operands if v not in leaves]
+        pending += [m for m in made if m is not None]
+    if any(user not in found for op in found if op != root for user in users(op)):
+        return None
+    return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
+
+
+def _inputs(op: ir.Operation) -> list[ir.Value]:
+    count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
+    return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]

@@ -1,0 +1,192 @@
+"""Kernels that write their result over an operand give what they give elsewhere, bit for bit, in any number of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import networks
+import numpy as np
+import pytest
+from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned, schedule_text
+
+from tilewright import driver
+from tilewright.dialects import builders, ir, scalars
+from tilewright.dialects import math as math_ops
+from tilewright.dialects.context import make_context
+from tilewright.model import Model
+from tilewright.passes import pipeline
+from tilewright.passes.graph.winograd import Winograd
+from tilewright.passes.infra import PassContext
+from tilewright.passes.kernel import functions, in_place
+from tilewright.program import Call, Plan
+from tilewright.sizes import static
+from tilewright.target import host
+
+RNG = np.random.default_rng(0)
+CHUNKS = (1, 2, 3, 7)
+
+
+def elementwise(body: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
+    return builders.elementwise(lambda *a: body(*a), *values, elem=ir.F32Type.get())
+
+
+def add(a: ir.Value, b: ir.Value) -> ir.Value:
+    return elementwise(scalars.add, a, b)
+
+
+def relu(x: ir.Value) -> ir.Value:
+    return elementwise(lambda a: scalars.maximum(a, scalars.like(a, 0.0)), x)
+
+
+def dense(rows: int, columns: int, inner: int) -> Model:
+    """A product whose epilogue adds a product that nobody else reads any more."""
+
+    def body(x: ir.Value, w: ir.Value, v: ir.Value, u: ir.Value, b: ir.Value) -> ir.Value:
+        residual = builders.contract("mk,kn->mn", x, w)
+        hidden = relu(builders.contract("mk,kn->mn", relu(residual), v))
+        made = relu(add(add(builders.contract("mk,kn->mn", hidden, u), b), residual))
+        return builders.contract("mk,nk->mn", made, made)
+
+    weights = {"w": (8, columns), "v": (columns, inner), "u": (inner, columns), "b": (columns,)}
+    return networks.build(body, {"x": (rows, 8)}, weights)
+
+
+def convolutions(channels: int, size: tuple[int, int], window: int, stride: int, images: int = 1) -> Model:
+    """A convolution of another's result, whose epilogue adds that of a third; without paddings."""
+
+    def body(x: ir.Value, w: ir.Value, v: ir.Value, u: ir.Value, t: ir.Value) -> ir.Value:
+        y = relu(builders.conv(x, w, (1, 1), (1, 1)))
+        residual = builders.conv(y, v, (stride, stride), (1, 1))
+        hidden = builders.conv(y, u, (stride, stride), (1, 1))
+        return builders.conv(relu(add(hidden, residual)), t, (1, 1), (1, 1))
+
+    whole = (channels, channels, window, window)
+    weights = {"w": (channels, 3, 1, 1), "v": whole, "u": whole, "t": (3, channels, 1, 1)}
+    return networks.build(body, {"x": (images, 3, *size)}, weights)
+
+
+def gated_softmax(rows: int, columns: int) -> Model:
+    """Whole rows, of which a gate is read by the last op alone."""
+
+    def body(x: ir.Value, w: ir.Value, v: ir.Value) -> ir.Value:
+        gate = builders.contract("mk,kn->mn", x, w)
+        scores = builders.contract("mk,kn->mn", relu(x), v)
+        top = builders.reshape(builders.reduce(scalars.maximum, -np.inf, scores, (-1,)), (rows, 1))
+        powers = elementwise(lambda a, m: math_ops.exp(scalars.sub(a, m)), scores, top)
+        total = builders.reshape(builders.reduce(scalars.add, 0.0, powers, (-1,)), (rows, 1))
+        made = elementwise(lambda p, s, g: scalars.mul(scalars.div(p, s), g), powers, total, gate)
+        return builders.contract("mk,nk->mn", made, made)
+
+    return networks.build(body, {"x": (rows, 8)}, {"w": (8, columns), "v": (8, columns)})
+
+
+def broadcasts(rows: int, columns: int) -> Model:
+    """An elementwise kernel of two operands that die, one of which every row reads."""
+
+    def body(x: ir.Value, w: ir.Value) -> ir.Value:
+        wide = builders.contract("mk,kn->mn", x, w)
+        row = builders.reshape(builders.reduce(scalars.add, 0.0, wide, (0,)), (1, columns))
+        made = add(wide, row)
+        return builders.contract("mk,nk->mn", made, made)
+
+    return networks.build(body, {"x": (rows, 8)}, {"w": (8, columns)})
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "dense, whole tiles": lambda: dense(32, 64, 16),
+    "dense, rests": lambda: dense(29, 71, 9),
+    "dense, one row": lambda: dense(1, 40, 16),
+    "dense, one column": lambda: dense(5, 1, 16),
+    "1x1": lambda: convolutions(32, (9, 7), 1, 1),
+    "1x1 with stride, two images": lambda: convolutions(24, (9, 14), 1, 2, 2),
+    "3x3": lambda: convolutions(6, (9, 12), 3, 1),
+    "3x3 by Winograd": lambda: convolutions(40, (15, 12), 3, 1),
+    "rows": lambda: gated_softmax(5, 300),
+    "short rows": lambda: gated_softmax(7, 33),
+    "elementwise": lambda: broadcasts(13, 37),
+}
+
+
+def planned(name: str) -> Plan:
+    """The model's plan; the convolutions of some are transformed whether it pays or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "Winograd", partial(Winograd, "Winograd" in name))
+        return pipeline.plan(MODELS[name](), TARGET.get(host()), PassContext())
+
+
+def calls_in_place(plan: Plan) -> list[Call]:
+    return [c for c in plan.main.calls if c.args[-1].space == "arena" and c.args[-1] in c.args[:-1]]
+
+
+def check(kernel: CompiledKernel, shapes: Sequence[Sequence[int]], result: Sequence[int], over: Sequence[int]) -> None:
+    """Compare the kernel's result over each operand that it may lie over with the one in memory of its own."""
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+    want = kernel(arrays, np.empty(result, np.float32))
+    for operand in over:
+        for chunks in {min(chunks, kernel.kernel.extent) for chunks in CHUNKS}:
+            mine = [aligned(array) for array in arrays]
+            kernel.call([array.ctypes.data for array in (*mine, mine[operand])], chunks)
+            np.testing.assert_array_equal(mine[operand], want)
+            for i, (array, before) in enumerate(zip(mine, arrays, strict=True)):
+                assert i == operand or np.array_equal(array, before), f"operand {i} has changed"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_result_over_an_operand_is_the_one_elsewhere(name: str) -> None:
+    with make_context(), ir.Location.unknown():
+        plan = planned(name)
+        [kernel] = dict.fromkeys(call.kernel for call in calls_in_place(plan))
+        module = ir.Module.parse(plan.kernels[kernel])
+        [function] = functions(module)
+        shapes = [ir.RankedTensorType(t).shape for t in (*function.type.inputs, *function.type.results)]
+        over = in_place(function)
+        made = CompiledKernel(plan.kernels[kernel], kernel)
+    assert over
+    assert made.kernel.schedule, "plain loops in place of a schedule"
+    assert ("stage" in made.kernel.schedule) == ("Winograd" in name)
+    check(made, shapes[:-1], shapes[-1], over)
+
+
+@pytest.mark.parametrize("name", ["dense, rests", "3x3", "rows"])
+def test_a_plan_in_place_computes_what_one_without_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with make_context(), ir.Location.unknown():
+        model, plan = MODELS[name](), planned(name)
+        monkeypatch.setattr("tilewright.passes.graph.plan_memory.overwritable", lambda kernel: ())
+        apart = planned(name)
+        assert calls_in_place(plan) and not calls_in_place(apart)
+        assert plan.main.arena_bytes <= apart.main.arena_bytes
+        inputs = {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
+        weights = {param: model.params[param].array() for param in model.params}
+        [got], [want] = (CompiledPlan(made)(inputs, weights, chunks) for made, chunks in ((plan, 3), (apart, 1)))
+        np.testing.assert_array_equal(got, want)
+
+
+def test_ops_that_stand_whole_copy_the_operand_first() -> None:
+    """The padded tensor is put where the result will be, before the sum reads its other operand."""
+    small, out = "tensor<2x3xf32>", "tensor<4x5xf32>"
+    text = f"""func.func @k(%y: {small}, %x: {out}) -> {out} attributes {{tw.in_place = array<i64: 1>}} {{
+      %z = arith.constant 0.5 : f32
+      %p = tensor.pad %y low[1, 0] high[1, 2] {{ ^bb0(%i: index, %j: index): tensor.yield %z : f32 }} : {small} to {out}
+      %r = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>,
+        affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}}
+        ins(%p, %x : {out}, {out}) outs(%p : {out}) {{
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %s = arith.addf %a, %b : f32
+        linalg.yield %s : f32
+      }} -> {out}
+      return %r : {out} }}"""
+    kernel = CompiledKernel(text)
+    assert not kernel.kernel.schedule, f"plain loops are wanted, not {schedule_text(text)}"
+    check(kernel, [(2, 3), (4, 5)], (4, 5), [1])
+
+
+def test_threads_share_a_kernel_in_place() -> None:
+    with make_context(), ir.Location.unknown():
+        model = dense(256, 384, 256)
+        assert calls_in_place(pipeline.plan(model, TARGET.get(host()), PassContext()))
+        alone, shared = (driver.build(model, TARGET.get(host()), num_threads=n, workers=0, cache=False) for n in (1, 4))
+    x = RNG.standard_normal((256, 8), dtype=np.float32)
+    [want] = alone.run({"x": x})
+    for _ in range(20):
+        np.testing.assert_array_equal(shared.run({"x": x})[0], want)
