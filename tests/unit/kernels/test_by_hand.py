@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, schedule_of
-from kernel_texts import close, conv, einsum, matmul, pack, random, softmax
+from kernel_texts import close, conv, einsum, generic, matmul, pack, random, softmax, tensor
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
@@ -214,6 +214,24 @@ def test_an_intermediate_value_in_a_buffer() -> None:
     made = made.vectorize(f"{name}.n.1").unroll(f"{name}.m.1").tensorize(f"{name}.m.1", "outer_product")
     made = made.pack(block.argument, f"{name}.n", block.size)
     close(CompiledKernel(text, schedule=made)([a, pack(w, 32), b], want, 2), want)
+
+
+def test_a_slice_of_an_argument_is_copied_as_an_argument_is() -> None:
+    whole, part = tensor(6, 80), tensor(6, 40)
+    body = "^bb0(%v: f32, %o: f32): %n = arith.negf %v : f32 linalg.yield %n : f32"
+    text = f"""func.func @k(%x: {whole}) -> {part} {{
+      %s = tensor.extract_slice %x[0, 24] [6, 40] [1, 1] : {whole} to {part}
+      %e = tensor.empty() : {part}
+      {generic("r", {"%s": part}, ["(a,b)->(a,b)", "(a,b)->(a,b)"], "pp", ("%e", part), body)}
+      return %r : {part} }}"""
+    made = plain(text).parallel("d0")
+    assert [value.name for value in made.values if value.read] == ["%arg0", "%0"]
+    made = made.cache_read("%0", "d0").split("%0.d1", 8).vectorize("%0.d1.1")
+    assert "tensor<40xf32>" in nest(text, made), "a row's buffer"
+    x = random(6, 80)
+    np.testing.assert_array_equal(
+        CompiledKernel(text, schedule=made)([x], np.zeros((6, 40), np.float32), 2), -x[:, 24:64]
+    )
 
 
 REFUSED: dict[str, tuple[str, Change, str]] = {
