@@ -64,12 +64,11 @@ def attention(
         schedule = copy_rows(schedule, first, scores, len(outer), lanes)
     at = _around(schedule, len(outer))
     schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
-    *_, product_nest, softmax_nest = schedule.stages
-    last_axis, value = len(length) - 1, product_nest.value
+    last_axis, value = len(length) - 1, schedule.nest(value_name(made)).value
     wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
     whole = [] if wide else [value.axes[last_axis].name]
     schedule = carve(schedule, by_name(value, [*wide, (inner_rows, tile)]), value.name, whole)
-    schedule, value = unroll_sum(schedule, value.name), softmax_nest.value
+    schedule, value = unroll_sum(schedule, value.name), schedule.nest(value_name(weights)).value
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
 
 
@@ -86,8 +85,9 @@ def reads_rows_apart(op: ir.Operation, kind: Contraction) -> bool:
 
 def copy_rows(schedule: Schedule, op: ir.Operation, kind: Contraction, depth: int, lanes: int) -> Schedule:
     """Copy the left operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
-    schedule = schedule.cache_read(value_name(op.operands[kind.lhs]), _around(schedule, depth))
-    value = schedule.stages[0].value
+    name = value_name(op.operands[kind.lhs])
+    schedule = schedule.cache_read(name, _around(schedule, depth))
+    value = schedule.nest(name).value
     rows, last = _walked(op, kind).index(_long(op, kind.m)[0]), len(value.axes) - 1
     chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
     cuts = [(rows, 1), *([(last, chunk)] if length > chunk else [])]

@@ -45,16 +45,18 @@ def winograd(
     made = join(carve(plain, [*outer, *by_name(plain.result.value, over)]), 1)
     at = ["", *(loop.name for loop in made.result.outer)]
 
-    made = made.cache_write(value_name(patches.results[0]), at[len(outer)])
-    value = made.stages[0].value
+    name = value_name(patches.results[0])
+    made = made.cache_write(name, at[len(outer)])
+    value = made.nest(name).value
     cuts = by_name(value, [(3, 1), (4, 1), (5, min(lanes, power_floor(c)))])
-    made = carve(made, cuts, value.name, whole=[axis.name for axis in value.axes[:2]])
+    made = carve(made, cuts, name, whole=[axis.name for axis in value.axes[:2]])
 
-    made = made.cache_write(value_name(products.results[0]), at[len(outer) + 1])
-    value = made.stages[1].value
+    name = value_name(products.results[0])
+    made = made.cache_write(name, at[len(outer) + 1])
+    value = made.nest(name).value
     rows = [(3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
     cuts = by_name(value, [(0, 1), (1, 1), (5, min(columns, channels)), *rows])
-    return unroll_sum(carve(made, cuts, value.name), value.name)
+    return unroll_sum(carve(made, cuts, name), name)
 
 
 def staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int, budget: int) -> tuple[int, int]:
