@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from ..dialects import ir, linalg
 
 AnyOp = ir.Operation | ir.OpView
+
+_ITERATOR = re.compile(r"iterator_type<(\w+)>")
 
 
 def is_structured(op: AnyOp) -> bool:
@@ -31,7 +35,7 @@ def iterator_types(op: AnyOp) -> list[str]:
     """``parallel``, ``reduction`` or ``window`` for each loop."""
     op = op.operation
     if "iterator_types" in op.attributes:
-        return [str(a).split("<")[1].rstrip(">") for a in ir.ArrayAttr(op.attributes["iterator_types"])]
+        return _ITERATOR.findall(str(op.attributes["iterator_types"]))
     maps = indexing_maps(op)  # a named op keeps its iterator types in C++: a loop that no output has is a reduction
     outputs = {d for m in maps[num_inputs(op) :] for e in m.results for d in dims_in(e)}
     return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]

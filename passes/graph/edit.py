@@ -51,15 +51,14 @@ def captures(op: ir.Operation) -> list[ir.Value]:
     """Values from outside that an op's regions use, each once."""
     inside: set[ir.Value] = set()
     used: dict[ir.Value, None] = {}
-    for region in op.regions:
-        for block in region.blocks:
+    pending = list(op.regions)
+    while pending:
+        for block in pending.pop():
             inside.update(block.arguments)
-    for inner in nested(op):
-        inside.update(inner.results)
-        for region in inner.regions:
-            for block in region.blocks:
-                inside.update(block.arguments)
-        used.update(dict.fromkeys(inner.operands))
+            for inner in block.operations:
+                inside.update(inner.results)
+                used.update(dict.fromkeys(inner.operands))
+                pending += inner.regions
     return [v for v in used if v not in inside]
 
 

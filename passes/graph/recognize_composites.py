@@ -74,17 +74,19 @@ def _recognize(function: func.FuncOp) -> None:
     names = {name for composite in _COMPOSITES for name in composite.anchors}
     anchors = {op.results[0]: op for op in operations(function) if calls(op, *names)}
     erased: set[ir.Value] = set()
+    around = Surroundings()
     for value, op in anchors.items():
-        found = _find(op) if value not in erased else None
+        found = _find(op, around) if value not in erased else None
         if found is not None:
-            erased.update(o.results[0] for o in found[0])
+            for made in (o.results[0] for o in found[0]):
+                erased.add(made)
+                around.forget(made)
             _rewrite(*found)
 
 
-def _find(anchor: ir.Operation) -> tuple[list[ir.Operation], Match] | None:
+def _find(anchor: ir.Operation, around: Surroundings) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
     kinds = [composite for composite in _COMPOSITES if calls(anchor, *composite.anchors)]
-    around = Surroundings()
     # What a function is taken of is made of one tensor alone.
     sources = [x for x in around.before(anchor) if any(around.others(v, x) == set() for v in anchor.operands)]
     rows = [Rows(Reader(x, around), x) for x in sources if is_plain_float(x)]

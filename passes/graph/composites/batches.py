@@ -119,7 +119,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
         inputs = num_inputs(op)
 
         def body(*arguments: ir.Value) -> ir.Value:
-            mapping = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))
+            mapping: dict[ir.Value, ir.Value] = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))
             for inner in body_ops(op):
                 clone(inner, mapping)
             stored = terminator(op).operands[0]

@@ -60,7 +60,9 @@ class Reader:
     def scalar(self, op: ir.Operation, value: ir.Value) -> Sum:
         """A scalar in the body of an op, over the dims of its result, or over its loops if it is a reduction."""
         maps, kinds, block = indexing_maps(op), iterator_types(op), op.regions[0].blocks[0]
-        loops = list(range(len(kinds))) if "reduction" in kinds else [dim_of(e) for e in maps[-1].results]
+        loops: list[int | None] = (
+            list(range(len(kinds))) if "reduction" in kinds else [dim_of(e) for e in maps[-1].results]
+        )
         arguments = list(block.arguments)[: num_inputs(op)]
         known: dict[ir.Value, Sum] = {}
 
@@ -169,7 +171,7 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
         loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)
     ):
         return None
-    rows = tuple(None if n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True))
+    rows = tuple(None if d is None or n == 1 else dims[d] for d, n in zip(out, shape_of(read.value), strict=True))
     axes = tuple(sorted(d for loop, d in dims.items() if kinds[loop] == "reduction"))
     if rows != read.places or not axes or any(shape[d] == 1 for d in axes):
         return None

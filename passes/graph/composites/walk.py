@@ -29,7 +29,7 @@ def is_plain_float(value: ir.Value) -> bool:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is found out about the ops around one again and again; it holds until one of them is edited."""
+    """What is found out about single ops again and again, whatever they read; ops that are erased must be forgotten."""
 
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
     _steps: dict[ir.Value, bool] = field(default_factory=dict)
@@ -44,6 +44,11 @@ class Surroundings:
             known = is_map(op, facts) and isinstance(facts.kind(op), Elementwise | Broadcast)
             self._in_place[op.results[0]] = known
         return known
+
+    def forget(self, value: ir.Value) -> None:
+        """Forget the op of a result before it is erased."""
+        self._in_place.pop(value, None)
+        self._steps.pop(value, None)
 
     def before(self, op: ir.Operation) -> list[ir.Value]:
         """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
