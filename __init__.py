@@ -23,6 +23,7 @@ from .errors import (
     CompileError,
     InputError,
     ModelError,
+    ScheduleError,
     TargetError,
     TilewrightError,
     UnsupportedError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .driver import build, compile, import_model
     from .model import Model, TensorInfo
     from .passes.infra import PassContext
+    from .passes.schedule.schedule import Schedule
     from .product import CompileReport
     from .runtime.module import Module, load_module
     from .target import Target
@@ -45,6 +47,8 @@ __all__ = [
     "ModelError",
     "Module",
     "PassContext",
+    "Schedule",
+    "ScheduleError",
     "Target",
     "TargetError",
     "TensorInfo",
@@ -61,6 +65,7 @@ _HOMES = {
     "Model": ".model",
     "Module": ".runtime.module",
     "PassContext": ".passes.infra",
+    "Schedule": ".passes.schedule.schedule",
     "Target": ".target",
     "TensorInfo": ".model",
     "build": ".driver",

@@ -66,7 +66,7 @@ def compile(
             one MLIR ExecutionEngine of this process.
         workers: number of worker processes; 0 does all work in this process.
         cache: whether to use the user's compile cache, or the folder of another one. Inside of a ``PassContext``
-            nothing is taken from it.
+            nothing is taken from it, unless that sets no more than the level and ``schedules``.
 
     Raises ModelError or UnsupportedError for the model, CompileError, and TargetError for a target that is not known or
     whose code cannot run here (``compile.py`` writes such a program).
@@ -186,11 +186,11 @@ def make_options(
     if num_threads is not None and num_threads < 1:
         raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
     # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
-    # run, or changes what they do: then nothing comes from the cache.
+    # run, or changes what they do: then nothing comes from the cache, unless the cache tells that from all else.
     infra = sys.modules.get(f"{__package__}.passes.infra")
     context = infra.PassContext.entered() if infra else None
     level = context.opt_level if context else opt_level
-    store = reuse.open_cache(cache if context is None else False)
+    store = reuse.open_cache(cache if context is None or context.cacheable else False)
     return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
 
 

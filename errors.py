@@ -19,6 +19,10 @@ class CompileError(TilewrightError):
     """A pass, a schedule or code generation failed, or the compile worker died."""
 
 
+class ScheduleError(CompileError):
+    """A schedule that cannot be: says which loop or axis, why, and what would do."""
+
+
 class TargetError(TilewrightError):
     """Unknown target, CPU or feature, or code for a CPU that this machine is not."""
 

@@ -53,6 +53,14 @@ class Settings:
         if self.context and forked.context:
             self.context.join(part, forked.context)
 
+    def schedules(self, kernel: str | None = None) -> str:
+        """What tells the schedules given by hand, for one kernel or all, from others; "" for none."""
+        if self.context is None:
+            return ""
+        from .passes.schedule import by_hand
+
+        return by_hand.key_text(self.context.config, None if kernel is None else [kernel])
+
     def pass_context(self) -> PassContext:
         """The context to run passes in."""
         from .passes.infra import PassContext

@@ -85,8 +85,8 @@ class Kernel:
     to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread. ``parallel`` says whether more than
     one thread is worth it. ``note`` says what about the kernel a user should know, if there is anything.
 
-    ``schedule`` is its loop nest as text ("" for plain loops), ``flops`` and ``bytes`` are the work of one run: its
-    arithmetic, and the sizes of its arguments and results.
+    ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back. ``flops``
+    and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
     name: str
@@ -96,5 +96,6 @@ class Kernel:
     scratch_bytes: int = 0
     note: str = ""
     schedule: str = ""
+    schedule_json: str = ""
     flops: int = 0
     bytes: int = 0

@@ -1,6 +1,6 @@
 """What a compilation takes from the cache, and puts there: compiled kernels, and whole programs.
 
-kernels    a kernel's bytecode                            ->  the Kernel
+kernels    a kernel's bytecode, the schedule given for it  ->  the Kernel
 sources    a model file's content, shapes, options        ->  names of the other files that its import read
 programs   that, and those files' content                 ->  manifest, objects, what the report says
 weights    the content's fingerprint                      ->  the weights file, which programs may share
@@ -91,7 +91,7 @@ def open_cache(choice: bool | str | os.PathLike[str]) -> Cache | None:
 
 def find_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings) -> dict[str, Kernel]:
     """Those of the kernels, by name, that were compiled from this bytecode before."""
-    found = {name: cache.read("kernels", _kernel_key(code, settings)) for name, code in sources.items()}
+    found = {name: cache.read("kernels", _kernel_key(name, code, settings)) for name, code in sources.items()}
     return {name: Kernel(**entry.value, object=entry.blobs[0]) for name, entry in found.items() if entry}
 
 
@@ -101,7 +101,7 @@ def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings,
         return
     for name, kernel in kernels.items():
         value = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel) if f.name != "object"}
-        cache.write("kernels", _kernel_key(sources[name], settings), Entry(value, (kernel.object,)))
+        cache.write("kernels", _kernel_key(name, sources[name], settings), Entry(value, (kernel.object,)))
 
 
 def request(
@@ -123,7 +123,7 @@ def request(
         except OSError:
             return None
     name = path.stem if path else ""
-    parts = (_base(settings), content, name, shapes, repr(tuple(options)))
+    parts = (_base(settings), content, name, shapes, repr(tuple(options)), settings.schedules())
     return Request(key("program", *parts), path.parent if path else None, path, state, began)
 
 
@@ -166,8 +166,8 @@ def _base(settings: Settings) -> str:
     return key(digests.compiler(), digests.machine(), repr(settings.target), str(settings.opt_level))
 
 
-def _kernel_key(bytecode: bytes, settings: Settings) -> str:
-    return key("kernel", _base(settings), bytecode)
+def _kernel_key(name: str, bytecode: bytes, settings: Settings) -> str:
+    return key("kernel", _base(settings), bytecode, settings.schedules(name))
 
 
 def _program_key(cache: Cache, asked: Request, names: Sequence[str]) -> str | None:

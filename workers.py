@@ -48,7 +48,7 @@ def run_here(job: Job) -> Any:
     try:
         return job.function(*job.arguments)
     except CompileError as error:
-        raise CompileError(f"{error}, in {job.what}") from error
+        raise type(error)(f"{error}, in {job.what}") from error
     except TilewrightError:
         raise
     except MemoryError as error:

@@ -91,9 +91,15 @@ def foreach(handle: Handle) -> Iterator[Handle]:
         upstream.YieldOp([])
 
 
-def tile_using_for(handle: Handle, sizes: Sequence[int]) -> Handle:
-    """Tile with ``scf.for`` loops; 0 leaves a loop whole. Returns the tiled op."""
-    return structured.TileUsingForOp(handle, sizes=list(sizes)).results[0]
+def tile_using_for(handle: Handle, sizes: Sequence[int]) -> list[Handle]:
+    """Tile with ``scf.for`` loops; 0 leaves a loop whole. Returns the tiled op and the loops."""
+    return list(structured.TileUsingForOp(handle, sizes=list(sizes)).results)
+
+
+def annotate(handle: Handle, name: str, value: ir.Attribute) -> None:
+    """Put an attribute on the payload ops."""
+    any_param = ir.Type.parse("!transform.any_param")
+    upstream.AnnotateOp(handle, name, param=upstream.ParamConstantOp(any_param, value).param)
 
 
 def vectorize(handle: Handle) -> None:

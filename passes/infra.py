@@ -19,6 +19,10 @@ from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
 from .instruments import Instrument
 
+# The key of a context's config that holds schedules by the names of kernels (`schedule/by_hand.py`).
+SCHEDULES = "schedules"
+_UNSETTABLE = (".target", "apply-schedule.schedule")  # what the pipeline gives its passes
+
 
 @dataclass(frozen=True)
 class Pass:
@@ -34,7 +38,7 @@ class Pass:
     def __str__(self) -> str:
         """The pass as the command line writes it; options that have their default are left out."""
         options = [
-            f"{f.name}={getattr(self, f.name)}"
+            f"{f.name}={' '.join(str(getattr(self, f.name)).split())}"
             for f in dataclasses.fields(self)
             if f.init and getattr(self, f.name) != _default(f)
         ]
@@ -78,8 +82,9 @@ class PassContext:
         disabled_pass: names that never run; wins over ``required_pass``.
         instruments: called around each pass, in order.
         config: ``{"fuse-ops.max_group_size": 4}`` sets the option ``max_group_size`` of the pass ``fuse-ops``;
-            ``{"desired_layouts": {"conv2d": "NCHW"}}`` is ``{"convert-layout.conv2d": "NCHW"}``. A compilation raises
-            CompileError for a key that is none.
+            ``{"desired_layouts": {"conv2d": "NCHW"}}`` is ``{"convert-layout.conv2d": "NCHW"}``;
+            ``{"schedules": {"matmul_1a2b3c4d": schedule}}`` gives kernels, by name, a ``Schedule`` or its JSON to be
+            carried out in place of the heuristic's. A compilation raises CompileError for a key that is none.
     """
 
     opt_level: int = 3
@@ -106,6 +111,12 @@ class PassContext:
 
     def __exit__(self, *_: object) -> None:
         _CURRENT.set(_CURRENT.get()[:-1])
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether it changes nothing that the cache's keys do not tell: the level and schedules are there."""
+        named = self.required_pass or self.disabled_pass or self.instruments
+        return not named and set(self.config) <= {SCHEDULES}
 
     def enabled(self, stage: Pass) -> bool:
         """Whether ``stage`` runs in this context."""
@@ -184,11 +195,11 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
 def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
     """Raise CompileError for a key that names no option of a pass of ``table``, and for a layout of unknown ops."""
     options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
-    known = [option for option in options if not option.endswith(".target")]
+    known = [option for option in options if not option.endswith(_UNSETTABLE)]
     kinds = [o.removeprefix(_LAYOUT_OF) for o in known if o.startswith(_LAYOUT_OF) and o != f"{_LAYOUT_OF}desired"]
     for key in config:
-        if key not in (*known, _LAYOUTS):
-            raise CompileError(f"config has no key '{key}'; its keys: {', '.join((*known, _LAYOUTS))}")
+        if key not in (*known, _LAYOUTS, SCHEDULES):
+            raise CompileError(f"config has no key '{key}'; its keys: {', '.join((*known, _LAYOUTS, SCHEDULES))}")
     for key in _with_layouts(config).keys() - config.keys():
         if (kind := key.removeprefix(_LAYOUT_OF)) not in kinds:
             raise CompileError(f"config '{_LAYOUTS}' has no kind of op '{kind}'; its kinds: {', '.join(kinds)}")

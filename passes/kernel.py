@@ -12,9 +12,11 @@ from ..dialects.context import diagnostics
 from ..program import Kernel
 
 SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as plain loops
+SCHEDULE_JSON = "tw.schedule_json"  # the same, to be read back
 EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 SCRATCH = "tw.scratch"  # bytes
+UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
 IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
@@ -63,5 +65,6 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     """The kernel that a wrapped function is, without its object."""
     attributes = op.operation.attributes
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
-    schedule = ir.StringAttr(attributes[SCHEDULE]).value if SCHEDULE in attributes else ""
-    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch, schedule=schedule)
+    texts = {name: ir.StringAttr(attributes[name]).value for name in (SCHEDULE, SCHEDULE_JSON) if name in attributes}
+    schedule, as_json = texts.get(SCHEDULE, ""), texts.get(SCHEDULE_JSON, "")
+    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch, schedule=schedule, schedule_json=as_json)

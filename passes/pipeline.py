@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, make_context
-from ..errors import CompileError
+from ..errors import CompileError, ScheduleError
 from ..model import Model, TensorInfo
 from ..program import Kernel, Plan, Program
 from ..target import Target
@@ -32,8 +32,8 @@ from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import Pass, PassContext, check_config
-from .kernel import SCRATCH, describe, functions
+from .infra import SCHEDULES, Pass, PassContext, check_config
+from .kernel import SCRATCH, describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -45,8 +45,10 @@ from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
 from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
+from .schedule import by_hand
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
+from .schedule.schedule import Schedule
 from .schedule.vectorize import Vectorize
 from .table import PASSES
 
@@ -55,6 +57,10 @@ _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float
 _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
 _DTYPES |= {"f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2"}
 _DTYPES |= {"f8E5M2FNUZ": "float8_e5m2fnuz"}
+
+
+# Why a kernel has no vectors.
+ENDLESS = "upstream's patterns found no end in its vectors"
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
@@ -84,14 +90,17 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     )
 
 
-def kernel_passes(target: Target, plain: bool = False) -> tuple[Pass, ...]:
-    """The passes on one kernel, from tensors to the LLVM dialect; ``plain`` ones give loops without a schedule."""
+def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None = None) -> tuple[Pass, ...]:
+    """The passes on one kernel, from tensors to the LLVM dialect.
+
+    ``plain`` ones give loops without a schedule, others the heuristic's or the one that is given.
+    """
     return (
         FlushDenormals(),
         ReduceStrength(),
         ExpandMath(target=target),
         CollapseLoops(),
-        ApplySchedule(target=target, plain=plain),
+        ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),
         LowerTransfers(),
@@ -127,6 +136,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
             main = _program(functions["main"], model, infos, model.inputs, model.outputs)
             prepare = {name: _program(f, model, {}, (), (infos[name],)) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
+            by_hand.check_names(context.config, called)
             return Plan(main, prepare, _kernels(module, called))
 
 
@@ -134,14 +144,18 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     """Lower a kernel's module to the LLVM dialect; returns it, and the kernel's description without the object.
 
     A kernel whose vectors upstream's patterns rewrite without end runs as plain loops, and its note says so. Raises
-    CompileError that names the pass and the model's node for what cannot be compiled.
+    CompileError that names the pass and the model's node for what cannot be compiled, and ScheduleError for a schedule
+    that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
     work = [cost(function) for function in functions(module)]
+    asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
     try:
-        _run(kernel_passes(target), module, context)
-    except transform.EndlessRewriteError:
-        note = "runs as plain loops, which is slow: upstream's patterns found no end in its vectors"
+        _run(kernel_passes(target, schedule=asked), module, context)
+    except transform.EndlessRewriteError as error:
+        if asked:
+            raise ScheduleError(f"the schedule cannot be carried out: {ENDLESS}; other tiles may do") from error
+        note = f"runs as plain loops, which is slow: {ENDLESS}"
         module = ir.Module.parse(bytecode)
         _run(kernel_passes(target, plain=True), module, context)
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]

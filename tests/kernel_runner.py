@@ -16,9 +16,10 @@ from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.passes.pipeline import compile_kernel, lower_kernel
+from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
 from tilewright.passes.schedule import heuristic
 from tilewright.passes.schedule.packing import contraction_packing
+from tilewright.passes.schedule.schedule import Schedule
 from tilewright.program import Kernel, Plan, Program
 from tilewright.runtime.link import link
 from tilewright.sizes import static
@@ -35,11 +36,24 @@ def bytecode(text: str) -> bytes:
         return buffer.getvalue()
 
 
+def before_schedule(text: str) -> ir.Module:
+    """The kernel as `apply-schedule` finds it, in the current context."""
+    module, context = ir.Module.parse(text), PassContext()
+    for stage in itertools.takewhile(lambda stage: stage.name != "apply-schedule", kernel_passes(TARGET.get(host()))):
+        context.run(stage, module)
+    return module
+
+
+def schedule_of(text: str) -> Schedule | None:
+    """The schedule that the heuristic chooses; None for plain loops."""
+    with make_context(), ir.Location.unknown():
+        module = before_schedule(text)
+        return heuristic.choose(functions(module)[0], TARGET.get(host()))
+
+
 def schedule_text(text: str) -> str:
     """The schedule that the heuristic chooses, as text; "None" for plain loops."""
-    with make_context(), ir.Location.unknown():
-        module = ir.Module.parse(text)
-        return str(heuristic.choose(functions(module)[0], TARGET.get(host())))
+    return str(schedule_of(text))
 
 
 def block_of(channels: int) -> int:
@@ -68,9 +82,10 @@ def aligned(array: np.ndarray) -> np.ndarray:
 class CompiledKernel:
     """A linked kernel; ``chunks`` cuts its parallel axis, as threads would."""
 
-    def __init__(self, source: str | bytes, name: str = "k") -> None:
+    def __init__(self, source: str | bytes, name: str = "k", schedule: Schedule | None = None) -> None:
         code = bytecode(source) if isinstance(source, str) else source
-        self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), PassContext())
+        context = PassContext(config={"schedules": {name: schedule}} if schedule else {})
+        self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), context)
         self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArtifactError
+from tilewright.errors import ArtifactError, ScheduleError
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument(
         "--config", action="append", default=[], type=_setting, metavar="PASS.OPTION=V", help="an option of a pass"
     )
+    cli.add_argument("--schedules", type=Path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
     cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
     return cli
 
@@ -100,17 +102,37 @@ def _setting(text: str) -> tuple[str, str]:
 
 
 def _watched(args: argparse.Namespace) -> bool:
-    return bool(args.config or args.print_ir_after or args.dump_dir or args.time_passes)
+    return bool(args.config or args.schedules or _seen(args))
+
+
+def _seen(args: argparse.Namespace) -> bool:
+    return bool(args.print_ir_after or args.dump_dir or args.time_passes)
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
     from tilewright.passes.infra import PassContext
     from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
 
-    instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)]
+    instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)] if _seen(args) else []
     if args.dump_dir:
         instruments.append(DumpIR(args.dump_dir))
-    return PassContext(opt_level=args.opt_level, instruments=instruments, config=dict(args.config))
+    config = dict(args.config)
+    if args.schedules:
+        config["schedules"] = _schedules(args.schedules)
+    return PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+
+
+def _schedules(path: Path) -> dict[str, Any]:
+    """The JSON object in a file."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ScheduleError(f"cannot read the schedules in {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise ScheduleError(
+            f'{path} is not {{"KERNEL": SCHEDULE, ...}} with schedules as `tilewright explain --json` shows'
+        )
+    return found
 
 
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,6 +99,7 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "nodes": [list(call.nodes) for call, _ in calls],
             **dataclasses.asdict(made.signatures[kernel.name]),
             "schedule": kernel.schedule,
+            "schedule_json": json.loads(kernel.schedule_json) if kernel.schedule_json else None,
             "steps": kernel.extent,
             "note": kernel.note,
             "calls": len(calls),

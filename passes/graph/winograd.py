@@ -1,4 +1,4 @@
-"""3x3 convolutions in a quarter of the multiplications: Winograd's minimal filtering F(4x4, 3x3)."""
+"""3x3 convolutions in a quarter of the multiplications: Winograd's minimal filtering F(4x4, 3x3), and F(2x2, 3x3)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,25 @@ import numpy as np
 
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
+from ...errors import CompileError
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
 from .edit import is_static, operations, param_values, producer, programs, replace, shape_of
 
-OUTPUTS, TAPS = 4, 3
-POINTS = OUTPUTS + TAPS - 1
+TAPS = 3
 
-# Interpolation points besides infinity. Small and balanced ones keep the rounding error low: on 512 channels 1.3e-6
-# against 2.7e-6 with the usual 0, 1, -1, 2, -2 (a direct sum has 2.8e-7). Pairs +-p share half of their arithmetic.
-_AT = (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))
+# Interpolation points besides infinity, for each number of outputs. Small and balanced ones keep the rounding error
+# low: on 512 channels 1.3e-6 against 2.7e-6 with the usual 0, 1, -1, 2, -2 (a direct sum has 2.8e-7). Pairs +-p share
+# half of their arithmetic.
+_AT = {
+    2: (Fraction(0), Fraction(1), Fraction(-1)),
+    4: (Fraction(0), Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2)),
+}
+
+
+def points(outputs: int) -> int:
+    """The extent of a patch that so many outputs, one after the other, are made of."""
+    return outputs + TAPS - 1
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,11 @@ class Winograd(Pass):
         %m = linalg.generic {(p,q,n,s,t,f,c) -> (p,q,n,s,t,c), (p,q,c,f), (p,q,n,s,t,f)} ins(%v, %u)
         %y = linalg.generic {(n,h,w,f,p,q) -> (p,q,n,h/4,w/4,f), (h mod 4,p), (w mod 4,q), (n,h,w,f)} ins(%m, %A, %A)
 
-    ``%x'`` is padded to whole patches. The transformed filters are four times as large as the filters: where reading
-    them takes longer than the direct sum (many channels, few pixels), the convolution stays. So do those of float64,
-    those with groups, strides, dilations or other windows, and those whose filters are an odd number or no params.
+    ``%x'`` is padded to whole patches. The transformed filters are four times as large as the filters; where reading
+    them takes longer than the products (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications
+    in place of 36, and filters not twice as large. Where that does not pay either, the convolution stays. So do those
+    of float64, those with groups, strides, dilations or other windows, and those whose filters are an odd number or no
+    params.
 
     The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
     output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
@@ -55,21 +66,33 @@ class Winograd(Pass):
 
     Options:
         everywhere: rewrite wherever the form fits, also where it does not pay.
+        outputs: 2 or 4 of them along each side of a patch; 0 for what costs less.
     """
 
     name: ClassVar[str] = "winograd"
     opt_level: ClassVar[int] = 2
     everywhere: bool = False
+    outputs: int = 0
 
     def apply(self, module: ir.Module) -> None:
-        """Rewrite the convolutions of all programs."""
+        """Rewrite the convolutions of all programs. Raises CompileError for outputs that it cannot be."""
+        if self.outputs not in (0, *_AT):
+            raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2 or 4")
         for function in programs(module):
             weights = param_values(function)
             for op in operations(function):
                 form = _Form.of(op, weights)
-                if form is not None and (self.everywhere or form.pays()):
+                outputs = self._chosen(form) if form is not None else None
+                if form is not None and outputs is not None:
                     with ir.InsertionPoint(op), op.location:
-                        replace(op, [form.rewrite()])
+                        replace(op, [form.rewrite(outputs)])
+
+    def _chosen(self, form: _Form) -> int | None:
+        """The outputs along each side of a patch; None where the convolution stays."""
+        choices = [self.outputs] if self.outputs else sorted(_AT, key=form.cost)
+        if self.everywhere:
+            return choices[0]
+        return next((o for o in choices if form.cost(o) < _GAIN[o] * form.direct), None)
 
 
 @dataclass(frozen=True)
@@ -106,47 +129,47 @@ class _Form:
             return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
         return _Form(op, kind, order, n, h, w, c, f)
 
-    @property
-    def tiles(self) -> tuple[int, int]:
+    def tiles(self, outputs: int) -> tuple[int, int]:
         """Patches along the height and the width."""
-        return -(-self.h // OUTPUTS), -(-self.w // OUTPUTS)
+        return -(-self.h // outputs), -(-self.w // outputs)
 
-    def pays(self) -> bool:
-        """Whether the products and both transforms are less work than the direct sum, and reading weights is too.
+    @property
+    def direct(self) -> int:
+        """The cost of the direct sum and of reading its weights, in multiply-adds."""
+        return (self.n * self.h * self.w + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
 
-        Counted in multiply-adds: a transform costs some 200 operations on each of the 36 values' channels, and a byte
-        of weights that no cache holds takes as long as ``_MADDS_PER_BYTE`` of them.
-        """
-        patches = self.n * math.prod(self.tiles)
-        direct = self.n * self.h * self.w * self.c * self.f * TAPS * TAPS
-        products = patches * POINTS**2 * self.c * self.f
-        transforms = patches * _TRANSFORM * (self.c + self.f)
-        reading = 4 * POINTS**2 * self.c * self.f * _MADDS_PER_BYTE
-        return max(products, reading) + transforms < _GAIN * direct
+    def cost(self, outputs: int) -> int:
+        """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
+        patches, values = self.n * math.prod(self.tiles(outputs)), points(outputs) ** 2
+        transforms = patches * _TRANSFORM * values * (self.c + self.f)
+        return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.f + transforms
 
-    def rewrite(self) -> ir.Value:
+    def rewrite(self, outputs: int) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
-        back, filters, forth = matrices()
+        back, filters, forth = matrices(outputs)
+        extent = points(outputs)
         elem = element_of(self.op.results[0])
         g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
-        s, t = self.tiles
+        s, t = self.tiles(outputs)
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
-        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (POINTS, POINTS, self.c, self.f), 6)
-        patch = (dims[2], dims[3] * OUTPUTS + dims[6], dims[4] * OUTPUTS + dims[7], dims[5])
-        v = _transform([self._padded(), b, b], [patch, (0, 6), (1, 7)], (POINTS, POINTS, self.n, s, t, self.c), 8)
-        shape = (POINTS, POINTS, self.n, s, t, self.f)
+        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, self.f), 6)
+        patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
+        v = _transform(
+            [self._padded(outputs), b, b], [patch, (0, 6), (1, 7)], (extent, extent, self.n, s, t, self.c), 8
+        )
+        shape = (extent, extent, self.n, s, t, self.f)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
-        h, w = (ir.AffineExpr.get_floor_div(dims[i], OUTPUTS) for i in (1, 2))
-        rows, columns = (ir.AffineExpr.get_mod(dims[i], OUTPUTS) for i in (1, 2))
+        h, w = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
+        rows, columns = (ir.AffineExpr.get_mod(dims[i], outputs) for i in (1, 2))
         maps = [(4, 5, 0, h, w, 3), (rows, dims[4]), (columns, dims[5])]
         return _transform([m, a, a], maps, (self.n, self.h, self.w, self.f), 6)
 
-    def _padded(self) -> ir.Value:
+    def _padded(self, outputs: int) -> ir.Value:
         """The data with zeros after its end up to whole patches; a padding that it has already grows."""
         data = self.op.operands[self.kind.data]
-        shape, (s, t) = shape_of(data), self.tiles
-        more = [0, OUTPUTS * s + TAPS - 1 - shape[1], OUTPUTS * t + TAPS - 1 - shape[2], 0]
+        shape, (s, t) = shape_of(data), self.tiles(outputs)
+        more = [0, outputs * s + TAPS - 1 - shape[1], outputs * t + TAPS - 1 - shape[2], 0]
         if not any(more):
             return data
         pad, low, high = producer(data), [0] * 4, more
@@ -157,25 +180,28 @@ class _Form:
         return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
 
 
-# Measured on AVX-512: what one transform of a patch costs, and a byte of weights from beyond the caches, both in
-# multiply-adds (16 lanes, 2 a cycle); below the gain the rewriting is not worth its rounding errors.
-_TRANSFORM, _MADDS_PER_BYTE, _GAIN = 250, 4, 0.75
+# Measured on AVX-512: what the transforms cost for each value of a patch, and a weight from beyond the caches, both in
+# multiply-adds (16 lanes, 2 a cycle). Above this share of the direct sum's cost, for each number of outputs, the
+# rewriting is not worth its rounding errors; those of 2x2 are small.
+_TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 7, 12, {2: 0.9, 4: 0.75}
 
 
-def matrices() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``A^T`` (4x6), ``G`` (6x3) and ``B^T`` (6x6), float64, of ``y = A^T [(G g) * (B^T d)]``.
+def matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``A^T``, ``G`` and ``B^T``, float64, of ``y = A^T [(G g) * (B^T d)]``: 4x6, 6x3 and 6x6 for 4 outputs.
 
     A correlation of 3 taps with 4 outputs is the transpose of a product of polynomials, which is found from its values
     at 5 points and its leading coefficient (Toom-Cook). Denominators of ``B^T`` are moved into ``G``.
     """
-    evaluate = [[[p**k for k in range(size)] for p in _AT] + [_leading(size)] for size in (OUTPUTS, TAPS, POINTS)]
-    outputs, taps, whole = evaluate
+    extent = points(outputs)
+    sums, taps, whole = (
+        [[p**k for k in range(size)] for p in _AT[outputs]] + [_leading(size)] for size in (outputs, TAPS, extent)
+    )
     inverse = _inverse(whole)
-    forth = [[inverse[k][i] for k in range(POINTS)] for i in range(POINTS)]
+    forth = [[inverse[k][i] for k in range(extent)] for i in range(extent)]
     scales = [math.lcm(*(x.denominator for x in row)) // _largest_power(row) for row in forth]
     forth = [[x * scale for x in row] for row, scale in zip(forth, scales, strict=True)]
     taps = [[x / scale for x in row] for row, scale in zip(taps, scales, strict=True)]
-    back = [[outputs[p][k] for p in range(POINTS)] for k in range(OUTPUTS)]
+    back = [[sums[p][k] for p in range(extent)] for k in range(outputs)]
     return tuple(np.array([[float(x) for x in row] for row in m]) for m in (back, taps, forth))  # type: ignore[return-value]
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra import Pass
-from ..kernel import EXTENT, FLUSH, IN_PLACE, PARALLEL, SCHEDULE, SCRATCH, in_place, symbol
+from ..kernel import EXTENT, FLUSH, IN_PLACE, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, in_place, symbol
 
 BODY = "__body"
 
@@ -66,7 +66,7 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes))
     entry = parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
-    for attribute in (SCHEDULE, EXTENT, PARALLEL, SCRATCH, FLUSH):
+    for attribute in (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH, FLUSH):
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import bufferization, func, ir, tensor, transform
 from ...dialects.walk import collect
+from ...errors import ScheduleError
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import EXTENT, PARALLEL, SCHEDULE, copy_marks, functions, in_place, integer, run_upstream, symbol
+from ..kernel import (
+    EXTENT,
+    PARALLEL,
+    SCHEDULE,
+    SCHEDULE_JSON,
+    copy_marks,
+    functions,
+    in_place,
+    integer,
+    run_upstream,
+    symbol,
+)
 from . import heuristic
 from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
+from .notation import value_text
 from .schedule import Schedule
 from .structured import NotSchedulable, squeezed
+from .values import values_of
 
 # For what runs as plain loops: tensor ops that have no bufferization become structured ones.
 _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
@@ -37,7 +53,7 @@ class ApplySchedule(Pass):
     After::
 
         func.func @k(%x: memref<64x32xf32>, %r: memref<64x32xf32>, %lo: index, %hi: index)
-            attributes {tw.schedule = "parallel d0 in 64 x 1: ...", tw.extent = 64} {
+            attributes {tw.schedule = "parallel d0 in 64 x 1: ...", tw.schedule_json = "...", tw.extent = 64} {
           %t = bufferization.to_tensor %x restrict
           %u = bufferization.to_tensor %r restrict writable
           %v = scf.for %i = %lo to %hi step 1 iter_args(%d = %u) {
@@ -49,39 +65,63 @@ class ApplySchedule(Pass):
 
     Options:
         plain: take no schedule for any kernel.
+        schedule: the one to carry out in place of the heuristic's; ScheduleError where it cannot be.
     """
 
     name: ClassVar[str] = "apply-schedule"
     target: Target | None = None
     plain: bool = False
+    schedule: Schedule | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
         for function in functions(module):
-            schedule = None if self.plain else heuristic.choose(function, self.target or host())
-            made = as_nest(function, schedule) if schedule else None
-            if schedule is None or made is None:
-                schedule, made = None, as_it_is(function)
+            schedule, made = self._built(function)
             _describe(function, schedule, functions(made)[0])
             functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
             function.operation.erase()
 
+    def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | None, ir.Module]:
+        if self.schedule is not None:
+            return self.schedule, as_asked(function, self.schedule)
+        schedule = None if self.plain else heuristic.choose(function, self.target or host())
+        try:
+            if schedule is not None:
+                return schedule, as_nest(function, schedule)
+        except NotSchedulable:
+            pass
+        return None, as_it_is(function)
 
-def as_nest(function: func.FuncOp, schedule: Schedule | Moves) -> ir.Module | None:
-    """The function as the nest of its schedule; None where a tile of some op cannot be computed."""
+
+def as_asked(function: func.FuncOp, schedule: Schedule) -> ir.Module:
+    """The function as the nest of a schedule given by hand. Raises ScheduleError where it cannot be that."""
+    name = symbol(function)
+    if not heuristic.has_nests(function):
+        raise ScheduleError(f"kernel '{name}' takes no schedule: it needs one result, of a shape that is known")
+    values = values_of(function)
+    for theirs, ours in itertools.zip_longest(schedule.values, values):
+        if theirs != ours:
+            raise ScheduleError(
+                f"the schedule of kernel '{name}' is for another: it says {value_text(theirs)} where the kernel has"
+                f" {value_text(ours)}; `tilewright explain --json` shows one that fits"
+            )
+    try:
+        schedule.check()
+        return as_nest(function, schedule)
+    except (NotSchedulable, ScheduleError) as error:
+        raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error
+
+
+def as_nest(function: func.FuncOp, schedule: Schedule | Moves) -> ir.Module:
+    """The function as the nest of its schedule. Raises NotSchedulable where a tile of some op cannot be computed."""
     returned = _returned(function)
-    if len(returned) != 1:
-        return None
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         if isinstance(schedule, Moves):
             return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
         return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments)]
 
-    try:
-        made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
-    except NotSchedulable:
-        return None
+    made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
     run_upstream(made, ("canonicalize", "cse"))
     return made
 
@@ -149,6 +189,8 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func
     if schedule is None:
         return
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
+    if isinstance(schedule, Schedule):
+        made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
     if schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
         made.attributes[PARALLEL] = ir.UnitAttr.get()
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import ir
+from ...sizes import static
 from ...target import Target
 from ..classify import Contraction, Reduction, classify, dim_of, indexing_maps, loop_extents
-from .axes import ROW_VECTORS, result_axis, row_tile
-from .schedule import Schedule, Split, Stage
+from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
+from .cuts import by_name, carve, join, unroll_sum
+from .schedule import Schedule
 from .structured import defining_op, shape_of
+from .values import is_read, value_name
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
@@ -24,7 +27,11 @@ def can_attend(first: ir.Operation, scores: Contraction, last: ir.Operation, pro
 
 
 def attention(
-    anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int, target: Target
+    plain: Schedule,
+    anchors: Sequence[ir.Operation],
+    result: ir.Value,
+    lanes: int,
+    target: Target,
 ) -> Schedule | None:
     """Blocks of rows: their scores, the softmax of these, and the product of that, each in a buffer of the block."""
     first, *reductions, last = anchors
@@ -35,11 +42,10 @@ def attention(
         return None
     if not can_attend(first, scores, last, product):
         return None
-    number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
     made, weights = reductions[0].operands[0], last.operands[product.lhs]
     rows, columns = _long(last, product.m)[0], _long(last, product.n)[0]
     row_axis, column_axis = result_axis(last, rows, result), result_axis(last, columns, result)
-    if made not in number or weights not in number or row_axis is None or column_axis is None:
+    if is_read(made) or is_read(weights) or row_axis is None or column_axis is None:
         return None
     walked = [dim_of(e) for e in indexing_maps(last)[product.lhs].results]
     inner_rows = walked.index(rows)
@@ -48,57 +54,59 @@ def attention(
         return None
     block = row_tile(shape[row_axis], _BLOCK)
     tile = row_tile(block, (target.registers - 3) // 2)  # two vectors of accumulators for each row
-    outer = [Split(a, n, 1) for a, n in enumerate(shape) if a not in (row_axis, column_axis) and n > 1]
+    outer = [(axis, 1) for axis, extent in enumerate(shape) if axis not in (row_axis, column_axis) and extent > 1]
     heads = len(outer)
-    outer.append(Split(row_axis, shape[row_axis], block))
-    splits = (*outer, Split(row_axis, block, tile), Split(column_axis, shape[column_axis], 2 * lanes))
-    last_axis = len(length) - 1
-    copied = copied_rows(first, scores, splits, len(outer), lanes)
-    stages = (
-        *([copied] if copied is not None else []),
-        Stage(
-            number[made],
-            len(outer),
-            (Split(last_axis, length[-1], 2 * lanes), Split(inner_rows, block, tile)),
-        ),
-        Stage(
-            number[weights],
-            len(outer),
-            (Split(inner_rows, block, 1), Split(last_axis, length[-1], length[-1])),
-            row_chunk=ROW_VECTORS * lanes,
-        ),
-    )
+    outer.append((row_axis, block))
+    cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, power_floor(shape[column_axis])))]
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
-    return Schedule(splits, joined, 0, stages)
+    schedule = unroll_sum(join(carve(plain, by_name(plain.result.value, cuts)), joined))
+    if reads_rows_apart(first, scores):
+        schedule = copy_rows(schedule, first, scores, len(outer), lanes)
+    at = _around(schedule, len(outer))
+    schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
+    last_axis, value = len(length) - 1, schedule.nest(value_name(made)).value
+    wide = [(last_axis, 2 * lanes)] if length[-1] > 2 * lanes else []
+    whole = [] if wide else [value.axes[last_axis].name]
+    schedule = carve(schedule, by_name(value, [*wide, (inner_rows, tile)]), value.name, whole)
+    schedule, value = unroll_sum(schedule, value.name), schedule.nest(value_name(weights)).value
+    return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
 
 
-def copied_rows(op: ir.Operation, kind: Contraction, splits: Sequence[Split], depth: int, lanes: int) -> Stage | None:
-    """Copy the left operand inside of ``depth`` loops where another dim lies between its rows and their elements.
+def reads_rows_apart(op: ir.Operation, kind: Contraction) -> bool:
+    """Whether another dim lies between the left operand's rows and their elements.
 
     A tile of such rows would be gathered element by element.
     """
     value, rows = op.operands[kind.lhs], _long(op, kind.m)
-    walked = [dim_of(e) for e in indexing_maps(op)[kind.lhs].results]
     extents = loop_extents(op)
-    real = [loop for loop in walked if loop is not None and extents[loop] != 1]
-    number = _copied_value(value)
-    if number is None or len(rows) != 1 or rows[0] not in real[:-2]:
-        return None
-    if depth > len(splits) or real[-1] in rows:
-        return None
-    shape = shape_of(value)
-    axis, last = walked.index(rows[0]), len(shape) - 1
-    return Stage(number, depth, (Split(axis, shape[axis], 1), Split(last, shape[last], ROW_VECTORS * lanes)))
+    real = [loop for loop in _walked(op, kind) if loop is not None and extents[loop] != 1]
+    return is_read(value) and len(rows) == 1 and rows[0] in real[:-2] and real[-1] not in rows
 
 
-def _copied_value(value: ir.Value) -> int | None:
-    """The number of an argument, or of a slice of one; None for what the kernel computes."""
-    if isinstance(value, ir.BlockArgument):
-        return ~value.arg_number
-    op = defining_op(value)
-    if op is None or op.name != "tensor.extract_slice" or not isinstance(op.operands[0], ir.BlockArgument):
-        return None
-    return [o.operation for o in op.block.operations].index(op)
+def copy_rows(schedule: Schedule, op: ir.Operation, kind: Contraction, depth: int, lanes: int) -> Schedule:
+    """Copy the left operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
+    name = value_name(op.operands[kind.lhs])
+    schedule = schedule.cache_read(name, _around(schedule, depth))
+    value = schedule.nest(name).value
+    rows, last = _walked(op, kind).index(_long(op, kind.m)[0]), len(value.axes) - 1
+    chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
+    cuts = [(rows, 1), *([(last, chunk)] if length > chunk else [])]
+    whole = [] if length > chunk else [value.axes[last].name]
+    return carve(schedule, by_name(value, cuts), value.name, whole)
+
+
+def _around(schedule: Schedule, depth: int) -> str:
+    """The loop that the first ``depth`` parts of loops end with, some of which may be joined; "" for none."""
+    parts = 0
+    for loop in schedule.result.outer:
+        parts += len(loop.parts)
+        if parts >= depth > 0:
+            return loop.name
+    return ""
+
+
+def _walked(op: ir.Operation, kind: Contraction) -> list[int | None]:
+    return [dim_of(expression) for expression in indexing_maps(op)[kind.lhs].results]
 
 
 def _long(op: ir.Operation, loops: Sequence[int]) -> list[int]:

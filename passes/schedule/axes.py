@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dialects import ir
 from ..classify import dim_of, indexing_maps
 from .structured import defining_op, shape_of
 
 # Vectors in one step along a row.
 ROW_VECTORS = 4
+
+# Rows of two vectors whose sums keep two multipliers busy: each sum waits for four steps, fewer rows take as long.
+_FULL_ROWS = 4
 
 
 def result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
@@ -34,9 +39,30 @@ def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
 
 
 def row_tile(extent: int, best: int) -> int:
-    """Rows of the register tile: as many as registers allow, in tiles as equal as the extent lets them be."""
-    tiles = -(-extent // best)
-    return -(-extent // tiles)
+    """Rows of the register tile: of what costs least the fewest tiles, as equal as the extent lets them be.
+
+    The last tile of 197 rows by 14, ViT's, would have one row and cost as much as four: products took 1.04 to 1.08 of
+    the time that they take by 12.
+    """
+
+    def cost(rows: int) -> tuple[int, int, int]:
+        whole, rest = divmod(extent, rows)
+        tiles = whole + bool(rest)
+        busy = whole * max(rows, _FULL_ROWS) + (max(rest, _FULL_ROWS) if rest else 0)
+        return 2 * busy + tiles, tiles, rows  # to begin and end a tile takes half a row's time
+
+    return min(range(1, min(extent, best) + 1), key=cost)
+
+
+def row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
+    """Tiles of the axes of rows, the last one first: short rows (7 columns of an image) are taken several at a time."""
+    tiles: dict[int, int] = {}
+    for axis in reversed(axes):
+        if axis is None or best < 2:
+            break
+        tiles[axis] = row_tile(shape[axis], best)
+        best = best // tiles[axis] if tiles[axis] == shape[axis] else 1
+    return tiles
 
 
 def power_floor(n: int) -> int:

@@ -7,15 +7,15 @@ with what their readers share and is dear; the block of the whole axis then stay
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from ...dialects import ir
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types
 from .axes import ROW_VECTORS, power_floor, result_axis
-from .schedule import Schedule, Split, Stage
-from .structured import shape_of, vector_axis
-from .tiler import may_repeat
+from .cuts import by_name, carve, overlap, share
+from .schedule import Schedule
+from .structured import defining_op, shape_of, vector_axis
+from .values import value_name
 
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
 _BLOCK_VECTORS = 8
@@ -26,48 +26,50 @@ _DEAR = 4
 
 
 def columns(
+    plain: Schedule,
     anchors: Sequence[ir.Operation],
     ops: Sequence[ir.Operation],
     result: ir.Value,
     lanes: int,
-    joined: Callable[[list[Split]], Schedule],
 ) -> Schedule | None:
-    """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none.
-
-    ``joined`` says how many of some loops make up the parallel axis.
-    """
+    """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none."""
     shape = shape_of(result)
     vector = vector_axis(shape)
     kept = {result_axis(op, loop, result) for op in anchors[-1:] for loop in _parallel(op)}
     reduced = [axis for axis, n in enumerate(shape) if n > 1 and axis not in kept]
-    staged = [number for number, op in enumerate(ops) if _is_staged(op, result, reduced)]
-    if not shape or not staged or vector in reduced:
+    staged = [op.results[0] for op in ops if _is_staged(op, result, reduced)]
+    if not shape or shape[vector] == 1 or not staged or vector in reduced:
         return None
-    outer = [Split(axis, n, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]
-    around = math.prod(split.extent for split in outer)
+    outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]
+    around = math.prod(shape[axis] for axis, _ in outer)
     tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (ROW_VECTORS, _BLOCK_VECTORS))
     if around * (shape[vector] // width) < _STEPS:
         width = tile
-    blocks = [*outer, Split(vector, shape[vector], width)]
-    stages = tuple(Stage(n, len(blocks), _loops(ops[n], result, reduced, width, tile)) for n in staged)
-    splits = (*blocks, *(Split(axis, shape[axis], 1) for axis in reduced), Split(vector, width, tile))
-    return replace(joined(blocks), splits=splits, stages=stages, overlap=may_repeat(result))
+    inner = [*((axis, 1) for axis in reduced), *([(vector, tile)] if tile < width else [])]
+    made = carve(plain, by_name(plain.result.value, [*outer, (vector, width), *inner]))
+    block = made.result.outer[len(outer)].name
+    made = share(made, most=len(outer) + 1)
+    at = next(loop.name for loop in made.result.outer if block in (part.name for part in loop.parts))
+    for value in staged:
+        name, along = value_name(value), _along(value, result, reduced)
+        made = made.cache_write(name, at)
+        extents = shape_of(value)
+        last = vector_axis(extents)
+        cuts = [*((axis, 1) for axis in along), (last, min(tile if along else width, power_floor(extents[last])))]
+        made = carve(made, by_name(made.nest(name).value, cuts), name)
+    return overlap(made)
 
 
 def _parallel(op: ir.Operation) -> list[int]:
     return [d for d, kind in enumerate(iterator_types(op)) if kind == "parallel"]
 
 
-def _loops(op: ir.Operation, result: ir.Value, reduced: Sequence[int], width: int, tile: int) -> tuple[Split, ...]:
-    """The loops over what a block needs of an op's value."""
+def _along(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[int]:
+    """The axes of a value that walk what is reduced."""
+    op = defining_op(value)
+    assert op is not None  # it is staged
     loops = [dim_of(e) for e in indexing_maps(op)[-1].results]
-    shape = shape_of(op.results[0])
-    along = [
-        Split(axis, shape[axis], 1)
-        for axis, loop in enumerate(loops)
-        if loop is not None and result_axis(op, loop, result) in reduced
-    ]
-    return (*along, Split(vector_axis(shape), width, tile if along else width))
+    return [a for a, loop in enumerate(loops) if loop is not None and result_axis(op, loop, result) in reduced]
 
 
 def _is_staged(op: ir.Operation, result: ir.Value, reduced: Sequence[int]) -> bool:

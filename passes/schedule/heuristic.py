@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ...dialects import func, ir
 from ...dialects.types import element_bits, nbytes
+from ...sizes import static
 from ...target import Target
 from ..classify import (
     Broadcast,
@@ -27,64 +27,75 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
-from .attention import attention, copied_rows
-from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
+from .attention import attention, copy_rows, reads_rows_apart
+from .axes import ROW_VECTORS, power_floor, result_axis, row_tile, row_tiles
 from .border import Border, can_border
 from .columns import columns
+from .cuts import by_name, carve, overlap, share, unroll_sum
 from .moves import MOVED, Moves, choose_moves
-from .schedule import Schedule, Split, Stage
-from .structured import defining_op, element_of, shape_of, vector_axis
-from .tiler import may_repeat, packed_dims
+from .schedule import Schedule
+from .structured import element_of, shape_of, vector_axis
 from .transposing import crossing_axis, transposing
+from .values import block_of, is_dot, reduces_last, values_of
+from .winograd import winograd
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
-_MAX_EXTENT_OF_CHUNKS = 64
 _WINDOW_ROWS = 7
-# Shares of the second cache: buffers of a block, a weight that stays, two blocks of a weight beside the rows.
-_STAGED, _SMALL_WEIGHT, _PAIRED = 0.85, 0.9, 0.16
+# Shares of the second cache: a weight that stays, two blocks of a weight beside the rows.
+_SMALL_WEIGHT, _PAIRED = 0.9, 0.16
 _PAIRED_CHANNELS = 768
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     """The schedule of a kernel, decided from its shapes alone."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    returned = list(ops[-1].operands)
-    if len(returned) != 1 or not all(_static(v) for op in ops for v in op.results) or 0 in shape_of(returned[0]):
+    if not _makes_one_tensor(function):
         return None
     if (moves := choose_moves(function, target)) is not None:
         return moves
-    result = Border.of(returned[0])
-    if result.op is not None and not can_border(result.op):
+    if not has_nests(function):
         return None
+    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    result = Border.of(ops[-1].operands[0])
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [
         (op, kind)
         for op, kind in classes
         if not isinstance(kind, Elementwise | Broadcast | Injective | Fill) and op.name != "linalg.unpack"
     ]
-    shape = shape_of(result.inner)
+    plain = Schedule.start(values_of(function))
     lanes = target.lanes * 32 // max(element_bits(element_of(result.inner)), 32)
     if not anchors:
-        axis = crossing_axis(classes, result.inner, vector_axis(shape)) if shape else None
-        turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
-        if turned:
-            return replace(_with_parallel(turned), overlap=may_repeat(result.inner))
-        return _elementwise(shape, lanes) if classes else None
-    if all(isinstance(kind, Reduction) or _is_dot(op, kind) for op, kind in anchors):
-        return _rows([op for op, _ in anchors], ops, result.inner, lanes)
+        return _light(plain, classes, result.inner, lanes)
+    if all(isinstance(kind, Reduction) or is_dot(op, kind) for op, kind in anchors):
+        return _rows(plain, [op for op, _ in anchors], ops, result.inner, lanes)
     if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
-        return _winograd([op for op, _ in anchors], ops, result.inner, lanes, target)
+        return winograd(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
-        return attention([op for op, _ in anchors], ops, result.inner, lanes, target)
+        return attention(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) != 1:
         return None
     op, kind = anchors[0]
     if isinstance(kind, Contraction | Conv):
-        return _contraction(op, kind, result.inner, lanes, target)
+        return _contraction(plain, op, kind, result.inner, lanes, target)
     if isinstance(kind, DepthwiseConv | Pool):
-        return _window(op, result.inner, lanes, target)
+        return _window(plain, op, result.inner, lanes, target)
     return None
+
+
+def has_nests(function: func.FuncOp) -> bool:
+    """Whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
+    if not _makes_one_tensor(function):
+        return False
+    border = Border.of(list(function.regions[0].blocks[0].operations)[-1].operands[0])
+    return border.op is None or can_border(border.op)
+
+
+def _makes_one_tensor(function: func.FuncOp) -> bool:
+    """Whether a kernel has one result with elements, and all shapes in it are known."""
+    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    returned = list(ops[-1].operands)
+    return len(returned) == 1 and all(_static(v) for op in ops for v in op.results) and 0 not in shape_of(returned[0])
 
 
 def work(function: func.FuncOp) -> int:
@@ -105,19 +116,8 @@ def _static(value: ir.Value) -> bool:
     return not isinstance(value.type, ir.RankedTensorType) or ir.RankedTensorType(value.type).has_static_shape
 
 
-def _is_dot(op: ir.Operation, kind: OpClass) -> bool:
-    """A contraction whose results are best computed as products of two rows: it has no columns, or they are rows too.
-
-    Where both operands lie along k, a tile of columns would be a transposed vector.
-    """
-    if not isinstance(kind, Contraction) or _block(op, kind):  # a packed weight is read along its blocks
-        return False
-    last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
-    return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
-
-
 def _contraction(
-    op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
+    plain: Schedule, op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
 ) -> Schedule | None:
     """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
 
@@ -129,29 +129,26 @@ def _contraction(
     channel_axis = vector_axis(shape)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
-    columns = _block(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
+    columns = block_of(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
     best = max((target.registers - columns - 1) // columns, 1)
-    tiles = _row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
+    tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
     batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []
-    outer = [Split(axis, shape[axis], 1) for axis in batch if axis is not None]
-    inner = [
-        Split(axis, extent, tiles.get(axis, 1))
-        for axis, extent in enumerate(shape)
-        if axis != channel_axis and axis not in batch
-    ]
+    outer = [(axis, 1) for axis in batch if axis is not None]
+    inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
     rows_first = _rows_first(op, kind, target)
     if not rows_first and _pair_blocks(op, shape, channel_axis, width, target):
-        inner.append(Split(channel_axis, 2 * width, width))
+        inner.append((channel_axis, width))
         width *= 2
-    blocks = Split(channel_axis, shape[channel_axis], min(width, shape[channel_axis]))
-    made = _with_parallel([*outer, *inner, blocks] if rows_first else [*outer, blocks, *inner])
-    if not isinstance(kind, Contraction):
-        return made
-    copied = copied_rows(op, kind, made.splits, len([s for s in outer if s.extent > 1]), lanes)
-    if copied is None:
-        return made
-    return replace(made, parallel=min(made.parallel, max(copied.depth, 1)), stages=(copied,))
+    blocks = (channel_axis, min(width, shape[channel_axis]))
+    cuts = by_name(plain.result.value, [*outer, *inner, blocks] if rows_first else [*outer, blocks, *inner])
+    made = carve(plain, cuts)
+    if isinstance(element_of(op.results[0]), ir.FloatType):
+        made = unroll_sum(made)
+    if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind):
+        return share(made)
+    heads = len([axis for axis, _ in outer if shape[axis] > 1])
+    return copy_rows(share(made, most=max(heads, 1)), op, kind, heads, lanes)
 
 
 def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
@@ -183,92 +180,13 @@ def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, widt
     return 8 * width * steps <= _PAIRED * target.l2_bytes
 
 
-def _winograd(
-    anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int, target: Target
-) -> Schedule | None:
-    """Transformed patches and their products in buffers, for blocks of rows of patches and of output channels.
-
-    The patches of a block of rows are made once, before the blocks of channels.
-    """
-    patches, products, outputs = anchors
-    kind, back = classify(products), classify(outputs)
-    assert isinstance(kind, Contraction) and isinstance(back, Transform)
-    number = {op.results[0]: i for i, op in enumerate(ops) if len(op.results)}
-    inputs = (products.operands[kind.lhs], outputs.operands[back.data])
-    shape, columns = shape_of(result), _block(products, kind)
-    if inputs != (patches.results[0], products.results[0]) or not columns or len(shape) != 4:
-        return None
-    p, q, _, s, t, c = shape_of(patches.results[0])
-    step = shape_of(outputs.operands[back.matrices[0]])[0]
-    block, channels = _staging(p * q, s, t, c, shape[3], columns, int(_STAGED * target.l2_bytes))
-    best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
-    tiles = _row_tiles([3, 4], [p, q, 1, block, t], best)
-    outer = [Split(0, shape[0], 1)] if shape[0] > 1 else []
-    outer += [Split(1, shape[1], block * step)] if block < s else []
-    over = [Split(3, shape[3], channels), Split(1, min(block * step, shape[1]), step), Split(2, shape[2], step)]
-    rows = (Split(3, block, tiles.get(3, 1)), Split(4, t, tiles.get(4, 1)))
-    stages = (
-        Stage(
-            number[patches.results[0]],
-            len(outer),
-            (Split(3, block, 1), Split(4, t, 1), Split(5, c, min(lanes, power_floor(c)))),
-        ),
-        Stage(
-            number[products.results[0]],
-            len(outer) + 1,
-            (Split(0, p, 1), Split(1, q, 1), Split(5, channels, min(columns, channels)), *rows),
-        ),
-    )
-    return Schedule((*outer, *over, Split(3, channels, lanes)), 1, 0, stages)
-
-
-def _staging(points: int, rows: int, tiles: int, c: int, f: int, columns: int, budget: int) -> tuple[int, int]:
-    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond ``budget`` of cache.
-
-    Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
-    channels. Several blocks are wanted either way, since threads share them.
-    """
-    filters = 4 * points * c * f
-
-    def traffic(block: int, channels: int) -> int:
-        blocks, passes = -(-rows // block), -(-f // channels)
-        data, products = (4 * points * block * tiles * n for n in (c, channels))
-        moved = filters * (1 if filters + data + products <= budget else blocks)
-        if data + products > budget:
-            moved += blocks * data * (1 + passes)
-        if products > budget // 2:
-            moved += blocks * passes * products * 2
-        return moved
-
-    widths = [columns << i for i in range(f.bit_length()) if columns << i < f] or [f]
-    choices = [(block, width) for block in range(1, rows + 1) for width in widths]
-    return min(choices, key=lambda choice: (traffic(*choice), choice))
-
-
-def _row_tiles(axes: Sequence[int | None], shape: Sequence[int], best: int) -> dict[int, int]:
-    """Tiles of the axes of rows, the last one first: short rows (7 columns of an image) are taken several at a time."""
-    tiles: dict[int, int] = {}
-    for axis in reversed(axes):
-        if axis is None or best < 2:
-            break
-        tiles[axis] = row_tile(shape[axis], best)
-        best = best // tiles[axis] if tiles[axis] == shape[axis] else 1
-    return tiles
-
-
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:
     """Whether the right operand can be read as vectors along the output channels: packed, or contiguous there."""
     weight = indexing_maps(op)[kind.rhs if isinstance(kind, Contraction) else kind.weight].results
-    return _block(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
+    return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
 
 
-def _block(op: ir.Operation, kind: Contraction | Conv) -> int:
-    """Width of the blocks that the weight is packed in; 0 where it is not packed."""
-    weight = defining_op(op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight])
-    return packed_dims(weight)[1][0] if weight is not None and weight.name == "linalg.unpack" else 0
-
-
-def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> Schedule | None:
+def _window(plain: Schedule, op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> Schedule | None:
     """Depthwise convolution and pooling in channels last: two vectors along channels, a few columns at a time.
 
     Half of the registers hold accumulators, the others what neighbouring windows share.
@@ -280,63 +198,49 @@ def _window(op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> S
     tiles = {vector: min(2 * lanes, power_floor(shape[vector]))}
     if vector:
         tiles[vector - 1] = row_tile(shape[vector - 1], min(_WINDOW_ROWS, target.registers // 4))
-    return _with_parallel(_splits(shape, tiles, vector))
+    return _along(plain, vector, tiles)
 
 
-def _elementwise(shape: list[int], lanes: int) -> Schedule:
+def _light(
+    plain: Schedule, classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Value, lanes: int
+) -> Schedule | None:
+    """Elementwise ops and ops that move data: vectors, or square tiles where an operand lies along another axis."""
+    shape = shape_of(result)
+    axis = crossing_axis(classes, result, vector_axis(shape)) if shape else None
+    turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
+    if turned:
+        return overlap(share(carve(plain, by_name(plain.result.value, turned))))
+    return _elementwise(plain, lanes) if classes else None
+
+
+def _elementwise(plain: Schedule, lanes: int) -> Schedule:
     """Vectors along the innermost axis, everything else a loop."""
+    shape = [static(axis.extent) for axis in plain.result.value.axes]
     if not shape:
-        return Schedule((), 0)
+        return plain
     vector = vector_axis(shape)
-    tiles = {vector: min(ROW_VECTORS * lanes, power_floor(shape[vector]))}
-    return _with_parallel(_splits(shape, tiles, vector))
+    return _along(plain, vector, {vector: min(ROW_VECTORS * lanes, power_floor(shape[vector]))})
 
 
 def _rows(
-    anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int
+    plain: Schedule, anchors: Sequence[ir.Operation], ops: Sequence[ir.Operation], result: ir.Value, lanes: int
 ) -> Schedule | None:
     """Reductions along the contiguous dim: a row at a time, in chunks of a few vectors.
 
     Reductions along other dims keep vectors along the contiguous one, which is then an axis of the result; twice as
     many of them, since what is read of a row before the next row is then long enough to be fetched ahead.
     """
-    shape, contiguous = shape_of(result), [_reduces_last(op) for op in anchors]
+    contiguous = [reduces_last(op) for op in anchors]
     if not any(contiguous):
-        return columns(anchors, ops, result, lanes, _with_parallel) or _elementwise(shape, 2 * lanes)
-    if not all(contiguous):
+        return columns(plain, anchors, ops, result, lanes) or _elementwise(plain, 2 * lanes)
+    value = plain.result.value
+    if not all(contiguous) or not value.row:
         return None
-    chunk = ROW_VECTORS * lanes
-    if not shape:
-        return Schedule((), 0, chunk)
-    rows = math.prod(shape_of(anchors[-1].results[0]))
-    vector = vector_axis(shape)
-    tiles = {vector: shape[vector]} if math.prod(shape) > rows else {}
-    return _with_parallel(_splits(shape, tiles, vector), chunk)
+    cuts = [(axis.name, 1) for axis in value.axes if axis.extent != 1 and axis.name != value.row]
+    return share(carve(plain, cuts, row_chunk=ROW_VECTORS * lanes))
 
 
-def _splits(shape: list[int], tiles: Mapping[int, int], last: int) -> list[Split]:
+def _along(plain: Schedule, last: int, tiles: Mapping[int, int]) -> Schedule:
     """Each axis in tiles (of 1 where none is given), the axis ``last`` innermost."""
-    order = [*(axis for axis in range(len(shape)) if axis != last), last]
-    return [Split(axis, shape[axis], tiles.get(axis, 1)) for axis in order]
-
-
-def _reduces_last(op: ir.Operation) -> bool:
-    data = indexing_maps(op)[0]
-    last = data.results[len(data.results) - 1] if len(data.results) else None
-    return isinstance(last, ir.AffineDimExpr) and iterator_types(op)[last.position] == "reduction"
-
-
-def _with_parallel(splits: list[Split], row_chunk: int = 0) -> Schedule:
-    """Join leading loops to the parallel axis until it has enough steps to share out evenly."""
-    ordered = [s for s in splits if s.extent > 1] or splits[:1]
-    ordered += [s for s in splits if s not in ordered]
-    count, steps = 1, ordered[0].whole + (ordered[0].rest > 0)
-    while count < len(ordered) and steps < _MAX_EXTENT_OF_CHUNKS:
-        following = ordered[count]
-        if ordered[count - 1].rest or following.rest or following.extent == 1 or following.tile == following.extent:
-            break
-        if following.axis in [split.axis for split in ordered[:count]]:
-            break
-        steps *= following.whole
-        count += 1
-    return Schedule(tuple(ordered), count, row_chunk)
+    order = [*(axis for axis in range(len(plain.result.value.axes)) if axis != last), last]
+    return share(carve(plain, by_name(plain.result.value, [(axis, tiles.get(axis, 1)) for axis in order])))

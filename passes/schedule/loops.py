@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dialects import ir, scf
+from ..kernel import UNROLL, integer
 from .structured import Linear, index_constant
 
 
-def chunked(extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value]) -> ir.Value:
+def chunked(
+    extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value], at_once: int = 1
+) -> ir.Value:
     """Run ``step(offset, size, carried)`` over ``extent`` elements: whole tiles in a loop, then the rest.
 
-    The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars.
+    The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars. ``unroll-sums`` makes one
+    step of ``at_once``.
     """
     whole, value = extent // tile, init
     if whole == 1:
         value = step(Linear(), tile, value)
     elif whole > 1:
         loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), [value])
+        if at_once > 1:
+            loop.attributes[UNROLL] = integer(at_once)
         with ir.InsertionPoint(loop.body):
             offset = Linear(0, ((loop.induction_variable, tile),))
             scf.YieldOp([step(offset, tile, loop.inner_iter_args[0])])
@@ -30,7 +36,12 @@ def chunked(extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int,
 
 
 def along_row(
-    extent: int, tile: int, vector: int, init: ir.Value, step: Callable[[Linear, int, int, ir.Value], ir.Value]
+    extent: int,
+    tile: int,
+    vector: int,
+    init: ir.Value,
+    step: Callable[[Linear, int, int, ir.Value], ir.Value],
+    at_once: int = 1,
 ) -> ir.Value:
     """Run ``step(offset, size, again, carried)`` over a row: whole tiles in a loop, whole vectors, and a last vector.
 
@@ -38,7 +49,7 @@ def along_row(
     ``vector`` of 0 nothing is: the rest goes in powers of two.
     """
     start = extent - extent % tile
-    value = chunked(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried))
+    value = chunked(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once)
     for size in powers_of_two(extent - start):
         if size < vector <= extent:
             return step(Linear(extent - vector), vector, vector - (extent - start), value)

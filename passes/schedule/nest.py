@@ -29,10 +29,11 @@ from ..classify import Transform, classify, iterator_types
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
+from .loopnest import Loop, Nest, Part
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
 from .rows import compute_row
-from .schedule import Schedule, Split, Stage
+from .schedule import Schedule
 from .structured import (
     Interval,
     Linear,
@@ -51,6 +52,7 @@ from .structured import (
     vector_axis,
 )
 from .tiler import (
+    Form,
     Tiler,
     constant_tile,
     empty_tile,
@@ -63,6 +65,7 @@ from .tiler import (
     tile_op,
     unpack_tile,
 )
+from .values import name_value, value_called
 
 
 def build_nest(
@@ -82,39 +85,52 @@ def build_nest(
         arguments: the tensors, squeezed, to use for the function's arguments.
     """
     border = Border.of(result)
-    tiler = Tiler(arguments, HANDLERS, schedule.row_chunk)
-    loops = _Loops(schedule, border.inner, [_value(result, stage.value) for stage in schedule.stages])
+    owner = defining_op(result)
+    assert owner is not None  # a kernel computes its result
+    staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
+    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner))
+    loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, schedule.row_chunk):
+        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
             place = border.place(piece)
             computed = scope.compute(border.inner, piece, extract(target, place).value)
             target = store(computed.value, target, place)
         return target
 
-    loops.stage(0, tiler)
-    leading = schedule.splits[: schedule.parallel]
+    loops.stage("", tiler)
+    parallel = schedule.result.parallel
     filled = border.fill(dest, lo)
-    return _parallel(leading, lo, hi, filled, loops, lambda target: loops.inner(schedule.parallel, tiler, target, tile))
+    depth = 1 if parallel else 0
+    return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 
 
-def _value(result: ir.Value, number: int) -> ir.Value:
-    """A value of the kernel's function by its number."""
-    owner = defining_op(result)
-    assert owner is not None
-    block = owner.block
-    return block.arguments[~number] if number < 0 else list(block.operations)[number].operation.results[0]
+def _form(nest: Nest, value: ir.Value) -> Form:
+    """How what is inside of the tile of a nest over ``value`` is computed."""
+    named = name_value(value, nest.value.name)
+    at_once = nest.inner[-1].factor if nest.inner else 1
+    along_rows = bool(nest.inner) and nest.inner[-1].axis == nest.value.row
+    return Form(
+        row_chunk=nest.row_chunk,
+        rows_at_once=at_once if along_rows else 1,
+        anchor=named.anchor,
+        sums=tuple(named.sums[loop.axis] for loop in nest.inner if loop.axis != nest.value.row),
+        at_once=1 if along_rows else at_once,
+        outer_product=nest.intrinsic == "outer_product",
+    )
 
 
 Body = Callable[[Tiler, Region, ir.Value], ir.Value]
+Range = tuple[ir.Value, ir.Value]
 
 
 class _Loops:
     """The loops around tiles of one value, and what is computed ahead inside of them."""
 
-    def __init__(self, schedule: Schedule, value: ir.Value, staged: Sequence[ir.Value] = ()) -> None:
-        self.schedule, self.staged = schedule, staged
+    def __init__(self, nest: Nest, value: ir.Value, staged: Sequence[tuple[Nest, ir.Value]] = ()) -> None:
+        self.outer, self.staged = nest.outer, staged
         shape = shape_of(value)
+        self.axes = {axis.name: i for i, axis in enumerate(nest.value.axes)}
         self.vector = vector_axis(shape)
         self.value = value
         self.region = list(full_region(shape))  # the part that the loops so far have chosen
@@ -126,58 +142,95 @@ class _Loops:
         """The loops from ``depth`` on, around ``body``."""
         scope = tiler.scope()
         if depth:
-            self.stage(depth, scope)
-        if depth == len(self.schedule.splits):
+            self.stage(self.outer[depth - 1].name, scope)
+        if depth == len(self.outer):
             return body(scope, tuple(self.region), target)
-        split = self.schedule.splits[depth]
+        loop = self.outer[depth]
+        part, *more = loop.parts
+        if more:
+            whole = (index_constant(0), index_constant(loop.steps))
+            return self.joined(loop, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
+        axis = self.axes[part.axis]
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
-            self.region[split.axis] = Interval(around.offset + offset, size)
+            self.region[axis] = Interval(around.offset + offset, size)
             made = self.inner(depth + 1, scope, value, body)
-            self.region[split.axis] = around
+            self.region[axis] = around
             return made
 
-        around = self.region[split.axis]
-        rest = around.size % split.tile
-        overlap = self.schedule.overlap or (self.overlap and split.axis == self.vector)
-        if overlap and rest and around.size > split.tile:
-            whole = chunked(around.size - rest, split.tile, target, step)
-            return step(Linear(around.size - split.tile), split.tile, whole)
-        if split.axis == self.vector:
-            return chunked(around.size, split.tile, target, step)
-        whole = chunked(around.size - rest, split.tile, target, step)
+        around = self.region[axis]
+        rest = around.size % part.step
+        overlap = loop.overlap or (self.overlap and axis == self.vector)
+        if overlap and rest and around.size > part.step:
+            whole = chunked(around.size - rest, part.step, target, step)
+            return step(Linear(around.size - part.step), part.step, whole)
+        if axis == self.vector:
+            return chunked(around.size, part.step, target, step)
+        whole = chunked(around.size - rest, part.step, target, step)
         return step(Linear(around.size - rest), rest, whole) if rest else whole
 
-    def stage(self, depth: int, tiler: Tiler) -> None:
-        """Compute ahead, into buffers, what the schedule wants at this depth."""
-        for stage, value in zip(self.schedule.stages, self.staged, strict=True):
-            if stage.depth == depth:
+    def joined(
+        self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
+    ) -> ir.Value:
+        """One loop over a range of the steps of several parts. Only a single one may have a smaller last step."""
+        before, parts = list(self.region), joined.parts if joined else ()
+        rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
+        lo, hi = steps
+        end = arith.minui(hi, index_constant(whole)) if rest else hi
+        loop = scf.ForOp(lo, end, index_constant(1), [dest])
+        with ir.InsertionPoint(loop.body):
+            position = loop.induction_variable
+            for part in reversed(parts):
+                if part is parts[0]:
+                    index = position
+                else:
+                    index = arith.remui(position, index_constant(part.steps))
+                    position = arith.divui(position, index_constant(part.steps))
+                self._choose(part, Linear(0, ((index, part.step),)) if part.size > part.step else Linear(), part.step)
+            scf.YieldOp([body(loop.inner_iter_args[0])])
+        self.region[:] = before
+        if not rest:
+            return loop.results[0]
+        last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(whole))
+        branch = scf.IfOp(last, [dest.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            size = parts[0].step if joined and joined.overlap and whole else rest
+            self._choose(parts[0], Linear(parts[0].size - size), size)
+            scf.YieldOp([body(loop.results[0])])
+        assert branch.else_block is not None
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([loop.results[0]])
+        self.region[:] = before
+        return branch.results[0]
+
+    def _choose(self, part: Part, start: Linear, size: int) -> None:
+        axis = self.axes[part.axis]
+        self.region[axis] = Interval(self.region[axis].offset + start, size)
+
+    def stage(self, at: str, tiler: Tiler) -> None:
+        """Compute ahead, into buffers, what the schedule wants inside of a loop."""
+        for stage, value in self.staged:
+            if stage.at == at:
                 part = needed(self.value, tuple(self.region), value)
                 tiler.share(value, part, _computed(stage, value, part, tiler))
 
 
-def _computed(stage: Stage, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+def _computed(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
-    loops = _Loops(Schedule(stage.splits, 0), value)
+    loops = _Loops(nest, value)
     loops.region, loops.overlap = list(part), not _reads_blocks(value)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
-        for piece in _vector_pieces(region, loops.vector, stage.row_chunk):
+        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
             place = tuple(relative(piece, part)[d] for d in kept_dims(part))
             into = extract(target, place).value
             made = scope.compute(value, piece, into)
-            target = insert(copied(made, into) if _is_read(value) else made.value, target, place)
+            target = insert(copied(made, into) if nest.value.read else made.value, target, place)
         return target
 
     scope = tiler.scope()
-    scope.row_chunk = stage.row_chunk
+    scope.form = _form(nest, value)
     return loops.inner(0, scope, fresh(value, part), tile)
-
-
-def _is_read(value: ir.Value) -> bool:
-    """Whether the value lies in memory already: an argument, or a slice of one."""
-    op = defining_op(value)
-    return op is None or op.name == "tensor.extract_slice"
 
 
 def _reads_blocks(value: ir.Value) -> bool:
@@ -185,48 +238,6 @@ def _reads_blocks(value: ir.Value) -> bool:
     op = defining_op(value)
     sources = [defining_op(operand) for operand in op.operands] if op is not None else []
     return any(source is not None and source.name == "linalg.unpack" for source in sources)
-
-
-def _parallel(
-    splits: Sequence[Split],
-    lo: ir.Value,
-    hi: ir.Value,
-    dest: ir.Value,
-    loops: _Loops,
-    body: Callable[[ir.Value], ir.Value],
-) -> ir.Value:
-    """The loop over [lo, hi) of the joined leading axes. Only a single axis may have a smaller last tile."""
-    if len(splits) > 1 and any(s.rest for s in splits):
-        raise NotSchedulable("joined parallel axes must divide into whole tiles")
-    steps = 1
-    for split in splits:
-        steps *= split.whole
-    rest = splits[0].rest if splits else 0
-    end = arith.minui(hi, index_constant(steps)) if rest else hi
-    loop = scf.ForOp(lo, end, index_constant(1), [dest])
-    with ir.InsertionPoint(loop.body):
-        position = loop.induction_variable
-        for split in reversed(splits):
-            if split is splits[0]:
-                index = position
-            else:
-                index = arith.remui(position, index_constant(split.whole))
-                position = arith.divui(position, index_constant(split.whole))
-            start = Linear() if split.whole == 1 and split.rest == 0 else Linear(0, ((index, split.tile),))
-            loops.region[split.axis] = Interval(start, split.tile)
-        scf.YieldOp([body(loop.inner_iter_args[0])])
-    if not rest:
-        return loop.results[0]
-    last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(steps))
-    branch = scf.IfOp(last, [dest.type], has_else=True)
-    with ir.InsertionPoint(branch.then_block):
-        size = splits[0].tile if loops.schedule.overlap and splits[0].whole else rest
-        loops.region[splits[0].axis] = Interval(Linear(splits[0].extent - size), size)
-        scf.YieldOp([body(loop.results[0])])
-    assert branch.else_block is not None
-    with ir.InsertionPoint(branch.else_block):
-        scf.YieldOp([loop.results[0]])
-    return branch.results[0]
 
 
 def _vector_pieces(region: Region, vector: int, row_chunk: int) -> list[Region]:
@@ -260,8 +271,9 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         return gather_tile(tiler, op, region, dest)
     loops = loop_intervals(op, region)
     longest = max((interval.size for interval in region), default=1)
-    whole = longest <= tiler.row_chunk and longest & (longest - 1) == 0  # in one power of two
-    if tiler.row_chunk and not whole and len(kept_dims(region)) == 1:
+    chunk = tiler.form.row_chunk
+    whole = longest <= chunk and longest & (longest - 1) == 0  # in one power of two
+    if chunk and not whole and len(kept_dims(region)) == 1:
         return compute_row(tiler, op, region, dest)
     return tile_op(tiler, op, loops, region, dest)
 

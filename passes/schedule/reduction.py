@@ -27,9 +27,10 @@ from .structured import (
     outside,
     shape_of,
 )
-from .tiler import Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
+from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
 
-# A mark on the matmuls that a nest leaves, with the number of their parallel loops: `vectorize` steps through their k.
+# A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
+# are taken at once. `vectorize` steps through their k.
 ROLE, CONTRACT = "tw.role", "contract"
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
@@ -45,7 +46,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
         return part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = loop_intervals(op, region)
-    serial, inside, contracted = _divide_reductions(op, loops)
+    form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
+    serial, inside, contracted = _divide_reductions(op, loops, form)
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
@@ -58,9 +60,11 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             if inside is not None:
                 made = defining_op(tile.value)
                 assert made is not None
-                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}")
+                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}x{form.at_once}")
             return tile.value
         loop, deeper = remaining[0], remaining[1:]
+
+        at_once = 1 if deeper or form.outer_product else form.at_once
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
             loops[loop] = Interval(offset, size)
@@ -69,11 +73,11 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         def part(start: Linear, length: int, total: ir.Value) -> ir.Value:
             zero = arith.ConstantOp(element_of(total), 0.0).result
             none = linalg.fill(zero, outs=[fresh(op.results[0], region)])
-            return _add(chunked(length, 1, none, lambda offset, size, value: step(start + offset, size, value)), total)
+            return _add(chunked(length, 1, none, lambda o, size, value: step(start + o, size, value), at_once), total)
 
         if in_parts and extents[loop] > _CHAIN:
             return chunked(extents[loop], _CHAIN, acc, part)
-        return chunked(extents[loop], 1, acc, step)
+        return chunked(extents[loop], 1, acc, step, at_once)
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)
@@ -120,20 +124,21 @@ def _is_contraction(op: ir.Operation) -> bool:
     return isinstance(classify(op), Contraction | Conv)
 
 
-def _divide_reductions(op: ir.Operation, loops: list[Interval]) -> tuple[list[int], int | None, bool]:
-    """Which reduction loops go one by one, which one stays inside a tile, and whether that is a matmul's k.
+def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> tuple[list[int], int | None, bool]:
+    """Which reduction loops go one by one, which one stays inside a tile, and whether this is a contraction of tiles.
 
-    A contraction of tiles keeps its last reduction loop; a reduction to a scalar keeps the one that walks its operands'
-    last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and all reductions
-    go one by one. So do those of a contraction whose tile is one row: it adds rows of its right operand, each times a
-    scalar, and as a matmul of one row it would read them as columns.
+    One that is to be an outer product keeps its last reduction loop; a reduction to a scalar keeps the one that walks
+    its operands' last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and
+    all reductions go one by one. So do those of a contraction whose tile is one row: it adds rows of its right operand,
+    each times a scalar, and as a matmul of one row it would read them as columns.
     """
     reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
+    reductions.sort(key=lambda loop: (form.sums.index(loop) if loop in form.sums else -1, loop))
     tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
     maps = indexing_maps(op)[:-1]
     if _is_contraction(op) and len(tiled) > 1:
         both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
-        inside = both[-1] if both else None
+        inside = both[-1] if both and form.outer_product else None
         if inside is not None and inside < max(tiled):
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
         return [i for i in reductions if i != inside], inside, True
@@ -153,7 +158,7 @@ def _row_reduction(
         raise NotSchedulable("a row reduction of more than one row at a time")
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
-    chunk = min(tiler.row_chunk or 64, 1 << (size.bit_length() - 1))
+    chunk = min(tiler.form.row_chunk or 64, 1 << (size.bit_length() - 1))
     materialize_shared(tiler, op, loops)
     element = element_of(op.results[0])
     neutral = defining_op(op.operands[len(op.operands) - 1])
@@ -179,7 +184,7 @@ def _row_reduction(
             combined = _combine(tiler.scope(), op, loops, inside, target, again)
             return combined if length == chunk else insert(combined, value, where)
 
-        return along_row(size, chunk, row_vector(tiler, size), acc, step)
+        return along_row(size, chunk, row_vector(tiler, size), acc, step, tiler.form.rows_at_once)
 
     partial = accumulate(serial, partial)
     loops[inside] = Interval(Linear(), size)

@@ -11,6 +11,9 @@ from .loops import along_row
 from .structured import Interval, Linear, Region, Tile, defining_op, extract, insert, kept_dims, operand_region
 from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
+# Elements of the narrowest vectors.
+_LEAST = 4
+
 
 def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """An elementwise op on a row, chunk by chunk into a row of its own."""
@@ -26,12 +29,13 @@ def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
         tile = tile_op(tiler.scope(), op, loop_intervals(op, part), part, extract(row, where).value)
         return insert(tile.value, row, where)
 
-    return Tile(along_row(size, tiler.row_chunk, vector, target, step), (axis,))
+    form = tiler.form
+    return Tile(along_row(size, power_floor(form.row_chunk), vector, target, step, form.rows_at_once), (axis,))
 
 
 def row_vector(tiler: Tiler, size: int) -> int:
-    """Elements of one vector along a row; less in a row that is shorter."""
-    return min(max(tiler.row_chunk // ROW_VECTORS, 1), power_floor(size))
+    """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
+    return min(max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST), power_floor(size))
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

@@ -1,107 +1,306 @@
-"""A schedule as a value: how the result of a kernel is cut into tiles, in which order, and what runs in parallel.
+"""A schedule as a value: the loops of a kernel, made from plain ones by primitives, without IR.
 
-It is decided in data (``heuristic.py``), can be printed, compared and hashed, and is then carried out by ``nest.py``
-(the loops around tiles) and ``vectorize.py`` (transform IR that makes vectors of what is in a tile).
+It is decided in data (``heuristic.py``, or by hand), can be printed, compared, hashed, written down (``notation.py``),
+and is carried out by ``nest.py`` (the loops around tiles) and ``vectorize.py`` (what is in a tile).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Concatenate, ParamSpec
+
+from . import checks
+from .checks import refuse
+from .loopnest import ARGUMENT, INTRINSICS, MAX_TILE, Block, Loop, Nest, Part, Value
+from .notation import Step, listed, loop_text, read, values_to_json
+
+P = ParamSpec("P")
+Primitive = Callable[Concatenate["Schedule", P], "Schedule"]
+PRIMITIVES: dict[str, Callable[..., Schedule]] = {}
 
 
-@dataclass(frozen=True)
-class Split:
-    """One axis of the result in tiles of ``tile`` elements; a last, smaller tile where it does not divide."""
+def primitive(method: Primitive[P]) -> Primitive[P]:
+    """A method of Schedule that notes its name and arguments in ``steps``."""
+    signature, name = inspect.signature(method), method.__name__
 
-    axis: int
-    extent: int
-    tile: int
+    @functools.wraps(method)
+    def applied(self: Schedule, *args: P.args, **kwargs: P.kwargs) -> Schedule:
+        step = (name, *signature.bind(self, *args, **kwargs).args[1:])
+        return replace(method(self, *args, **kwargs), steps=(*self.steps, step))
 
-    @property
-    def whole(self) -> int:
-        """Number of whole tiles."""
-        return self.extent // self.tile
-
-    @property
-    def rest(self) -> int:
-        """Elements left over for the last tile."""
-        return self.extent % self.tile
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A value of the kernel that is computed, or copied, ahead of its readers, into a buffer that they share.
-
-    value: number of the op that makes the value, in the kernel's function; ``~n`` for argument ``n``, which is copied.
-    depth: how many of the result's loops are around it; inside of them it is computed as far as they need it.
-    splits: the loops over that part, outermost first.
-    row_chunk: as a schedule's.
-    """
-
-    value: int
-    depth: int
-    splits: tuple[Split, ...]
-    row_chunk: int = 0
-
-    @property
-    def name(self) -> str:
-        """What the value is called in print."""
-        return f"%{self.value}" if self.value >= 0 else f"%arg{~self.value}"
+    PRIMITIVES[name] = applied
+    return applied
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Tiling of a kernel's result.
+    """The loops of a kernel.
 
-    splits: the loops, outermost first. An axis may come again: its tiles are then cut into smaller ones.
-    parallel: how many of the leading loops are joined to the parallel axis that threads share.
-    row_chunk: elements of one step along a whole row, for kernels that compute whole rows (softmax, norms); 0 if none.
-    stages: what is computed ahead, in program order.
-    overlap: whether a last tile that would be smaller begins in the one before, and computes a part of that again.
+    Each primitive is a method that gives a new schedule, and raises ScheduleError, naming the loop, where it does not
+    apply. Loops are called by their names: an axis (``n``), a part of one (``n.0``), several joined (``b*n.0``).
+
+    values: what the kernel computes and reads, the result first.
+    result: its loops. stages: those of what is computed or copied ahead, in program order.
+    steps: the primitives that made it from ``start``.
     """
 
-    splits: tuple[Split, ...]
-    parallel: int = 1
-    row_chunk: int = 0
-    stages: tuple[Stage, ...] = ()
-    overlap: bool = False
+    values: tuple[Value, ...]
+    result: Nest
+    stages: tuple[Nest, ...] = ()
+    steps: tuple[Step, ...] = field(default=(), compare=False)
 
-    def __post_init__(self) -> None:
-        for i, split in enumerate(self.splits):
-            before = [s.tile for s in self.splits[:i] if s.axis == split.axis]
-            if before and split.extent > before[-1]:
-                raise ValueError(
-                    f"axis d{split.axis} is cut into tiles of {before[-1]}, then as if it had {split.extent}"
-                )
+    @staticmethod
+    def start(values: Iterable[Value]) -> Schedule:
+        """Plain loops over single elements of the first of the values, the kernel's result."""
+        known = tuple(values)
+        return Schedule(known, Nest.start(known[0]))
 
     @property
     def extent(self) -> int:
         """Steps of the parallel axis."""
-        steps = 1
-        for split in self.splits[: self.parallel]:
-            steps *= split.whole + (split.rest > 0)
-        return steps
+        return self.result.parallel.steps if self.result.parallel else 1
+
+    def nest(self, value: str) -> Nest:
+        """The loops of the result or of what is staged."""
+        return next(nest for nest in (self.result, *self.stages) if nest.value.name == value)
+
+    def check(self) -> None:
+        """Raise ScheduleError unless all of it can be built as it is written."""
+        for nest in (self.result, *self.stages):
+            nest.check()
 
     def __str__(self) -> str:
-        lines: list[str] = ["tiles overlap:"] if self.overlap else []
-        for depth in range(len(self.splits) + 1):
-            for stage in self.stages:
-                if stage.depth == depth:
-                    lines += [f"{'  ' * depth}stage {stage.name}:", *_loops(stage, depth + 1)]
-            if depth < len(self.splits):
-                lines.append(f"{'  ' * depth}{_loop(self.splits[depth], depth < self.parallel)}")
-        return "\n".join([*lines, "  " * len(self.splits) + _body(self.row_chunk)])
+        return loop_text(self.result, self.stages)
 
+    def to_json(self) -> dict[str, Any]:
+        """The values and the steps, as what ``json.dumps`` takes and ``from_json`` reads."""
+        return {"values": values_to_json(self.values), "steps": [list(step) for step in self.steps]}
 
-def _loops(stage: Stage, depth: int) -> list[str]:
-    lines = [f"{'  ' * (depth + i)}{_loop(split, False)}" for i, split in enumerate(stage.splits)]
-    return [*lines, "  " * (depth + len(stage.splits)) + _body(stage.row_chunk)]
+    @staticmethod
+    def from_json(data: Mapping[str, Any] | str) -> Schedule:
+        """Apply the steps of ``to_json``, or of its text. Raises ScheduleError for what is none of that."""
+        return read(data, Schedule.start, PRIMITIVES)
 
+    # ---- loops
 
-def _body(row_chunk: int) -> str:
-    return f"row in steps of {row_chunk}" if row_chunk else "tile"
+    @primitive
+    def split(self, loop: str, factor: int) -> Schedule:
+        """``for n in 768 x 1`` -> ``for n.0 in 24 x 32: for n.1 in 32 x 1``; the last step may be smaller."""
+        nest, found = self._plain(loop, "split")
+        if nest.value.is_sum(found.axis) and found.axis != nest.value.row:
+            refuse(f"cannot split '{loop}': it is summed up in order; unroll('{loop}', 4) takes 4 steps at once")
+        if found.axis == nest.value.row and loop != found.axis:
+            refuse(f"cannot split '{loop}': rows go in steps of one size; split '{found.axis}' once")
+        self._without_stage(loop, "split")
+        part, *more = found.parts
+        if more:
+            refuse(f"cannot split '{loop}': split its parts before they are fused")
+        checks.count(factor, 2, part.steps, f"split '{loop}' by", f"of '{loop}'")
+        inner = Part(f"{loop}.1", part.axis, factor * part.step, part.step)
+        outer = Part(f"{loop}.0", part.axis, part.extent, inner.size)
+        return self._with(nest, nest.exchange((found,), (Loop((outer,)), Loop((inner,)))))
 
+    @primitive
+    def tile(self, rows: str, row_factor: int, columns: str, column_factor: int) -> Schedule:
+        """``for m: for n: for k`` -> ``for m.0: for n.0: for k: for m.1: for n.1``: the inner parts go innermost."""
+        if rows == columns:
+            refuse(f"cannot tile '{rows}' twice: name two axes")
+        made = self.split(rows, row_factor).split(columns, column_factor)
+        inner = (f"{rows}.1", f"{columns}.1")
+        nest, _ = made._find(inner[0])
+        return made.reorder(*(loop.name for loop in nest.loops if loop.name not in inner), *inner)
 
-def _loop(split: Split, parallel: bool) -> str:
-    rest = f" + {split.rest}" if split.rest else ""
-    return f"{'parallel' if parallel else 'for'} d{split.axis} in {split.whole} x {split.tile}{rest}:"
+    @primitive
+    def reorder(self, *loops: str) -> Schedule:
+        """``for m: for n: for k`` with ``reorder("k", "m")`` -> ``for k: for n: for m``: they change places."""
+        for loop in loops:
+            if loops.count(loop) > 1:
+                refuse(f"cannot reorder: '{loop}' is named twice")
+        found = [self._find(loop) for loop in loops]
+        if not found:
+            refuse("cannot reorder nothing: name the loops in their new order")
+        nest = found[0][0]
+        if any(other is not nest for other, _ in found):
+            refuse(f"cannot reorder {listed(loops)}: they are loops of different values")
+        order = iter(loop for _, loop in found)
+        made = tuple(next(order) if loop.name in loops else loop for loop in nest.loops)
+        checks.order(nest, made)
+        return self._with(nest, made)
+
+    @primitive
+    def fuse(self, *loops: str) -> Schedule:
+        """``for b in 12 x 1: for n.0 in 24 x 32`` -> ``for b*n.0 in 12 x 1, 24 x 32``: one loop of 288 steps."""
+        found = [self._plain(loop, "fuse") for loop in loops]
+        if len(found) < 2:
+            refuse("cannot fuse one loop: name two or more neighbours, outermost first")
+        nest, parts = found[0][0], tuple(part for _, loop in found for part in loop.parts)
+        names = [loop.name for loop in nest.loops]
+        if nest is not self.result:
+            refuse(f"cannot fuse {listed(loops)}: how far '{nest.value.name}' is computed depends on its place")
+        for before, after in itertools.pairwise(loops):
+            if after not in names[names.index(before) + 1 :][:1]:
+                refuse(f"cannot fuse '{before}' and '{after}': they are not neighbours; the order is {listed(names)}")
+        for i, part in enumerate(parts):
+            if nest.value.is_sum(part.axis) or part.axis == nest.value.row:
+                refuse(f"cannot fuse '{part.name}': only loops around tiles can be joined")
+            if part.axis in [other.axis for other in parts[:i]]:
+                refuse(f"cannot fuse two parts of axis '{part.axis}': leave it unsplit")
+        for _, loop in found:
+            checks.divides(nest, loop)
+            self._without_stage(loop.name, "fuse")
+        return self._with(nest, nest.exchange([loop for _, loop in found], (Loop(parts),)))
+
+    @primitive
+    def parallel(self, loop: str) -> Schedule:
+        """``for m.0 in 9 x 14`` -> ``parallel m.0 in 9 x 14``: threads share its steps."""
+        nest, found = self._plain(loop, "parallelize")
+        if nest is not self.result:
+            refuse(f"cannot parallelize '{loop}': '{nest.value.name}' is computed by each thread for itself")
+        if nest.value.is_sum(found.axis) or found.axis == nest.value.row:
+            refuse(f"cannot parallelize '{loop}': its steps depend on each other; loops over the result can")
+        if nest.parallel:
+            refuse(f"cannot parallelize '{loop}': '{nest.parallel.name}' is parallel; fuse them before")
+        if nest.loops[0] is not found:
+            first = nest.loops[0].name
+            refuse(f"cannot parallelize '{loop}': '{first}' is outside of it; reorder('{loop}', '{first}') before")
+        return self._marked(nest, found, replace(found, kind="parallel"))
+
+    @primitive
+    def vectorize(self, loop: str) -> Schedule:
+        """``for n.1 in 32 x 1`` -> ``tile n.1``: the elements lie in the lanes of vectors."""
+        nest, found = self._plain(loop, "vectorize")
+        lies = (nest.value.contiguous, nest.value.row)
+        if found.axis not in lies:
+            refuse(f"cannot vectorize '{loop}': the axis that lies contiguous is '{nest.value.row or lies[0]}'")
+        checks.whole(nest, found, "vectorize")
+        if nest.loops[-1] is not found:
+            last = nest.loops[-1].name
+            refuse(f"cannot vectorize '{loop}': '{last}' is inside of it; reorder('{last}', '{loop}') before")
+        return self._marked(nest, found, replace(found, kind="vectorize"))
+
+    @primitive
+    def unroll(self, loop: str, factor: int = 0) -> Schedule:
+        """``for m.1 in 14 x 1`` -> ``tile m.1``; ``for k in 768 x 1``, with 4 -> ``for k in 768 x 1, 4 at once``."""
+        nest, found = self._plain(loop, "unroll")
+        if nest.value.is_sum(found.axis) or found.axis == nest.value.row:
+            checks.at_once(nest, found, factor)
+            return self._marked(nest, found, replace(found, factor=factor, kind="unroll"))
+        if factor:
+            refuse(f"cannot unroll '{loop}' by {factor}: it is unrolled whole; split('{loop}', {factor}) before")
+        if found.axis == nest.value.contiguous:
+            refuse(f"cannot unroll '{loop}': it lies contiguous; vectorize('{loop}')")
+        checks.whole(nest, found, "unroll")
+        summed = [each.name for each in nest.loops[nest.loops.index(found) :] if nest.value.is_sum(each.axis)]
+        if summed:
+            refuse(f"cannot unroll '{loop}': the sum over '{summed[-1]}' is inside of it; reorder it outside before")
+        return self._marked(nest, found, replace(found, kind="unroll"))
+
+    @primitive
+    def overlap(self, loop: str) -> Schedule:
+        """``for n.0 in 3 x 32 + 5`` -> ``for n.0 in 3 x 32 + 5, overlapping``: the last step takes the last 32."""
+        nest, found = self._find(loop)
+        checks.overlaps(nest, found)
+        return self._with(nest, nest.exchange((found,), (replace(found, overlap=True),)))
+
+    # ---- what is computed ahead, and with what
+
+    @primitive
+    def cache_read(self, value: str, at: str = "") -> Schedule:
+        """``for m.0: ...`` -> ``stage %arg0: for %arg0.d0 ...; for m.0: ...``: an argument, or a slice, is copied."""
+        return self._staged(value, at, read=True)
+
+    @primitive
+    def cache_write(self, value: str, at: str = "") -> Schedule:
+        """``for m.0: ...`` -> ``for m.0: stage %5: for %5.m ...; ...``: what op 5 computes goes into a buffer there."""
+        return self._staged(value, at, read=False)
+
+    @primitive
+    def compute_at(self, value: str, at: str = "") -> Schedule:
+        """``stage %5: ...; for m.0`` -> ``for m.0: stage %5: ...``: a stage moves into a loop, "" out of all."""
+        staged = [nest for nest in self.stages if nest.value.name == value]
+        if not staged:
+            names = listed(nest.value.name for nest in self.stages)
+            refuse(f"there is no stage '{value}' to be computed elsewhere; stages: {names}")
+        self._place(at)
+        stages = tuple(replace(n, at=at) if n is staged[0] else n for n in self.stages)
+        return replace(self, stages=stages)
+
+    @primitive
+    def pack(self, argument: int, axis: str, block: int) -> Schedule:
+        """``tile m.1 x n.1`` -> ``tile m.1 x n.1: pack %arg1 in blocks of 32 along n``: its layout is relied on."""
+        wanted = Block(argument, axis, block)
+        for nest in (self.result, *self.stages):
+            if wanted in nest.value.packed:
+                return self._exchanged(nest, replace(nest, packs=(*nest.packs, wanted)))
+        there = listed(str(packed) for nest in (self.result, *self.stages) for packed in nest.value.packed)
+        refuse(f"cannot pack {ARGUMENT}{argument} in blocks of {block} along '{axis}'; packed are: {there}")
+
+    @primitive
+    def tensorize(self, loop: str, intrinsic: str) -> Schedule:
+        """``tile m.1 x n.1`` -> ``tile m.1 x n.1: tensorize outer_product``: what the op becomes, from ``loop`` in."""
+        nest, found = self._find(loop)
+        if intrinsic not in tuple(INTRINSICS):
+            refuse(f"cannot tensorize '{loop}' with '{intrinsic}'; there are {listed(INTRINSICS)}")
+        if intrinsic != nest.value.intrinsic:
+            what = nest.value.intrinsic or "nothing as a whole"
+            refuse(f"cannot tensorize '{loop}' with '{intrinsic}': {nest.value.name} can become {what}")
+        if nest.tile[:1] != (found,) or (intrinsic == "outer_product" and len(nest.tile) < 2):
+            refuse(
+                f"cannot tensorize '{loop}': name the first loop of a tile of rows and columns; the tile is"
+                f" {listed(each.name for each in nest.tile)}"
+            )
+        return self._exchanged(nest, replace(nest, intrinsic=intrinsic))
+
+    # ---- how they find and change loops
+
+    def _find(self, name: str) -> tuple[Nest, Loop]:
+        for nest in (self.result, *self.stages):
+            for loop in nest.loops:
+                if loop.name == name:
+                    return nest, loop
+        names = [loop.name for nest in (self.result, *self.stages) for loop in nest.loops]
+        refuse(f"there is no loop '{name}'; there are {listed(names)}")
+
+    def _plain(self, name: str, verb: str) -> tuple[Nest, Loop]:
+        nest, loop = self._find(name)
+        if loop.kind != "for" or loop.overlap:
+            refuse(f"cannot {verb} '{name}': it is marked {'overlapping' if loop.overlap else loop.kind} already")
+        return nest, loop
+
+    def _with(self, nest: Nest, loops: tuple[Loop, ...]) -> Schedule:
+        return self._exchanged(nest, replace(nest, loops=loops))
+
+    def _marked(self, nest: Nest, loop: Loop, made: Loop) -> Schedule:
+        changed = self._with(nest, nest.exchange((loop,), (made,)))
+        tile = changed._find(loop.name)[0].tile
+        if math.prod(each.steps for each in tile) > MAX_TILE:
+            refuse(f"cannot {made.kind} '{loop.name}': the tile would have more than {MAX_TILE} elements; split it")
+        return changed
+
+    def _exchanged(self, nest: Nest, made: Nest) -> Schedule:
+        if nest is self.result:
+            return replace(self, result=made)
+        return replace(self, stages=tuple(made if other is nest else other for other in self.stages))
+
+    def _without_stage(self, loop: str, verb: str) -> None:
+        for nest in self.stages:
+            if nest.at == loop:
+                refuse(f"cannot {verb} '{loop}': '{nest.value.name}' is computed at it; {verb} before it is staged")
+
+    def _place(self, at: str) -> None:
+        names = [loop.name for loop in self.result.outer]
+        if at not in ("", *names):
+            refuse(f"cannot compute at '{at}': the loops around tiles are {listed(names)}")
+
+    def _staged(self, name: str, at: str, read: bool) -> Schedule:
+        if any(nest.value.name == name for nest in self.stages):
+            refuse(f"'{name}' is staged already; compute_at('{name}', ...) moves it")
+        value = checks.stageable(self.values, name, read)
+        self._place(at)
+        stages = sorted((*self.stages, Nest.start(value, at)), key=lambda nest: self.values.index(nest.value))
+        return replace(self, stages=tuple(stages))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
 from ..classify import indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
+from .loopnest import MAX_TILE
 from .structured import (
     Interval,
     Linear,
@@ -29,10 +31,25 @@ from .structured import (
     without_unit_dims,
 )
 
-# The largest register tile has some 450 elements; a vector of tens of thousands takes LLVM minutes.
-MAX_TILE = 4096
-
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a nest computes what is in the place of a tile.
+
+    row_chunk, rows_at_once: elements of one step along a whole row (0: there are no such rows); steps taken at once.
+    anchor, sums: the op whose sums the schedule orders, and its reduction loops, outermost first.
+    at_once: how many steps of the innermost of them become one.
+    outer_product: whether the tile and that loop stay together as a matmul.
+    """
+
+    row_chunk: int = 0
+    rows_at_once: int = 1
+    anchor: ir.Operation | None = None
+    sums: tuple[int, ...] = ()
+    at_once: int = 1
+    outer_product: bool = False
 
 
 class Tiler:
@@ -42,16 +59,16 @@ class Tiler:
         self,
         arguments: Mapping[ir.Value, ir.Value],
         handlers: Mapping[str, Handler],
-        row_chunk: int = 0,
+        form: Form,
         known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
         shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
     ) -> None:
-        self.arguments, self.handlers, self.row_chunk = arguments, handlers, row_chunk
+        self.arguments, self.handlers, self.form = arguments, handlers, form
         self.known, self.shared = dict(known or {}), dict(shared or {})
 
     def scope(self) -> Tiler:
         """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
-        return Tiler(self.arguments, self.handlers, self.row_chunk, self.known, self.shared)
+        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared)
 
     def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
@@ -166,16 +183,20 @@ def fresh(value: ir.Value, region: Region) -> ir.Value:
 
 def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a slice is read where the slice lies."""
-    if len(op.operands) != 1 or len(shape_of(op.operands[0])) != len(region):
-        raise NotSchedulable("a slice at offsets known at run time only, or of fewer dims")
+    if not can_slice(op):
+        raise NotSchedulable("a slice at offsets known at run time only, of fewer dims, or that goes backwards")
     starts, steps = (ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"]) for name in ("offsets", "strides"))
-    if any(step < 1 for step in steps):
-        raise NotSchedulable("a slice that goes backwards")
     moved = [
         Interval(Linear(start) + interval.offset * step, interval.size, interval.stride * step)
         for interval, start, step in zip(region, starts, steps, strict=True)
     ]
     return tiler.compute(op.operands[0], tuple(moved))
+
+
+def can_slice(op: ir.Operation) -> bool:
+    """Whether regions of a ``tensor.extract_slice`` can be read where it lies: forwards, at a place known before."""
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    return len(op.operands) == 1 and len(shape_of(op.results[0])) == len(steps) and min(steps, default=1) >= 1
 
 
 def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

@@ -8,7 +8,6 @@ from ...dialects import ir
 from ..classify import Injective, OpClass, dim_of, indexing_maps, is_projection, loop_extents
 from .axes import result_axis
 from .gather import reads_at_indices
-from .schedule import Split
 
 # Below this many elements along either axis a tile would be mostly rests.
 _LEAST = 4
@@ -33,8 +32,8 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
     return None
 
 
-def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[Split]:
-    """Loops around square tiles over both axes; none where one of the axes is too short.
+def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[tuple[int, int]]:
+    """Cuts of axes into square tiles over both; none where one of the axes is too short.
 
     Lines that tiles share are written together: several tiles beside each other along rows of the result, where these
     are long, before those of the next rows.
@@ -42,9 +41,7 @@ def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> lis
     if min(shape[axis], shape[vector]) < _LEAST:
         return []
     side = {d: min(lanes, 1 << (shape[d].bit_length() - 1)) for d in (axis, vector)}
-    outer = [Split(d, n, 1) for d, n in enumerate(shape) if d not in (axis, vector) and n > 1]
+    outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _BESIDE * side[vector]
-    if shape[vector] <= block:
-        return [*outer, Split(axis, shape[axis], side[axis]), Split(vector, shape[vector], side[vector])]
-    blocks, tiles = Split(vector, shape[vector], block), Split(vector, block, side[vector])
-    return [*outer, blocks, Split(axis, shape[axis], side[axis]), tiles]
+    blocks = [(vector, block)] if shape[vector] > block else []
+    return [*outer, *blocks, (axis, side[axis]), (vector, side[vector])]

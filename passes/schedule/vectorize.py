@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir, transform
 from ..infra import Pass
-from ..kernel import scheduled_functions
+from ..kernel import UNROLL, integer, scheduled_functions
 from .reduction import CONTRACT, ROLE
 
 # Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
@@ -28,7 +28,7 @@ class Vectorize(Pass):
     Before::
 
         scf.for %k ... iter_args(%acc = %zero: tensor<4x16xf32>) {
-          linalg.generic {tw.role = "contract2"} ins(slice of %x: tensor<4x1xf32>, slice of %w: tensor<1x16xf32>)
+          linalg.generic {tw.role = "contract2x1"} ins(slice of %x: tensor<4x1xf32>, slice of %w: tensor<1x16xf32>)
               outs(%acc)
 
     After::
@@ -51,13 +51,15 @@ class Vectorize(Pass):
 
 def script(function: func.FuncOp) -> transform.Script:
     """The transform IR that vectorizes the function."""
-    roles = sorted(set(re.findall(rf'{ROLE} = "({CONTRACT}\d)"', str(function))))
+    roles = sorted(set(re.findall(rf'{ROLE} = "({CONTRACT}(\d)x(\d+))"', str(function))))
     with transform.sequence() as made:
         root = made.root
-        for role in roles:
+        for role, dims, at_once in roles:
             contractions = transform.match(root, "linalg.generic", attributes={ROLE: ir.StringAttr.get(role)})
             with transform.foreach(contractions) as op:
-                transform.tile_using_for(op, [0] * int(role[-1]) + [1])
+                loop = transform.tile_using_for(op, [0] * int(dims) + [1])[1]
+                if int(at_once) > 1:
+                    transform.annotate(loop, UNROLL, integer(int(at_once)))
         with transform.foreach(transform.match_linalg(root)) as op:
             transform.vectorize(op)
         if roles:

@@ -1,4 +1,4 @@
-"""Schedules as values: what is computed ahead, in which blocks, and which part of a value a region of another needs."""
+"""What is computed ahead: in which blocks, and which part of a value a region of another needs."""
 
 from __future__ import annotations
 
@@ -9,33 +9,14 @@ from hypothesis import strategies as st
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.kernel import functions
-from tilewright.passes.schedule import heuristic
-from tilewright.passes.schedule.schedule import Schedule, Split, Stage
 from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
 from tilewright.passes.schedule.tiler import needed, relative
-
-
-def test_a_schedule_is_printed_with_its_stages() -> None:
-    copied = Stage(~1, 0, (Split(0, 8, 1),))
-    made = Stage(5, 1, (Split(1, 40, 16),), row_chunk=16)
-    schedule = Schedule((Split(0, 70, 16), Split(1, 40, 40)), 1, 0, (copied, made))
-    assert str(schedule).splitlines() == [
-        "stage %arg1:",
-        "  for d0 in 8 x 1:",
-        "    tile",
-        "parallel d0 in 4 x 16 + 6:",
-        "  stage %5:",
-        "    for d1 in 2 x 16 + 8:",
-        "      row in steps of 16",
-        "  for d1 in 1 x 40:",
-        "    tile",
-    ]
-    assert schedule.extent == 5
+from tilewright.passes.schedule.winograd import staging
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
 def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
-    block, channels = heuristic._staging(36, rows, tiles, c, f, columns, 1_100_000)
+    block, channels = staging(36, rows, tiles, c, f, columns, 1_100_000)
     assert 1 <= block <= rows
     assert channels % columns == 0 or channels == f
     assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
@@ -48,7 +29,7 @@ def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f
     [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
 )
 def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
-    assert heuristic._staging(36, rows, rows, channels, channels, 32, 1_100_000) == block
+    assert staging(36, rows, rows, channels, channels, 32, 1_100_000) == block
 
 
 # %c[i, j] is made of rows 2i..2i+2 of %x and of all of %v, %s of %c and of its first column.

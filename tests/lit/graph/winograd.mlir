@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=winograd{everywhere=true} | filecheck %s
+// RUN: tilewright opt %s "--passes=winograd{everywhere=true outputs=4}" | filecheck %s
 // RUN: tilewright opt %s --passes=winograd | filecheck %s --check-prefix=PAYS
 
 // The convolution's loops (n, f, h, w, c, i, j) on data with the channels last.
@@ -306,4 +306,21 @@ func.func @rejects_few_pixels(%x: tensor<1x6x6x256xf32>, %w: tensor<256x256x3x3x
     linalg.yield %s : f32
   } -> tensor<1x4x4x256xf32>
   return %y : tensor<1x4x4x256xf32>
+}
+
+// Reading filters of 6x6 takes longer than the sums: patches of 4x4.
+// PAYS-LABEL: func.func @pays_in_small_patches(
+// PAYS:       tensor<4x4x
+// PAYS:       return
+func.func @pays_in_small_patches(%x: tensor<1x9x9x512xf32>, %w: tensor<512x512x3x3xf32> {tw.param = "w"}) -> tensor<1x7x7x512xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x7x7x512xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x7x7x512xf32>) -> tensor<1x7x7x512xf32>
+  %y = linalg.generic #convolution ins(%x, %w : tensor<1x9x9x512xf32>, tensor<512x512x3x3xf32>) outs(%z : tensor<1x7x7x512xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x7x7x512xf32>
+  return %y : tensor<1x7x7x512xf32>
 }

@@ -6,7 +6,7 @@
 // One row of the result is one step of the parallel axis.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME:    %[[X:.*]]: memref<4x8xf32>, %[[B:.*]]: memref<8xf32>, %[[R:.*]]: memref<4x8xf32>, %[[LO:.*]]: index, %[[HI:.*]]: index)
-// CHECK-SAME:    tw.extent = 4 : i64, tw.schedule = "parallel d0 in 4 x 1:
+// CHECK-SAME:    tw.extent = 4 : i64, tw.schedule = "parallel d0 in 4 x 1:\0A  for d1.0 in 1 x 8:\0A    tile d1.1 of 8: vectorize d1.1", tw.schedule_json = "{
 // CHECK-NOT:     tw.parallel
 // CHECK:         %[[XT:.*]] = bufferization.to_tensor %[[X]] restrict
 // CHECK:         %[[BT:.*]] = bufferization.to_tensor %[[B]] restrict
@@ -68,7 +68,7 @@ func.func @strided_conv(%x: tensor<1x11x11x3xf32>, %w: tensor<3x3x3x4xf32>) -> t
 // A convolution as products of transformed patches (`winograd`, here with 2x2 outputs of each patch): the transformed
 // patches and their products are computed ahead of their readers, into buffers that they share.
 // CHECK-LABEL: func.func @stages(
-// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel d1 in 2 x 2:\0A  stage %{{[0-9]+}}:{{.*}}  for d3 in 2 x 16:\0A    stage %{{[0-9]+}}:
+// CHECK-SAME:    tw.extent = 2 : i64, tw.schedule = "parallel d1.0 in 2 x 2:\0A  stage %5:{{.*}}  for d3.0 in 2 x 16:\0A    stage %10:
 // CHECK:         scf.for
 // CHECK:           %[[VE:.*]] = tensor.empty() : tensor<4x4x2x16xf32>
 // CHECK:           %[[V:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[VE]])
@@ -80,7 +80,7 @@ func.func @strided_conv(%x: tensor<1x11x11x3xf32>, %w: tensor<3x3x3x4xf32>) -> t
 // CHECK:             %[[M:.*]] = scf.for {{.*}} -> (tensor<4x4x2x16xf32>)
 // CHECK:               %[[PATCHES:.*]] = tensor.extract_slice %[[V]][
 // CHECK:               linalg.generic {{.*}} ins(%[[PATCHES]], %{{.*}} : tensor<2x16xf32>, tensor<16x16xf32>)
-// CHECK-SAME:            attrs =  {tw.role = "contract2"}
+// CHECK-SAME:            attrs =  {tw.role = "contract2x1"}
 // CHECK:             scf.for
 // CHECK:               tensor.extract_slice %[[M]][
 // CHECK:               vector.transfer_read

@@ -5,29 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_runner import CompiledKernel, schedule_text
+from kernel_texts import einsum
 
 RNG = np.random.default_rng(0)
-
-
-def einsum(equation: str, extents: dict[str, int]) -> str:
-    """A kernel for ``ab,bc->ac``, whose reduced letters come last in its loops."""
-    left, right, out = equation.replace("->", ",").split(",")
-    reduced = [letter for letter in dict.fromkeys(left + right) if letter not in out]
-    loops, kinds = ",".join([*out, *reduced]), ", ".join(['"parallel"'] * len(out) + ['"reduction"'] * len(reduced))
-    a, b, c = (f"tensor<{'x'.join(str(extents[letter]) for letter in term)}xf32>" for term in (left, right, out))
-    maps = ", ".join(f"affine_map<({loops}) -> ({','.join(term)})>" for term in (left, right, out))
-    return f"""func.func @k(%a: {a}, %b: {b}) -> {c} {{
-      %z = arith.constant 0.0 : f32
-      %e = tensor.empty() : {c}
-      %f = linalg.fill ins(%z : f32) outs(%e : {c}) -> {c}
-      %r = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
-        ins(%a, %b : {a}, {b}) outs(%f : {c}) {{
-      ^bb0(%u: f32, %v: f32, %o: f32):
-        %p = arith.mulf %u, %v fastmath<contract> : f32
-        %s = arith.addf %o, %p fastmath<contract> : f32
-        linalg.yield %s : f32
-      }} -> {c}
-      return %r : {c} }}"""
 
 
 @pytest.mark.parametrize("equation", ["k,kmn->mn", "bk,bkmn->bmn", "kb,bkmn->bmn", "bckl,bcklmn->bcmn"])

@@ -19,6 +19,7 @@ from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions, in_place
+from tilewright.passes.schedule.schedule import Schedule
 from tilewright.program import Call, Plan
 from tilewright.sizes import static
 from tilewright.target import host
@@ -84,13 +85,13 @@ def gated_softmax(rows: int, columns: int) -> Model:
 def broadcasts(rows: int, columns: int) -> Model:
     """An elementwise kernel of two operands that die, one of which every row reads."""
 
-    def body(x: ir.Value, w: ir.Value) -> ir.Value:
+    def body(x: ir.Value, y: ir.Value, w: ir.Value) -> ir.Value:
         wide = builders.contract("mk,kn->mn", x, w)
-        row = builders.reshape(builders.reduce(scalars.add, 0.0, wide, (0,)), (1, columns))
+        row = builders.contract("mk,kn->mn", y, wide)  # a sum of its rows would share a kernel with what reads it
         made = add(wide, row)
         return builders.contract("mk,nk->mn", made, made)
 
-    return networks.build(body, {"x": (rows, 8)}, {"w": (8, columns)})
+    return networks.build(body, {"x": (rows, 8), "y": (1, rows)}, {"w": (8, columns)})
 
 
 MODELS: dict[str, Callable[[], Model]] = {
@@ -146,6 +147,25 @@ def test_a_result_over_an_operand_is_the_one_elsewhere(name: str) -> None:
     assert made.kernel.schedule, "plain loops in place of a schedule"
     assert ("stage" in made.kernel.schedule) == ("Winograd" in name)
     check(made, shapes[:-1], shapes[-1], over)
+
+
+@pytest.mark.parametrize("at", ["", "m.0", "n.0"])
+def test_a_schedule_by_hand_copies_the_operand_before_it_is_written_over(at: str) -> None:
+    """Also where each chunk copies all of it, and its own part last."""
+    with make_context(), ir.Location.unknown():
+        plan = planned("dense, rests")
+        [name] = dict.fromkeys(call.kernel for call in calls_in_place(plan))
+        module = ir.Module.parse(plan.kernels[name])
+        [over] = in_place(functions(module)[0])
+        text = CompiledKernel(plan.kernels[name], name).kernel.schedule_json
+        made = Schedule.start(Schedule.from_json(text).values)
+        [block] = made.result.value.packed
+        made = made.split("m", 4).split("n", block.size).reorder("m.0", "n.0", "m.1", "k", "n.1").vectorize("n.1")
+        made = made.pack(block.argument, block.axis, block.size).parallel("m.0").cache_read(f"%arg{over}", at)
+        kernel = CompiledKernel(plan.kernels[name], name, made)
+        types = (*functions(module)[0].type.inputs, *functions(module)[0].type.results)
+        *shapes, result = (ir.RankedTensorType(kind).shape for kind in types)
+    check(kernel, shapes, result, [over])
 
 
 @pytest.mark.parametrize("name", ["dense, rests", "3x3", "rows"])

@@ -215,7 +215,7 @@ def test_a_transpose_with_arithmetic_is_one_kernel() -> None:
       }} -> {y}
       return %r : {y} }}"""
     u, v, w = random((40, 33), "f32"), random((33, 40), "f32"), random((40,), "f32")
-    assert schedule_text(text).startswith("tiles overlap:")
+    assert "overlapping" in schedule_text(text)
     over_y = text.replace(f"-> {y} {{", f"-> {y} attributes {{tw.in_place = array<i64: 1>}} {{", 1)
     assert "overlap" not in schedule_text(over_y)
     check(text, [u, v, w], (u.T + v) * w)

@@ -50,7 +50,7 @@ def test_matmul_keeps_its_accumulators_in_registers(text: str) -> None:
         module, _ = lower_kernel(bytecode(source), target, PassContext())
         text = codegen.emit(module, target, "asm").decode()
     assert isinstance(schedule, Schedule)
-    rows = next(split.tile for split in schedule.splits if split.axis == 0)
+    rows = schedule.result.tile[0].steps
     product = "vfma" if target.has_fma else "mulps"
     loop = max(text.split(".LBB"), key=lambda block: block.count(product))
     assert rows == {32: 14, 16: 6}[target.registers]

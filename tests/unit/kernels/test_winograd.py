@@ -13,9 +13,9 @@ from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects.context import make_context
 from tilewright.model import Model
 from tilewright.passes import pipeline
-from tilewright.passes.graph.winograd import OUTPUTS, POINTS, Winograd
+from tilewright.passes.graph.winograd import Winograd, points
 from tilewright.passes.infra import Pass, PassContext
-from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule import winograd
 from tilewright.program import Plan
 from tilewright.sizes import static
 from tilewright.target import Target, host
@@ -62,21 +62,21 @@ def direct(x: np.ndarray, weight: np.ndarray, pads: Pads = SAME) -> np.ndarray:
     return np.einsum("nchwij,fcij->nfhw", windows, weight.astype(np.float64), optimize=False)
 
 
-def plan(model: Model, everywhere: bool = True) -> Plan:
+def plan(model: Model, everywhere: bool = True, outputs: int = 4) -> Plan:
     """The model's plan, with each convolution transformed that can be."""
     chosen = pipeline.graph_passes
 
     def passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
-        return tuple(Winograd(everywhere) if isinstance(p, Winograd) else p for p in chosen(target, opt_level))
+        return tuple(Winograd(everywhere, outputs) if isinstance(p, Winograd) else p for p in chosen(target, opt_level))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline, "graph_passes", passes)
         return pipeline.plan(model, TARGET.get(host()), PassContext())
 
 
-def compiled(model: Model, convolutions: int = 1) -> CompiledPlan:
+def compiled(model: Model, convolutions: int = 1, outputs: int = 4) -> CompiledPlan:
     """The compiled plan of a network with so many convolutions, each of them one kernel with buffers in the cache."""
-    made = CompiledPlan(plan(model))
+    made = CompiledPlan(plan(model, outputs=outputs))
     schedules = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
     assert sum(text.count("stage") == 2 for text in schedules) == convolutions, "plain loops in place of a schedule"
     return made
@@ -86,14 +86,14 @@ def random(model: Model) -> dict[str, np.ndarray]:
     return {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
 
 
-def check(model: Model, pads: Pads, epilogue: str, chunks: int) -> None:
+def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4) -> None:
     """Compare a network of one convolution with the direct sum."""
     inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
     want = direct(inputs["x"], weights["weight"], pads)
     others = {"b": weights["bias"][:, None, None], "r": inputs["residual"]}
     for step in epilogue:
         want = np.maximum(want, 0) if step == "m" else want + others[step]
-    [got] = compiled(model)(inputs, weights, chunks)
+    [got] = compiled(model, outputs=outputs)(inputs, weights, chunks)
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * max(1.0, float(np.abs(want).max())))
 
 
@@ -110,12 +110,13 @@ EPILOGUES = st.sampled_from(["", "m", "b", "bm", "brm", "rb", "r"])
     PADS,
     EPILOGUES,
     st.integers(1, 4),
+    st.sampled_from([2, 4]),
 )
 def test_convolutions_of_any_shape(
-    n: int, c: int, f: int, size: tuple[int, int], pads: Pads, epilogue: str, chunks: int
+    n: int, c: int, f: int, size: tuple[int, int], pads: Pads, epilogue: str, chunks: int, outputs: int
 ) -> None:
     with make_context(), ir.Location.unknown():
-        check(convolution(n, c, f, size, pads, epilogue), pads, epilogue, chunks)
+        check(convolution(n, c, f, size, pads, epilogue), pads, epilogue, chunks, outputs)
 
 
 # What hypothesis finds only now and then: no whole patch, fewer channels than lanes, a last vector of one channel, a
@@ -136,7 +137,7 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
     def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int, _budget: int) -> tuple[int, int]:
         return min(rows, most), blocks * columns
 
-    monkeypatch.setattr(heuristic, "_staging", staging)
+    monkeypatch.setattr(winograd, "staging", staging)
     with make_context(), ir.Location.unknown():
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
 
@@ -158,8 +159,9 @@ def test_a_residual_block_stores_its_padding() -> None:
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * float(np.abs(want).max()))
 
 
+@pytest.mark.parametrize("outputs", [2, 4])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e8])
-def test_what_a_patch_holds_stays_in_its_outputs(value: float) -> None:
+def test_what_a_patch_holds_stays_in_its_outputs(value: float, outputs: int) -> None:
     """As the pass's docstring says: no answer is lost beyond a patch, and none is finite that should not be."""
     with make_context(), ir.Location.unknown():
         model = convolution(1, 16, 32, (18, 18))
@@ -167,14 +169,15 @@ def test_what_a_patch_holds_stays_in_its_outputs(value: float) -> None:
         calm = direct(inputs["x"], weights["weight"])
         row, column = 6, 9
         inputs["x"][0, 3, row, column] = value
-        [got] = compiled(model)(inputs, weights, 2)
+        [got] = compiled(model, outputs=outputs)(inputs, weights, 2)
     with np.errstate(invalid="ignore"):
         want = direct(inputs["x"], weights["weight"])
     touched = np.zeros(want.shape[2:], bool)
-    first = range(0, 20 - POINTS + OUTPUTS, OUTPUTS)
-    for top in (t for t in first if t <= row + 1 < t + POINTS):  # the padding is one wide
-        for left in (t for t in first if t <= column + 1 < t + POINTS):
-            touched[top : top + OUTPUTS, left : left + OUTPUTS] = True
+    extent = points(outputs)
+    first = range(0, 20 - extent + outputs, outputs)
+    for top in (t for t in first if t <= row + 1 < t + extent):  # the padding is one wide
+        for left in (t for t in first if t <= column + 1 < t + extent):
+            touched[top : top + outputs, left : left + outputs] = True
     assert not np.isfinite(got[~np.isfinite(want)]).any()
     np.testing.assert_allclose(
         got[..., ~touched], calm[..., ~touched], rtol=0, atol=TOLERANCE * float(np.abs(calm).max())

@@ -1,0 +1,108 @@
+"""Primitives in the order in which heuristics apply them: cut axes, order loops, fill the tile, share the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .loopnest import RESULT, Value
+from .schedule import Schedule
+
+# An axis and how many of its elements one step of the loop takes.
+Cut = tuple[str, int]
+
+# Steps of the parallel axis that are enough to share out evenly.
+_ENOUGH_STEPS = 64
+# Long sums take so many steps at once; counters, addresses and branches take slots of a register tile's multiply-adds.
+_AT_ONCE, _LONG_SUM = 4, 512
+
+
+def by_name(value: Value, cuts: Iterable[tuple[int, int]]) -> list[Cut]:
+    """Cuts of a value's axes by number as cuts by name; those of single elements, which have no loop, are left out."""
+    return [(value.axes[axis].name, step) for axis, step in cuts if value.axes[axis].extent != 1]
+
+
+def carve(
+    schedule: Schedule, cuts: Sequence[Cut], of: str = RESULT, whole: Sequence[str] = (), row_chunk: int = 0
+) -> Schedule:
+    """Loops as ``cuts`` has them, outermost first, around a tile of what they leave, its contiguous axis in lanes.
+
+    Args:
+        cuts: an axis may come again: its steps are then cut into smaller ones.
+        of: the value whose loops these are.
+        whole: axes that are not cut and lie in the tile; others that are not cut are loops around all else.
+        row_chunk: elements of one step along whole rows; shorter rows are one step.
+    """
+    value = schedule.nest(of).value
+    left, around = {axis.name: axis.name for axis in value.axes if axis.extent != 1}, []
+    for axis, step in cuts:
+        part = left.pop(axis)
+        if step == 1:
+            around.append(part)
+            continue
+        schedule = schedule.split(part, step)
+        around.append(f"{part}.0")
+        left[axis] = f"{part}.1"
+    left.pop(value.row, None)
+    cut = [axis for axis, _ in cuts]
+    loops = [left.pop(axis) for axis in list(left) if axis not in cut and axis not in whole]
+    tile = [left[axis.name] for axis in value.axes if axis.name in left]
+    sums = [axis.name for axis in value.sums if axis.name != value.row]
+    rows = [value.row] if value.row else []
+    if row_chunk and schedule.nest(of).loop(value.row).steps > row_chunk:
+        schedule, rows = schedule.split(value.row, row_chunk), [f"{value.row}.0", f"{value.row}.1"]
+    if order := [*loops, *around, *sums, *rows[:-1], *tile, *rows[-1:]]:
+        schedule = schedule.reorder(*order)
+    return _fill(schedule, of, [*tile, *rows[-1:]])
+
+
+def _fill(schedule: Schedule, of: str, tile: Sequence[str]) -> Schedule:
+    """Put loops into the tile, and say what its op becomes."""
+    value = schedule.nest(of).value
+    for name in tile:
+        lies = schedule.nest(of).loop(name).axis in (value.contiguous, value.row)
+        schedule = schedule.vectorize(name) if lies else schedule.unroll(name)
+    if value.intrinsic == "linear_transform" or (value.intrinsic and len(tile) > 1):
+        schedule = schedule.tensorize(tile[0], value.intrinsic)
+    for block in value.packed:
+        schedule = schedule.pack(block.argument, block.axis, block.size)
+    return schedule
+
+
+def unroll_sum(schedule: Schedule, of: str = RESULT) -> Schedule:
+    """Take several steps of a long sum at once, where they divide."""
+    nest = schedule.nest(of)
+    if nest.intrinsic != "outer_product":
+        return schedule
+    steps = nest.inner[-1].steps
+    return schedule.unroll(nest.inner[-1].name, _AT_ONCE) if steps >= _LONG_SUM and steps % _AT_ONCE == 0 else schedule
+
+
+def share(schedule: Schedule, most: int = 0) -> Schedule:
+    """Join leading loops (``most`` of them, if given) to the parallel axis until it has enough steps."""
+    loops = schedule.result.outer
+    if not loops:
+        return schedule
+    count, steps = 1, loops[0].steps
+    while count < min(most or len(loops), len(loops)) and steps < _ENOUGH_STEPS:
+        [before], [following] = loops[count - 1].parts, loops[count].parts
+        if before.rest or following.rest or following.steps == 1:
+            break
+        if following.axis in [loop.axis for loop in loops[:count]]:
+            break
+        steps *= following.steps
+        count += 1
+    return join(schedule, count)
+
+
+def join(schedule: Schedule, count: int) -> Schedule:
+    """Make the parallel axis of the ``count`` outermost loops."""
+    names = [loop.name for loop in schedule.result.outer[:count]]
+    return schedule.fuse(*names).parallel("*".join(names)) if count > 1 else schedule.parallel(*names)
+
+
+def overlap(schedule: Schedule) -> Schedule:
+    """Let the last steps of all loops around the result's tiles be whole, where elements may be computed twice."""
+    for loop in schedule.result.outer if not schedule.result.value.once else ():
+        if len(loop.parts) == 1 and loop.parts[0].rest:
+            schedule = schedule.overlap(loop.name)
+    return schedule
