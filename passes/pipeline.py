@@ -43,6 +43,7 @@ from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
+from .lower.stream_stores import StreamStores
 from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
 from .schedule import by_hand
@@ -106,6 +107,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         LowerTransfers(),
         UnrollSums(),
         PrefetchWeights(),
+        StreamStores(target=target),
         PrefetchRows(),
         PlanScratch(),
         LowerToLlvm(),

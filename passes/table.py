@@ -34,6 +34,7 @@ from .lower.plan_scratch import PlanScratch
 from .lower.prefetch_rows import PrefetchRows
 from .lower.prefetch_weights import PrefetchWeights
 from .lower.reduce_strength import ReduceStrength
+from .lower.stream_stores import StreamStores
 from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
 from .schedule.apply_schedule import ApplySchedule
@@ -70,6 +71,7 @@ _ALL: tuple[type[Pass], ...] = (
     LowerTransfers,
     UnrollSums,
     PrefetchWeights,
+    StreamStores,
     PrefetchRows,
     PlanScratch,
     LowerToLlvm,

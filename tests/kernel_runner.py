@@ -18,6 +18,7 @@ from tilewright.passes.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
 from tilewright.passes.schedule import heuristic
+from tilewright.passes.schedule.moves import Moves
 from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.passes.schedule.schedule import Schedule
 from tilewright.program import Kernel, Plan, Program
@@ -48,7 +49,9 @@ def schedule_of(text: str) -> Schedule | None:
     """The schedule that the heuristic chooses; None for plain loops."""
     with make_context(), ir.Location.unknown():
         module = before_schedule(text)
-        return heuristic.choose(functions(module)[0], TARGET.get(host()))
+        chosen = heuristic.choose(functions(module)[0], TARGET.get(host()))
+    assert not isinstance(chosen, Moves)
+    return chosen
 
 
 def schedule_text(text: str) -> str:
@@ -82,9 +85,16 @@ def aligned(array: np.ndarray) -> np.ndarray:
 class CompiledKernel:
     """A linked kernel; ``chunks`` cuts its parallel axis, as threads would."""
 
-    def __init__(self, source: str | bytes, name: str = "k", schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        source: str | bytes,
+        name: str = "k",
+        schedule: Schedule | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
         code = bytecode(source) if isinstance(source, str) else source
-        context = PassContext(config={"schedules": {name: schedule}} if schedule else {})
+        given = {"schedules": {name: schedule}} if schedule else {}
+        context = PassContext(config={**(config or {}), **given})
         self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), context)
         self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
         address = self._module["kernel"](0)

@@ -10,7 +10,7 @@ from ...dialects import arith, ir, memref
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, enclosing_loops
 from ..infra import Pass
-from ..kernel import scheduled_functions
+from ..kernel import STREAMS, scheduled_functions
 
 _LINE_BITS = 64 * 8
 
@@ -39,7 +39,8 @@ class PrefetchRows(Pass):
             %x = vector.load %a[%r, %i * 64] ...
 
     Rows of 4 kB take 0.6 of their time so, in softmax of more than the caches hold. A norm, whose last loop stores what
-    it loads, asks for the next row alone. Past the last row an address is only computed: a prefetch never faults.
+    it loads, asks for the next row alone, and so does a kernel whose stores pass the caches. Past the last row an
+    address is only computed: a prefetch never faults.
 
     Options:
         least: bytes of a tensor; smaller ones stay in a cache.
@@ -57,7 +58,7 @@ class PrefetchRows(Pass):
                 loads = collect(function, lambda op, argument=argument: _walks_rows(op, argument))
                 loops = {load.parent.operation for load in loads if load.parent is not None}
                 if len(loops) > 1 and nbytes(argument.type) >= self.least:
-                    _prefetch(loads[-1], arguments[-3])
+                    _prefetch(loads[-1], arguments[-3], STREAMS in function.attributes)
 
 
 def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:
@@ -80,7 +81,7 @@ def _is_multiple(index: ir.Value, counter: ir.Value, factor: int) -> bool:
     return number.name == "arith.constant" and ir.IntegerAttr(number.attributes["value"]).value == factor
 
 
-def _prefetch(load: ir.Operation, result: ir.Value) -> None:
+def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
     """Ask for lines at the beginning of the load's loop: LLVM moves no load across a prefetch."""
     argument, row, _ = load.operands
     loop = load.parent
@@ -89,7 +90,7 @@ def _prefetch(load: ir.Operation, result: ir.Value) -> None:
         ir.VectorType(load.results[0].type).shape[0],
         _LINE_BITS // element_bits(ir.MemRefType(argument.type).element_type),
     )
-    writes = result.type == argument.type and not _stores(loop.operation, result)
+    writes = result.type == argument.type and not streams and not _stores(loop.operation, result)
     with ir.InsertionPoint.at_block_begin(load.block), load.location:
         first = arith.muli(load.block.arguments[0], _constant(count))
         after = arith.addi(row, _constant(1))

@@ -6,10 +6,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import ir
+from ...dialects.types import element_bits
+from ...dialects.walk import collect
 from ..infra import Pass
-from ..kernel import EXTENT, FLUSH, IN_PLACE, PARALLEL, SCHEDULE, SCHEDULE_JSON, SCRATCH, in_place, symbol
+from ..kernel import (
+    EXTENT,
+    FLUSH,
+    IN_PLACE,
+    PARALLEL,
+    SCHEDULE,
+    SCHEDULE_JSON,
+    SCRATCH,
+    STREAMS,
+    in_place,
+    integer,
+    symbol,
+)
 
-BODY = "__body"
+BODY, STREAMED = "__body", "__streams"
+_LINE = 64  # bytes
 
 # The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
 _FLUSH = """
@@ -23,6 +38,8 @@ _FLUSH = """
         llvm.store %flushing, %within : i32, !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
 _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
+
+_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH, FLUSH)
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,9 @@ class WrapKernel(Pass):
           %p0 = llvm.load %args[0] ...
           llvm.call @k__body(%p0, %p1, %scratch, %lo, %hi)
 
-    Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero.
+    Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero. One that
+    ``stream-stores`` has marked has two bodies: ``@k__streams`` is called where the result begins at a line, and its
+    stores are seen by all before ``@k`` returns; the other has plain stores.
     """
 
     name: ClassVar[str] = "wrap-kernel"
@@ -64,17 +83,33 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
     body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, nothing, nothing])
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)
-    parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes))
-    entry = parsed.body.operations[1].operation.clone(ip=ir.InsertionPoint(module.body))
-    for attribute in (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH, FLUSH):
+    if STREAMS in body.attributes:
+        _add_streamed(body, name + STREAMED)
+    parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes, STREAMS in body.attributes))
+    entry = list(parsed.body.operations)[-1].operation.clone(ip=ir.InsertionPoint(module.body))
+    for attribute in _DESCRIBING:
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
-    if IN_PLACE in body.attributes:
-        del body.attributes[IN_PLACE]
+    for attribute in (IN_PLACE, STREAMS):
+        if attribute in body.attributes:
+            del body.attributes[attribute]
 
 
-def _entry_text(name: str, count: int, flush: bool) -> str:
+def _add_streamed(body: ir.OpView, name: str) -> None:
+    """Add a copy of the body as it is, and make all stores of the body plain ones."""
+    copy = body.operation.clone(ip=ir.InsertionPoint.after(body))
+    ir.SymbolTable.set_symbol_name(copy, name)
+    for attribute in (*_DESCRIBING, IN_PLACE, STREAMS):
+        if attribute in copy.attributes:
+            del copy.attributes[attribute]
+    for store in collect(body, lambda op: op.name == "llvm.store" and "nontemporal" in op.attributes):
+        value = ir.VectorType(store.operands[0].type)
+        del store.attributes["nontemporal"]
+        store.attributes["alignment"] = integer(element_bits(value.element_type) // 8)
+
+
+def _entry_text(name: str, count: int, flush: bool, streams: bool) -> str:
     loads = "\n".join(
         f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
         f"%p{i} = llvm.load %a{i} : !llvm.ptr -> !llvm.ptr"
@@ -82,12 +117,34 @@ def _entry_text(name: str, count: int, flush: bool) -> str:
     )
     pointers = ", ".join([*(f"%p{i}" for i in range(count)), "%scratch", "%lo", "%hi"])
     types = ", ".join(["!llvm.ptr"] * (count + 1) + ["i64", "i64"])
+    names = (name + BODY, name + STREAMED) if streams else (name + BODY,)
+    plain, *streamed = (f"llvm.call @{body}({pointers}) : ({types}) -> ()" for body in names)
+    declared = "\n".join(f"llvm.func @{body}({types})" for body in names)
     return f"""
-      llvm.func @{name}{BODY}({types})
+      {declared}
       llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         {loads}
         {_FLUSH if flush else ""}
-        llvm.call @{name}{BODY}({pointers}) : ({types}) -> ()
+        {_where_aligned(f"%p{count - 1}", plain, streamed[0]) if streamed else plain}
         {_RESTORE if flush else ""}
         llvm.return
       }}"""
+
+
+def _where_aligned(pointer: str, plain: str, streamed: str) -> str:
+    """Two calls, the second one where a pointer is that of a line."""
+    return f"""
+        %address = llvm.ptrtoint {pointer} : !llvm.ptr to i64
+        %mask = llvm.mlir.constant({_LINE - 1} : i64) : i64
+        %zero = llvm.mlir.constant(0 : i64) : i64
+        %within_line = llvm.and %address, %mask : i64
+        %aligned = llvm.icmp "eq" %within_line, %zero : i64
+        llvm.cond_br %aligned, ^streamed, ^plain
+      ^streamed:
+        {streamed}
+        llvm.call_intrinsic "llvm.x86.sse.sfence"() : () -> ()
+        llvm.br ^done
+      ^plain:
+        {plain}
+        llvm.br ^done
+      ^done:"""

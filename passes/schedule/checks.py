@@ -78,12 +78,13 @@ def stageable(values: Sequence[Value], name: str, read: bool) -> Value:
 def overlaps(nest: Nest, loop: Loop) -> None:
     """Refuse to let steps overlap that are all whole, whose elements may be computed once, or that are no tiles."""
     name = loop.name
-    if loop not in nest.outer or len(loop.parts) > 1:
+    part, *others = loop.parts
+    if loop not in nest.outer or others:
         refuse(f"cannot overlap steps of '{name}': only those of a single loop around tiles can")
     if nest.value.once:
         refuse(f"cannot overlap steps of '{name}': {nest.value.name} may lie over an argument that it is made from")
     for block in nest.value.packed:
         if block.axis == loop.axis:
             refuse(f"cannot overlap steps of '{name}': {block}, and tiles begin where blocks do")
-    if not loop.parts[0].rest:
-        refuse(f"cannot overlap steps of '{name}': it goes in {loop.parts[0]}, and no step is smaller")
+    if not part.rest:
+        refuse(f"cannot overlap steps of '{name}': it goes in {part}, and no step is smaller")

@@ -173,7 +173,7 @@ class _Loops:
         self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
     ) -> ir.Value:
         """One loop over a range of the steps of several parts. Only a single one may have a smaller last step."""
-        before, parts = list(self.region), joined.parts if joined else ()
+        before, parts = list(self.region), list(joined.parts) if joined else []
         rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
         lo, hi = steps
         end = arith.minui(hi, index_constant(whole)) if rest else hi

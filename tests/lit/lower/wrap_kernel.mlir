@@ -1,5 +1,17 @@
 // RUN: tilewright opt %s --passes=wrap-kernel | filecheck %s
 
+// Stores that pass the caches want a result that begins at a line: one body with them, and one without.
+// CHECK-LABEL: llvm.func internal @large__body(
+// CHECK:         llvm.store %{{.*}}, %{{.*}} {alignment = 4 : i64} : vector<16xf32>
+// CHECK-LABEL: llvm.func internal @large__streams(
+// CHECK:         llvm.store %{{.*}}, %{{.*}} {alignment = 64 : i64, nontemporal} : vector<16xf32>
+llvm.func @large(%x: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
+    attributes {tw.extent = 1 : i64, tw.scratch = 1 : i64, tw.streams} {
+  %v = llvm.load %x {alignment = 4 : i64} : !llvm.ptr -> vector<16xf32>
+  llvm.store %v, %r {alignment = 64 : i64, nontemporal} : vector<16xf32>, !llvm.ptr
+  llvm.return
+}
+
 // CHECK-LABEL: llvm.func internal @k__body(
 // CHECK-SAME:    %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: i64, %{{.*}}: i64)
 // CHECK-NOT:     tw.
@@ -21,6 +33,15 @@ llvm.func @in_place(%x: !llvm.ptr, %y: !llvm.ptr, %r: !llvm.ptr, %scratch: !llvm
 // CHECK-LABEL: llvm.func @expf(f32) -> f32
 // CHECK-NOT:   @expf__body
 llvm.func @expf(f32) -> f32
+
+// CHECK-LABEL: llvm.func @large(
+// CHECK:         %[[ADDRESS:.*]] = llvm.ptrtoint
+// CHECK:         %[[WITHIN:.*]] = llvm.and %[[ADDRESS]]
+// CHECK:         %[[ALIGNED:.*]] = llvm.icmp "eq" %[[WITHIN]]
+// CHECK:         llvm.cond_br %[[ALIGNED]]
+// CHECK:         llvm.call @large__streams(
+// CHECK-NEXT:    llvm.call_intrinsic "llvm.x86.sse.sfence"()
+// CHECK:         llvm.call @large__body(
 
 // CHECK-LABEL: llvm.func @k(
 // CHECK-SAME:    %[[ARGS:.*]]: !llvm.ptr, %[[LO:.*]]: i64, %[[HI:.*]]: i64, %[[SCRATCH:.*]]: !llvm.ptr)

@@ -1,0 +1,40 @@
+"""Results written past the caches: wherever they lie, and with rows that are no whole lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import CompiledKernel, aligned
+
+RNG = np.random.default_rng(0)
+
+
+def source(rows: int, columns: int) -> str:
+    kind = f"tensor<{rows}x{columns}xf32>"
+    return f"""
+    #all = affine_map<(i, j) -> (i, j)>
+    func.func @k(%x: {kind}, %y: {kind}) -> {kind} {{
+      %e = tensor.empty() : {kind}
+      %r = linalg.generic {{indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel"]}}
+          ins(%x, %y : {kind}, {kind}) outs(%e : {kind}) {{
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %s = arith.addf %a, %b : f32
+        linalg.yield %s : f32
+      }} -> {kind}
+      return %r : {kind}
+    }}"""
+
+
+@pytest.mark.parametrize("shape", [(64, 256), (7, 333), (1, 64), (5, 8)])
+@pytest.mark.parametrize("shift", [0, 1, 8, 15])
+def test_results_at_any_place(shape: tuple[int, int], shift: int) -> None:
+    """Callers' results are aligned to their elements alone, where a store past the caches would fault."""
+    kernel = CompiledKernel(source(*shape), config={"stream-stores.least": 1})
+    x, y = (aligned(RNG.standard_normal(shape, np.float32)) for _ in range(2))
+    memory = aligned(np.full(x.size + 32, 77, np.float32))
+    result = memory[shift : shift + x.size].reshape(shape)
+    for chunks in (1, 3):
+        result[...] = 77
+        kernel.call([a.ctypes.data for a in (x, y, result)], chunks)
+        np.testing.assert_array_equal(result, x + y)
+    assert (memory[:shift] == 77).all() and (memory[shift + x.size :] == 77).all()
