@@ -99,9 +99,10 @@ def _known(stride: int) -> int:
 
 def _factor(index: ir.Value) -> int:
     """A number that divides an index whatever it is; 0 for an index of 0."""
-    if not isinstance(index, ir.OpResult):
-        loop = index.owner.owner if isinstance(index, ir.BlockArgument) else None
-        if loop is None or loop.name != "scf.for" or ir.BlockArgument(index).arg_number:
+    if isinstance(index, ir.BlockArgument):
+        block = index.owner
+        loop = block.owner if isinstance(block, ir.Block) else None
+        if loop is None or loop.operation.name != "scf.for" or index.arg_number:
             return 1
         return math.gcd(_factor(loop.operands[0]), _factor(loop.operands[2]))
     op = index.owner
