@@ -30,6 +30,7 @@ from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
+from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config
@@ -84,6 +85,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         PackWeights(target=target),
         SplitPrepare(),
         PadRows(),
+        StoreConcat(),
         StorePadded(),
         FuseOps(fuse_opt_level=opt_level),
         Outline(),

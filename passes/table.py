@@ -22,6 +22,7 @@ from .graph.plan_memory import PlanMemory
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
+from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
@@ -57,6 +58,7 @@ _ALL: tuple[type[Pass], ...] = (
     PackWeights,
     SplitPrepare,
     PadRows,
+    StoreConcat,
     StorePadded,
     FuseOps,
     Outline,

@@ -121,7 +121,7 @@ def wide_block() -> Model:
         y = _relu(_add(builders.conv(_padded(x, 1), w1, (1, 1), (1, 1)), _channels(b1)))
         return _relu(_add(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1)), x))
 
-    return build(body, {"x": (1, 16, 12, 11)}, {"w1": (24, 16, 3, 3), "b1": (24,), "w2": (16, 24, 3, 3)})
+    return build(body, {"x": (1, 16, 16, 15)}, {"w1": (24, 16, 3, 3), "b1": (24,), "w2": (16, 24, 3, 3)})
 
 
 def long_rows() -> Model:
@@ -133,6 +133,23 @@ def long_rows() -> Model:
         return builders.contract("mk,kn->mn", builders.reshape(y, (9, 1024)), w3)
 
     return build(body, {"x": (1, 9, 16)}, {"w1": (16, 1024), "w2": (1024, 1024), "w3": (1024, 12)})
+
+
+def fire() -> Model:
+    """Three convolutions of one value whose channels are joined, and a concat whose place the caller chooses."""
+
+    def body(x, w, w1, w2, w3, w4):
+        y = _relu(builders.conv(x, w, (1, 1), (1, 1)))
+        made = [
+            _relu(builders.conv(y, w1, (1, 1), (1, 1))),
+            _relu(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1))),
+            builders.conv(_padded(y, 2), w3, (1, 1), (1, 1)),
+        ]
+        y = builders.conv(builders.concat(made, 1), w4, (1, 1), (1, 1))
+        return builders.concat([_relu(y), _add(y, y)], 1)
+
+    weights = {"w": (8, 6, 1, 1), "w1": (16, 8, 1, 1), "w2": (24, 8, 3, 3), "w3": (5, 8, 5, 5), "w4": (6, 45, 1, 1)}
+    return build(body, {"x": (1, 6, 7, 9)}, weights)
 
 
 def grouped_conv() -> Model:
@@ -327,6 +344,7 @@ NETWORKS = {
         residual_block,
         wide_block,
         long_rows,
+        fire,
         grouped_conv,
         attention,
         composites,

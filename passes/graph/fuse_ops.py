@@ -132,7 +132,7 @@ class _Grouping:
 
     def _is_border(self, op: ir.Operation) -> bool:
         """Whether a padding, or a store with gaps, is written by the kernel of what it pads."""
-        if not can_border(op):
+        if not can_border(op) or (op.name == "tensor.insert_slice" and producer(op.operands[1]) is None):
             return False
         source = producer(op.operands[0])
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ..classify import indexing_maps, iterator_types, num_inputs
-from .edit import operations, producer
+from .edit import has_one_use, operations, producer
 
 
 def overwritable(function: func.FuncOp) -> tuple[int, ...]:
     """The numbers of the arguments whose memory the result of a kernel on tensors may take.
 
-    They have the result's type, and one op alone reads them: the last one, elementwise, which reads them at the place
+    What the kernel inserts its result into, if nothing else reads that, or operands of the last op: they have the
+    result's type, and one op alone reads them: the last one, elementwise, which reads them at the place
     that it writes. However that op is cut into tiles, each element is then read before it is written, and by the thread
     that writes it, as long as no tile is computed twice. Refused are operands that are broadcast, permuted, sliced or
     of another dtype, what a product, a window or a row is computed from, and kernels with several results or a padded
@@ -19,6 +20,9 @@ def overwritable(function: func.FuncOp) -> tuple[int, ...]:
     """
     *_, ret = operations(function)
     last = producer(ret.operands[0]) if len(ret.operands) == 1 else None
+    if last is not None and last.name == "tensor.insert_slice":
+        into = last.operands[1]
+        return (into.arg_number,) if isinstance(into, ir.BlockArgument) and has_one_use(into) else ()
     if last is None or not _is_elementwise(last):
         return ()
     return tuple(i for i, argument in enumerate(function.arguments) if _is_read_in_place(argument, last))

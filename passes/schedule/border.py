@@ -2,19 +2,23 @@
 
 A kernel may end in a ``tensor.pad`` of what it computes. Its tiles are then written at an offset, and the border is
 filled by the call that computes the first step. Or it ends in a ``tensor.insert_slice`` into an empty tensor: nobody
-reads what is around it then, and nothing is filled.
+reads what is around it then, and nothing is filled. Or into an argument (`store-concat`): then the result lies over
+that, or what is around it is copied by the call of the first step; which of the two is known when the kernel runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
-from ...dialects import arith, ir, linalg, scf
+from ...dialects import arith, ir, linalg, memref, scf
 from .loops import chunked
 from .structured import (
     Interval,
     Linear,
     Region,
+    copied,
     defining_op,
     extract,
     index_constant,
@@ -53,16 +57,23 @@ class Border:
         moved = tuple(Interval(i.offset + Linear(low), i.size) for i, low in zip(region, self.low, strict=True))
         return without_unit_dims(moved, shape_of(self.result))[0]
 
-    def fill(self, dest: ir.Value, lo: ir.Value) -> ir.Value:
+    def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
         """Fill the border where the range of steps begins at 0; returns the tensor that ``dest`` has become."""
-        if self.op is None or self.op.name != "tensor.pad":
+        if self.op is None:
             return dest
-        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
-        branch = scf.IfOp(first, [dest.type], has_else=True)
+        wanted = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
+        if self.op.name == "tensor.pad":
+            box = partial(_fill, self._value())
+        elif (around := arguments.get(self.op.operands[1])) is not None:
+            wanted = arith.andi(wanted, _apart(around, dest))
+            box = partial(_copy, around)
+        else:
+            return dest
+        branch = scf.IfOp(wanted, [dest.type], has_else=True)
         with ir.InsertionPoint(branch.then_block):
             filled = dest
             for slab in self._slabs():
-                filled = _fill(self._value(), filled, without_unit_dims(slab, shape_of(self.result))[0])
+                filled = _boxes(box, filled, without_unit_dims(slab, shape_of(self.result))[0])
             scf.YieldOp([filled])
         assert branch.else_block is not None
         with ir.InsertionPoint(branch.else_block):
@@ -89,34 +100,50 @@ class Border:
 def can_border(op: ir.Operation) -> bool:
     """Whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
 
-    A constant around all but the axis that vectors lie along; or anything, if the rest is empty.
+    A constant around all but the axis that vectors lie along; or anything, if the rest is empty or there already.
     """
     if op.name not in BORDERS or not ir.RankedTensorType(op.results[0].type).has_static_shape:
         return False
     if op.name == "tensor.insert_slice":
-        return _is_into_empty(op)
+        return _inserts_at_known_place(op)
     value = defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])
     inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
     axis = vector_axis(outer)
     return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
 
 
-def _is_into_empty(op: ir.Operation) -> bool:
-    """Whether an insertion is at a place known before, element by element, of as many dims, with nothing around it."""
+def _inserts_at_known_place(op: ir.Operation) -> bool:
+    """Whether an insertion is at a place known before, element by element, of as many dims.
+
+    It is into an empty tensor, or one that another kernel has stored pieces into: an argument.
+    """
     steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     into = defining_op(op.operands[1])
-    same_rank = len(shape_of(op.operands[0])) == len(steps)
-    return (
-        len(op.operands) == 2 and same_rank and set(steps) <= {1} and into is not None and into.name == "tensor.empty"
-    )
+    if len(op.operands) != 2 or len(shape_of(op.operands[0])) != len(steps) or not set(steps) <= {1}:
+        return False
+    return into is None or into.name in ("tensor.empty", "tensor.insert_slice")
 
 
-def _fill(value: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
-    """Fill a box of a tensor, a vector at a time."""
+def _apart(source: ir.Value, dest: ir.Value) -> ir.Value:
+    """Whether two tensors, each all of a buffer, lie in different places."""
+    places = (memref.extract_aligned_pointer_as_index(tensor.owner.operands[0]) for tensor in (source, dest))
+    return arith.cmpi(arith.CmpIPredicate.ne, *places)
+
+
+def _fill(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(linalg.fill(outside(value), outs=[extract(dest, box).value]), dest, box)
+
+
+def _copy(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(copied(extract(source, box), extract(dest, box).value), dest, box)
+
+
+def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region: Region) -> ir.Value:
+    """Write a box of a tensor, a vector at a time."""
 
     def loops(axis: int, box: Region, target: ir.Value) -> ir.Value:
         if axis == len(region):
-            return insert(linalg.fill(outside(value), outs=[extract(target, box).value]), target, box)
+            return write(target, box)
         tile = min(_FILL, 1 << (region[axis].size.bit_length() - 1)) if axis == len(region) - 1 else 1
 
         def step(offset: Linear, size: int, carried: ir.Value) -> ir.Value:

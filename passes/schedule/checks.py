@@ -55,7 +55,7 @@ def order(nest: Nest, loops: Sequence[Loop]) -> None:
     parts = [part for loop in loops for part in loop.parts]
     for i, part in enumerate(parts):
         for after in parts[i + 1 :]:
-            if after.axis == part.axis and after.step > part.step:
+            if after.axis == part.axis and (after.step, after.size) > (part.step, part.size):
                 refuse(f"cannot reorder: '{part.name}' lies in a step of '{after.name}' and must be inside of it")
     if nest.parallel and loops[0] is not nest.parallel:
         refuse(f"cannot reorder: '{nest.parallel.name}' is parallel and must stay outermost")

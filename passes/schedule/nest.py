@@ -100,7 +100,7 @@ def build_nest(
 
     loops.stage("", tiler)
     parallel = schedule.result.parallel
-    filled = border.fill(dest, lo)
+    filled = border.fill(dest, lo, arguments)
     depth = 1 if parallel else 0
     return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 

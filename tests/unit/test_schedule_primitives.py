@@ -159,6 +159,11 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (plain(), lambda s: s.reorder("m", "m"), r"'m' is named twice"),
         (plain(), lambda s: s.reorder(), r"name the loops"),
         (tiled(), lambda s: s.reorder("m.1", "m.0"), r"'m.1' lies in a step of 'm.0' and must be inside"),
+        (
+            plain().split("m", 2).split("m.1", 2),
+            lambda s: s.reorder("m.1.0", "m.0"),
+            r"'m.1.0' lies in a step of 'm.0' and must be inside",
+        ),
         (plain().parallel("b"), lambda s: s.reorder("m", "b"), r"'b' is parallel and must stay outermost"),
         (filled(), lambda s: s.reorder("n.1", "m.1"), r"'n.1' is vectorized and must stay innermost"),
         (plain().cache_read("%arg0"), lambda s: s.reorder("m", "%arg0.d0"), r"loops of different values"),

@@ -94,6 +94,19 @@ def broadcasts(rows: int, columns: int) -> Model:
     return networks.build(body, {"x": (rows, 8), "y": (1, rows)}, {"w": (8, columns)})
 
 
+def pieces(first: int, second: int, size: tuple[int, int], window: int) -> Model:
+    """A concat of two convolutions' channels, the second of which is inserted beside the first."""
+
+    def body(x: ir.Value, w: ir.Value, v: ir.Value, u: ir.Value) -> ir.Value:
+        border = (window - 1) // 2
+        inside = builders.slice_(x, (0, 0, border, border), (1, 8, *size))
+        made = [relu(builders.conv(inside, w, (1, 1), (1, 1))), relu(builders.conv(x, v, (1, 1), (1, 1)))]
+        return builders.conv(builders.concat(made, 1), u, (1, 1), (1, 1))
+
+    weights = {"w": (first, 8, 1, 1), "v": (second, 8, window, window), "u": (4, first + second, 1, 1)}
+    return networks.build(body, {"x": (1, 8, *(n + window - 1 for n in size))}, weights)
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "dense, whole tiles": lambda: dense(32, 64, 16),
     "dense, rests": lambda: dense(29, 71, 9),
@@ -105,6 +118,9 @@ MODELS: dict[str, Callable[[], Model]] = {
     "3x3 by Winograd": lambda: convolutions(40, (15, 12), 3, 1),
     "rows": lambda: gated_softmax(5, 300),
     "short rows": lambda: gated_softmax(7, 33),
+    "pieces": lambda: pieces(32, 64, (9, 7), 1),
+    "odd pieces": lambda: pieces(5, 19, (4, 15), 3),
+    "pieces by Winograd": lambda: pieces(24, 40, (9, 14), 3),
     "elementwise": lambda: broadcasts(13, 37),
 }
 

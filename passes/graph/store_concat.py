@@ -1,0 +1,83 @@
+"""The pieces of a concat are stored where they lie in it, by the kernels that make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, ir
+from ..infra import Pass
+from .edit import VIEWS, is_static, operations, producer, programs, replace, shape_of, users
+
+
+@dataclass(frozen=True)
+class StoreConcat(Pass):
+    """Make a concat of values that nobody else reads a chain of insertions, one behind what makes each value.
+
+    Before::
+
+        %a = linalg.generic {a convolution with relu}          // 1 x 55 x 55 x 64
+        %b = linalg.generic {another one}
+        %c = tensor.concat dim(3) %a, %b
+
+    After::
+
+        %e = tensor.empty                                      // 1 x 55 x 55 x 128
+        %a = linalg.generic {a convolution with relu}
+        %s = tensor.insert_slice %a into %e[0, 0, 0, 0]
+        %b = linalg.generic {another one}
+        %c = tensor.insert_slice %b into %s[0, 0, 0, 64]
+
+    `fuse-ops` gives each insertion to the kernel of its value, and `plan-memory` lets ``%c`` lie where ``%s`` does:
+    nothing is copied. Left alone is a concat that leaves the program, whose place its caller chooses, and one of an
+    argument, of a view, or of a value with other readers.
+    """
+
+    name: ClassVar[str] = "store-concat"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite the concats of all programs."""
+        for function in programs(module):
+            for op in operations(function):
+                if op.name == "tensor.concat" and not _leaves(op) and all(_is_piece(v, op) for v in op.operands):
+                    _store(op)
+
+
+def _leaves(op: ir.Operation) -> bool:
+    """Whether the op's result is one of the program, or a view of it is."""
+    return any(user.name == "func.return" or (user.name in VIEWS and _leaves(user)) for user in users(op))
+
+
+def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
+    """Whether a kernel makes a value, which the concat alone reads, and once."""
+    op = producer(value)
+    if op is None or op.name != "linalg.generic" or len(op.results) != 1 or not is_static(value):
+        return False
+    return users(op) == [concat] and list(concat.operands).count(value) == 1 and 0 not in shape_of(value)
+
+
+def _store(concat: ir.Operation) -> None:
+    """Insert each piece behind the op that makes it, in program order: each insertion needs the one before."""
+    axis, start = ir.IntegerAttr(concat.attributes["dim"]).value, 0
+    places: dict[ir.Value, list[int]] = {}
+    for piece in concat.operands:
+        places[piece] = [start if d == axis else 0 for d in range(len(shape_of(piece)))]
+        start += shape_of(piece)[axis]
+    first, *_ = ordered = sorted(places, key=_position)
+    source = producer(first)
+    assert source is not None  # a piece
+    with ir.InsertionPoint(source), concat.location:
+        made = builders.empty(shape_of(concat.results[0]), builders.element_of(concat.results[0]))
+    for piece in ordered:
+        op = producer(piece)
+        assert op is not None
+        with ir.InsertionPoint.after(op), concat.location:
+            made = builders.insert(piece, made, places[piece])
+    replace(concat, [made])
+
+
+def _position(value: ir.Value) -> int:
+    op = producer(value)
+    assert op is not None
+    return [other.operation for other in op.block.operations].index(op)
