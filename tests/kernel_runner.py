@@ -45,18 +45,21 @@ def before_schedule(text: str) -> ir.Module:
     return module
 
 
+def _chosen(text: str) -> Schedule | Moves | None:
+    with make_context(), ir.Location.unknown():
+        return heuristic.choose(functions(before_schedule(text))[0], TARGET.get(host()))
+
+
 def schedule_of(text: str) -> Schedule | None:
     """The schedule that the heuristic chooses; None for plain loops."""
-    with make_context(), ir.Location.unknown():
-        module = before_schedule(text)
-        chosen = heuristic.choose(functions(module)[0], TARGET.get(host()))
+    chosen = _chosen(text)
     assert not isinstance(chosen, Moves)
     return chosen
 
 
 def schedule_text(text: str) -> str:
-    """The schedule that the heuristic chooses, as text; "None" for plain loops."""
-    return str(schedule_of(text))
+    """The schedule that the heuristic chooses, or how data is moved, as text; "None" for plain loops."""
+    return str(_chosen(text))
 
 
 def block_of(channels: int) -> int:
