@@ -47,7 +47,8 @@ def before_schedule(text: str) -> ir.Module:
 
 def _chosen(text: str) -> Schedule | Moves | None:
     with make_context(), ir.Location.unknown():
-        return heuristic.choose(functions(before_schedule(text))[0], TARGET.get(host()))
+        module = before_schedule(text)  # its ops live as long as it does
+        return heuristic.choose(functions(module)[0], TARGET.get(host()))
 
 
 def schedule_of(text: str) -> Schedule | None:
