@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,18 @@ class Options(Settings):
     num_threads: int | None = None
     progress: Callable[[str], None] = lambda text: None
     cache: Cache | None = None
+
+
+# How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
+_ONCE = 1
+
+
+class Part(NamedTuple):
+    """A kernel to be compiled."""
+
+    name: str
+    target: Target
+    opt_level: int
 
 
 @dataclass(frozen=True)
@@ -153,16 +165,18 @@ def _make_parts(
     What prepares weights runs here and now, so it is code for this machine whatever the target.
     """
     plan = planned.plan
-    prepare = [(name, host()) for name in _called(plan.prepare.values())]
-    wanted = dict.fromkeys([*((name, options.target) for name in names), *prepare])
+    main = [Part(name, options.target, options.opt_level) for name in names]
+    prepare = [Part(name, host(), options.opt_level) for name in _called(plan.prepare.values())]
+    prepare = [part if part in main else part._replace(opt_level=min(_ONCE, part.opt_level)) for part in prepare]
+    wanted = dict.fromkeys([*main, *prepare])
     options.progress(f"compiling {len(wanted)} kernels")
     with report.stage("kernels"):
         kernels = _compile_kernels(plan, list(wanted), options, pool, report)
     options.progress("preparing the weights")
     with report.stage("weights"):
-        executor = _executor({part[0]: kernels[part] for part in prepare}, pool) if prepare else None
+        executor = _executor({part.name: kernels[part] for part in prepare}, pool) if prepare else None
         weights = _write_weights(planned, executor, weights_folder, options.cache if keep else None)
-    return {name: kernels[name, options.target] for name in names}, weights
+    return {part.name: kernels[part] for part in main}, weights
 
 
 def _called(programs: Iterable[Program]) -> list[str]:
@@ -196,44 +210,44 @@ def _make_whole(
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
-def _cached_kernels(
-    plan: Plan, wanted: Sequence[tuple[str, Target]], options: Options
-) -> dict[tuple[str, Target], Kernel]:
+def _cached_kernels(plan: Plan, wanted: Sequence[Part], options: Options) -> dict[Part, Kernel]:
     """Those of the kernels that the cache has."""
-    found: dict[tuple[str, Target], Kernel] = {}
-    for target in dict.fromkeys(target for _, target in wanted) if options.cache else ():
+    found: dict[Part, Kernel] = {}
+    for target, opt_level in dict.fromkeys(part[1:] for part in wanted) if options.cache else ():
         assert options.cache is not None
-        sources = {name: plan.kernels[name] for name, of in wanted if of == target}
-        kernels = reuse.find_kernels(options.cache, sources, replace(options, target=target))
-        found |= {(name, target): kernel for name, kernel in kernels.items()}
+        alike = [part for part in wanted if part[1:] == (target, opt_level)]
+        sources = {part.name: plan.kernels[part.name] for part in alike}
+        kernels = reuse.find_kernels(options.cache, sources, replace(options, target=target, opt_level=opt_level))
+        found |= {part: kernels[part.name] for part in alike if part.name in kernels}
     return found
 
 
 def _compile_kernels(
-    plan: Plan, wanted: Sequence[tuple[str, Target]], options: Options, pool: Pool, report: CompileReport
-) -> dict[tuple[str, Target], Kernel]:
+    plan: Plan, wanted: Sequence[Part], options: Options, pool: Pool, report: CompileReport
+) -> dict[Part, Kernel]:
     """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
     nodes, kernels = _nodes(plan), _cached_kernels(plan, wanted, options)
     report.cached_kernels = len(kernels)
-    ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part[0]]))
+    ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
-    for name, target in ordered:
-        settings = replace(options.fork(_part(name, target, options)), target=target)
+    for part in ordered:
+        name, target, opt_level = part
+        settings = replace(options.fork(_label(part, options)), target=target, opt_level=opt_level)
         work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
-    for (name, target), (kernel, forked) in zip(ordered, pool.run(work), strict=True):
-        options.join(_part(name, target, options), forked)
-        kernels[name, target] = kernel
+    for part, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+        options.join(_label(part, options), forked)
+        kernels[part] = kernel
         if options.cache:
-            settings = replace(options, target=target)
-            reuse.keep_kernels(options.cache, plan.kernels, settings, {name: kernel})
-    for (name, _), kernel in kernels.items():
-        report.notes += _notes(plan, {name: kernel})
+            settings = replace(options, target=part.target, opt_level=part.opt_level)
+            reuse.keep_kernels(options.cache, plan.kernels, settings, {part.name: kernel})
+    for part, kernel in kernels.items():
+        report.notes += _notes(plan, {part.name: kernel})
     return kernels
 
 
-def _part(kernel: str, target: Target, options: Options) -> str:
+def _label(part: Part, options: Options) -> str:
     """What instruments call the compilation of a kernel: one for this machine, beside the target's, goes by both."""
-    return kernel if target == options.target else f"{kernel}.{target.cpu}"
+    return part.name if part.target == options.target else f"{part.name}.{part.target.cpu}"
 
 
 def _notes(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:

@@ -130,7 +130,7 @@ def test_prepared_weights_are_those_of_the_program(module):
 def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
     options = driver.make_options()
-    part = ("transpose", options.target)
+    part = product.Part("transpose", options.target, options.opt_level)
     kernels = product._compile_kernels(plan, [part], options, workers.pool(0), product.CompileReport())
     executor = product._executor({"transpose": kernels[part]}, workers.pool(0))
     find = executor._library.get_function("kernel")
