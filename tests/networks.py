@@ -135,6 +135,15 @@ def long_rows() -> Model:
     return build(body, {"x": (1, 9, 16)}, {"w1": (16, 1024), "w2": (1024, 1024), "w3": (1024, 12)})
 
 
+def long_input_rows() -> Model:
+    """A dense layer that reads an input in rows of 4 kB, which `pad-rows` copies; a second layer reads it too."""
+
+    def body(x, w1, w2):
+        return builders.contract("mk,kn->mn", x, w1), builders.contract("mk,kn->mn", x, w2)
+
+    return build(body, {"x": (9, 1024)}, {"w1": (1024, 256), "w2": (1024, 8)})
+
+
 def fire() -> Model:
     """Three convolutions of one value whose channels are joined, and a concat whose place the caller chooses."""
 
@@ -344,6 +353,7 @@ NETWORKS = {
         residual_block,
         wide_block,
         long_rows,
+        long_input_rows,
         fire,
         grouped_conv,
         attention,

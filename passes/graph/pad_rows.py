@@ -10,20 +10,23 @@ from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
 from ..infra import Pass
-from .edit import VIEWS, erase_dead, is_static, operations, producer, programs, shape_of, users
+from .edit import VIEWS, erase_dead, is_static, operations, param_values, producer, programs, shape_of, top_level
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.
 _SET_SPAN, _LINE = 4096, 64
 _ROWS = 8
+# What a product makes of each element of its rows, for a copy of them to be worth it.
+_COPIED = 256
 
 
 @dataclass(frozen=True)
 class PadRows(Pass):
     """Store what a dense layer or a 1x1 convolution reads with a gap of one cache line after each row.
 
-    Done where a row's length is a multiple of 4 kB and an op of the program computes the rows. A product of 196 x 3072
-    by 3072 x 768 takes 0.86 of its time so, one of 196 x 1024 by 1024 x 256 takes 0.88 (one thread).
+    Done where a row's length is a multiple of 4 kB and an op of the program computes the rows, or they are an input of
+    it and the product makes enough of each to be worth a copy. A product of 196 x 3072 by 3072 x 768 takes 0.86 of its
+    time so, one of 196 x 1024 by 1024 x 256 takes 0.88, and one of 1024 x 1024 by 1024 x 1024 takes 0.76 (one thread).
 
     Before::
 
@@ -38,8 +41,8 @@ class PadRows(Pass):
         %q = tensor.extract_slice %s[0, 0]                              // for each reader
         %c = linalg.generic {contraction} ins(%q, %w)
 
-    What lies in the gap is never read. A value that leaves the program, or is read by an op that is not structured,
-    stays as it is; views of it that leave rows whole follow.
+    What lies in the gap is never read. A weight stays as it is, and so does a value that leaves the program or is read
+    by an op that is not structured; views of it that leave rows whole follow.
     """
 
     name: ClassVar[str] = "pad-rows"
@@ -48,13 +51,13 @@ class PadRows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""
         for function in programs(module):
+            weights = param_values(function)
             for op in operations(function):
                 value = _walked_rows(op)
-                root = producer(value) if value is not None else None
-                if root is None or root.name != "linalg.generic" or len(root.results) != 1:
+                if value is None or not is_static(value) or not _all_follow(value):
                     continue
-                if is_static(root.results[0]) and _all_follow(root):
-                    _store_apart(root)
+                if _is_made(value) if producer(value) is not None else _is_worth_a_copy(op, value, weights):
+                    _store_apart(value)
             erase_dead(function)
 
 
@@ -86,16 +89,36 @@ def _keeps_rows(op: ir.Operation) -> bool:
     return joined[-1:] == [1] and shape_of(op.operands[0])[-1:] == shape_of(op.results[0])[-1:]
 
 
-def _all_follow(op: ir.Operation) -> bool:
-    """Whether all readers of the op's result, and of views of it, can read slices."""
-    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u)) for u in users(op))
+def _is_made(value: ir.Value) -> bool:
+    """Whether an op of the program computes a value, by itself."""
+    op = producer(value)
+    return op is not None and op.name == "linalg.generic" and len(op.results) == 1
 
 
-def _store_apart(op: ir.Operation) -> None:
-    value = op.results[0]
-    readers = users(op)
+def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) -> bool:
+    """Whether a product makes so much of each element of an input that a copy costs little beside it."""
+    kind, extents = classify(op), loop_extents(op)
+    assert isinstance(kind, Contraction | Conv)  # what walks rows
+    made = kind.n if isinstance(kind, Contraction) else kind.f
+    return value not in weights and math.prod(extents[d] for d in made) >= _COPIED
+
+
+def _readers(value: ir.Value) -> list[ir.Operation]:
+    """The ops of the program that read a value, each once."""
+    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
+
+
+def _all_follow(value: ir.Value) -> bool:
+    """Whether all readers of a value, and of views of it, can read slices."""
+    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in _readers(value))
+
+
+def _store_apart(value: ir.Value) -> None:
+    readers, op = _readers(value), producer(value)
     element, shape = builders.element_of(value), shape_of(value)
-    with ir.InsertionPoint.after(op), op.location:
+    place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(readers[0].block)
+    with place, (op or readers[0]).location:
         gap = _LINE * 8 // element_bits(element)
         apart = builders.insert(value, builders.empty([*shape[:-1], shape[-1] + gap], element), [0] * len(shape))
     _read(value, apart, readers)
@@ -113,7 +136,7 @@ def _read(value: ir.Value, apart: ir.Value, readers: list[ir.Operation]) -> None
             if reader not in views:
                 reader.replace_uses_of_with(value, rows)
     for view in views:
-        _read(view.results[0], _view(view, apart), users(view))
+        _read(view.results[0], _view(view, apart), _readers(view.results[0]))
 
 
 def _view(view: ir.Operation, source: ir.Value) -> ir.Value:

@@ -92,3 +92,39 @@ func.func @rejects(%x: tensor<16x1000xf32>, %p: tensor<1x1000x32xf32>, %l: tenso
   } -> tensor<16x32xf32>
   return %y, %t, %h : tensor<16x32xf32>, tensor<16x32xf32>, tensor<16x1024xf32>
 }
+
+// An input is copied for a product that makes much of each element, not for one of a few columns.
+// CHECK-LABEL: func.func @inputs(
+// CHECK:         %[[S:.*]] = tensor.insert_slice %arg0 into %{{.*}}[0, 0] [16, 1024] [1, 1] : tensor<16x1024xf32> into tensor<16x1040xf32>
+// CHECK:         %[[Q:.*]] = tensor.extract_slice %[[S]][0, 0] [16, 1024] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%[[Q]], %{{.*}} : tensor<16x1024xf32>, tensor<1024x256xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%arg1, %{{.*}} : tensor<16x1024xf32>, tensor<1024x32xf32>)
+func.func @inputs(%x: tensor<16x1024xf32>, %l: tensor<16x1024xf32>, %p: tensor<8x1024x32xf32>, %q: tensor<1x1024x32xf32>)
+    -> (tensor<16x256xf32>, tensor<16x32xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %u = tensor.empty() : tensor<1024x256xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %u
+    : tensor<8x1024x32xf32> -> tensor<1024x256xf32>
+  %f = tensor.empty() : tensor<16x256xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<16x256xf32>) -> tensor<16x256xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<16x1024xf32>, tensor<1024x256xf32>) outs(%z : tensor<16x256xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x256xf32>
+  %k = tensor.empty() : tensor<1024x32xf32>
+  %j = linalg.unpack %q outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %k
+    : tensor<1x1024x32xf32> -> tensor<1024x32xf32>
+  %g = tensor.empty() : tensor<16x32xf32>
+  %h = linalg.fill ins(%zero : f32) outs(%g : tensor<16x32xf32>) -> tensor<16x32xf32>
+  %t = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%l, %j : tensor<16x1024xf32>, tensor<1024x32xf32>) outs(%h : tensor<16x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<16x32xf32>
+  return %y, %t : tensor<16x256xf32>, tensor<16x32xf32>
+}
