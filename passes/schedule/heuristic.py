@@ -45,6 +45,9 @@ _WINDOW_ROWS = 7
 # Shares of the second cache: a weight that stays, two blocks of a weight beside the rows.
 _SMALL_WEIGHT, _PAIRED = 0.9, 0.16
 _PAIRED_CHANNELS = 768
+# The share of the second cache that a block of rows may have, how many blocks of a weight go over it, and the share of
+# the bytes read again that is left, for that to be worth it: 1024 rows by 1024 channels of 1024 take 0.8 of their time.
+_ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 
 
 def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
@@ -141,8 +144,9 @@ def _contraction(
         inner.append((channel_axis, width))
         width *= 2
     blocks = (channel_axis, min(width, shape[channel_axis]))
-    cuts = by_name(plain.result.value, [*outer, *inner, blocks] if rows_first else [*outer, blocks, *inner])
-    made = carve(plain, cuts)
+    around = [] if rows_first else _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
+    order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
+    made = carve(plain, by_name(plain.result.value, order))
     if isinstance(element_of(op.results[0]), ir.FloatType):
         made = unroll_sum(made)
     if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind):
@@ -178,6 +182,36 @@ def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, widt
     if channels % (2 * width) or channels < _PAIRED_CHANNELS or rows < 100:
         return False
     return 8 * width * steps <= _PAIRED * target.l2_bytes
+
+
+def _row_blocks(
+    op: ir.Operation,
+    kind: Contraction | Conv,
+    shape: Sequence[int],
+    channel_axis: int,
+    width: int,
+    tiles: Mapping[int, int],
+    target: Target,
+) -> list[tuple[int, int]]:
+    """Cuts around those of blocks of the weight, each of which would read all rows again from beyond the second cache.
+
+    A block of rows stays there while several blocks of the weight go over it. Done where that reads far fewer bytes
+    from the third cache; the threads must still have steps enough.
+    """
+    long = [axis for axis, extent in enumerate(shape) if extent > 1 and axis != channel_axis]
+    if not isinstance(kind, Contraction) or len(long) != 1 or kind.batch:
+        return []
+    [rows], channels = long, shape[channel_axis]
+    row_bytes = math.prod(loop_extents(op)[d] for d in kind.k) * element_bits(element_of(op.operands[kind.lhs])) // 8
+    most = int(_ROW_BLOCK * target.l2_bytes) // row_bytes
+    several = min(_WEIGHT_BLOCKS, channels // (width * max(4, 2 * target.cores)))
+    if shape[rows] * row_bytes <= target.l2_bytes or most < 2 * tiles[rows] or several < 2:
+        return []
+    count = -(-shape[rows] // most)
+    before = shape[rows] * -(-channels // width) + channels
+    if shape[rows] * -(-channels // (several * width)) + channels * count > _FEWER * before:
+        return []
+    return [(channel_axis, several * width), (rows, -(-shape[rows] // (count * tiles[rows])) * tiles[rows])]
 
 
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:

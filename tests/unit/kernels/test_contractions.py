@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from kernel_runner import CompiledKernel, schedule_text
-from kernel_texts import einsum
+from kernel_runner import TARGET, CompiledKernel, block_of, schedule_of, schedule_text
+from kernel_texts import close, einsum, matmul, pack
+
+from tilewright.target import host
 
 RNG = np.random.default_rng(0)
 
@@ -35,3 +39,23 @@ def test_a_result_narrower_than_its_packed_block() -> None:
     want = a @ b
     kernel = CompiledKernel(text.replace("%z =", unpacked, 1))
     np.testing.assert_allclose(kernel([a, packed], want), want, rtol=0, atol=2e-5)
+
+
+def test_rows_go_in_blocks_where_they_would_be_read_again_for_each_block_of_the_weight() -> None:
+    """The last block of rows, its last tile and the last block of the weight are smaller than the others."""
+    m, n, k = 331, 70 * 16 + 5, 61
+    token = TARGET.set(replace(TARGET.get(host()), cores=1, l2_bytes=48 << 10))
+    try:
+        block = block_of(n)
+        text = matmul(m, n, k, block)
+        schedule = schedule_of(text)
+        assert schedule is not None
+        rows = [part for loop in schedule.result.outer for part in loop.parts if part.axis == "m"]
+        assert len(rows) == 2 and rows[0].steps > 2
+        kernel = CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    a, w, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n), (n,)))
+    want = np.maximum(a.astype(np.float64) @ w + b, 0)
+    for chunks in (1, 3):
+        close(kernel([a, pack(w, block), b], np.empty((m, n), np.float32), chunks), want)
