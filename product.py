@@ -165,9 +165,11 @@ def _make_parts(
     What prepares weights runs here and now, so it is code for this machine whatever the target.
     """
     plan = planned.plan
-    main = [Part(name, options.target, options.opt_level) for name in names]
-    prepare = [Part(name, host(), options.opt_level) for name in _called(plan.prepare.values())]
-    prepare = [part if part in main else part._replace(opt_level=min(_ONCE, part.opt_level)) for part in prepare]
+    level = options.opt_level
+    main = [Part(name, options.target, level) for name in names]
+    prepare = [Part(name, host(), level) for name in _called(plan.prepare.values())]
+    once = level if options.context else min(_ONCE, level)  # a context says how all is compiled
+    prepare = [part if part in main else part._replace(opt_level=once) for part in prepare]
     wanted = dict.fromkeys([*main, *prepare])
     options.progress(f"compiling {len(wanted)} kernels")
     with report.stage("kernels"):

@@ -139,6 +139,14 @@ def test_what_the_program_depends_on_is_in_its_key(folder, path, tmp_path):
     assert built(path).report.cached
 
 
+def test_a_level_does_not_get_the_kernels_of_another(folder, path):
+    """Also not those that prepare weights, which are compiled at a lower one unless a context says which."""
+    with tw.PassContext(opt_level=3):
+        built(path)
+    at_one = built(path, opt_level=1)
+    assert (at_one.report.cached, at_one.report.cached_kernels) == (False, 0)
+
+
 def host() -> tw.Target:
     return tw.Target.parse("x86")
 
