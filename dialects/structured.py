@@ -126,6 +126,11 @@ def index_map(shape: Sequence[int], elem: ir.Type, body: Body) -> ir.Value:
     return generic([], [empty(shape, elem)], [range(rank)], "p" * rank, indexed)[0]
 
 
+def index_constant(value: int) -> ir.Value:
+    """A constant of type index."""
+    return arith.ConstantOp(ir.IndexType.get(), value).result
+
+
 def linalg_index(dim: int) -> ir.Value:
     """The index of a loop of the enclosing ``linalg.generic``."""
     return linalg.IndexOp(ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)).result

@@ -19,6 +19,7 @@ SCRATCH = "tw.scratch"  # bytes
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
 STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
+LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
 IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...dialects import arith, builders, func, ir
+from ...dialects import builders, func, ir
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -75,10 +75,15 @@ def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
     return op
 
 
+def readers(value: ir.Value) -> list[ir.Operation]:
+    """The ops of the block that a value is an argument of, or is made in, that use it, each once, not ordered."""
+    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
+
+
 def users(op: ir.Operation) -> list[ir.Operation]:
     """The ops of the same block that use any result of ``op``, each once, not ordered."""
-    block = op.block
-    return list(dict.fromkeys(top_level(use.owner.operation, block) for r in op.results for use in r.uses))
+    return list(dict.fromkeys(user for r in op.results for user in readers(r)))
 
 
 def has_uses(op: ir.Operation) -> bool:
@@ -267,11 +272,6 @@ def node_names(location: ir.Location) -> list[str]:
     if location.is_a_fused():
         return list(dict.fromkeys(n for part in location.locations for n in node_names(part)))
     return []
-
-
-def index_constant(value: int) -> ir.Value:
-    """A constant of type index."""
-    return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 def index_dim(op: ir.Operation) -> int:

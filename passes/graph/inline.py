@@ -14,7 +14,6 @@ from .edit import (
     compose,
     covers_loops,
     fused_location,
-    index_constant,
     index_dim,
     is_static,
     is_tensor,
@@ -217,7 +216,7 @@ def _inline_body(source: ir.Operation, inputs: Sequence[ir.Value], place: ir.Aff
     for op in body_ops(source):
         if op.name == "linalg.index":
             dim = dim_of(place.results[index_dim(op)])
-            mapping[op.results[0]] = index_constant(0) if dim is None else builders.linalg_index(dim)
+            mapping[op.results[0]] = builders.index_constant(0) if dim is None else builders.linalg_index(dim)
         else:
             clone(op, mapping)
     stored = block.operations[len(block.operations) - 1].operation.operands[0]

@@ -10,11 +10,12 @@ from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
 from ..infra import Pass
-from .edit import VIEWS, erase_dead, is_static, operations, param_values, producer, programs, shape_of, top_level
+from ..kernel import LINE
+from .edit import VIEWS, erase_dead, is_static, operations, param_values, producer, programs, readers, shape_of
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.
-_SET_SPAN, _LINE = 4096, 64
+_SET_SPAN = 4096
 _ROWS = 8
 # What a product makes of each element of its rows, for a copy of them to be worth it.
 _COPIED = 256
@@ -103,40 +104,34 @@ def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) 
     return value not in weights and math.prod(extents[d] for d in made) >= _COPIED
 
 
-def _readers(value: ir.Value) -> list[ir.Operation]:
-    """The ops of the program that read a value, each once."""
-    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-    return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
-
-
 def _all_follow(value: ir.Value) -> bool:
     """Whether all readers of a value, and of views of it, can read slices."""
-    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in _readers(value))
+    return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in readers(value))
 
 
 def _store_apart(value: ir.Value) -> None:
-    readers, op = _readers(value), producer(value)
+    reading, op = readers(value), producer(value)
     element, shape = builders.element_of(value), shape_of(value)
-    place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(readers[0].block)
-    with place, (op or readers[0]).location:
-        gap = _LINE * 8 // element_bits(element)
+    place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(reading[0].block)
+    with place, (op or reading[0]).location:
+        gap = LINE * 8 // element_bits(element)
         apart = builders.insert(value, builders.empty([*shape[:-1], shape[-1] + gap], element), [0] * len(shape))
-    _read(value, apart, readers)
+    _read(value, apart, reading)
 
 
-def _read(value: ir.Value, apart: ir.Value, readers: list[ir.Operation]) -> None:
-    """Let readers of ``value`` read ``apart``, which holds it in rows with gaps."""
-    views = [reader for reader in readers if reader.name in VIEWS]
-    if len(views) < len(readers):
+def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None:
+    """Let ops that read ``value`` read ``apart``, which holds it in rows with gaps."""
+    views = [reader for reader in reading if reader.name in VIEWS]
+    if len(views) < len(reading):
         source = producer(apart)
         assert source is not None
         with ir.InsertionPoint.after(source), source.location:
             rows = builders.slice_(apart, [0] * len(shape_of(value)), shape_of(value))
-        for reader in readers:
+        for reader in reading:
             if reader not in views:
                 reader.replace_uses_of_with(value, rows)
     for view in views:
-        _read(view.results[0], _view(view, apart), _readers(view.results[0]))
+        _read(view.results[0], _view(view, apart), readers(view.results[0]))
 
 
 def _view(view: ir.Operation, source: ir.Value) -> ir.Value:

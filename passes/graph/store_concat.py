@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, producer, programs, replace, shape_of, users
+from .edit import VIEWS, is_static, operations, producer, program_order, programs, replace, shape_of, users
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ class StoreConcat(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite the concats of all programs."""
         for function in programs(module):
+            order = program_order(function)
             for op in operations(function):
                 if op.name == "tensor.concat" and not _leaves(op) and all(_is_piece(v, op) for v in op.operands):
-                    _store(op)
+                    _store(op, order)
 
 
 def _leaves(op: ir.Operation) -> bool:
@@ -57,14 +59,14 @@ def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
     return users(op) == [concat] and list(concat.operands).count(value) == 1 and 0 not in shape_of(value)
 
 
-def _store(concat: ir.Operation) -> None:
+def _store(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
     """Insert each piece behind the op that makes it, in program order: each insertion needs the one before."""
     axis, start = ir.IntegerAttr(concat.attributes["dim"]).value, 0
     places: dict[ir.Value, list[int]] = {}
     for piece in concat.operands:
         places[piece] = [start if d == axis else 0 for d in range(len(shape_of(piece)))]
         start += shape_of(piece)[axis]
-    first, *_ = ordered = sorted(places, key=_position)
+    first, *_ = ordered = sorted(places, key=order.__getitem__)
     source = producer(first)
     assert source is not None  # a piece
     with ir.InsertionPoint(source), concat.location:
@@ -75,9 +77,3 @@ def _store(concat: ir.Operation) -> None:
         with ir.InsertionPoint.after(op), concat.location:
             made = builders.insert(piece, made, places[piece])
     replace(concat, [made])
-
-
-def _position(value: ir.Value) -> int:
-    op = producer(value)
-    assert op is not None
-    return [other.operation for other in op.block.operations].index(op)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, ir, memref
+from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, enclosing_loops
 from ..infra import Pass
-from ..kernel import STREAMS, scheduled_functions
-
-_LINE_BITS = 64 * 8
+from ..kernel import LINE, STREAMS, scheduled_functions
 
 
 @dataclass(frozen=True)
@@ -88,14 +87,14 @@ def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
     assert loop is not None
     count, line = (
         ir.VectorType(load.results[0].type).shape[0],
-        _LINE_BITS // element_bits(ir.MemRefType(argument.type).element_type),
+        LINE * 8 // element_bits(ir.MemRefType(argument.type).element_type),
     )
     writes = result.type == argument.type and not streams and not _stores(loop.operation, result)
     with ir.InsertionPoint.at_block_begin(load.block), load.location:
-        first = arith.muli(load.block.arguments[0], _constant(count))
-        after = arith.addi(row, _constant(1))
+        first = arith.muli(load.block.arguments[0], index_constant(count))
+        after = arith.addi(row, index_constant(1))
         for start in range(0, count, line):
-            place = arith.addi(first, _constant(start))
+            place = arith.addi(first, index_constant(start))
             memref.PrefetchOp(argument, [after, place], False, 3, True)
             if writes:
                 memref.PrefetchOp(result, [row, place], True, 3, True)
@@ -113,7 +112,3 @@ def _sources(buffer: ir.Value) -> Sequence[ir.Value]:
     while isinstance(found[-1], ir.OpResult) and len(found[-1].owner.operands):
         found.append(found[-1].owner.operands[0])
     return found
-
-
-def _constant(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result

@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import ClassVar
 
 from ...dialects import arith, ir, memref
+from ...dialects.builders import index_constant
 from ...dialects.types import element_bits
 from ...dialects.walk import collect, enclosing_loops
 from ..infra import Pass
-from ..kernel import scheduled_functions
+from ..kernel import LINE, scheduled_functions
 
-_LINE_BITS = 64 * 8
 _ARITHMETIC = ("arith.addi", "arith.muli", "arith.divui", "arith.remui")
 
 
@@ -65,18 +65,18 @@ class PrefetchWeights(Pass):
     def _prefetch(self, load: ir.Operation) -> None:
         buffer, *outer, step, _ = list(load.operands)
         kind = ir.MemRefType(buffer.type)
-        line = _LINE_BITS // element_bits(kind.element_type)
+        line = LINE * 8 // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
             at_once = _number(enclosing_loops(load)[0].operands[2]) or 1
             for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
-                ahead = arith.addi(step, _constant(self.distance + row))
-                memref.PrefetchOp(buffer, [*outer, ahead, _constant(column)], False, 3, True)
+                ahead = arith.addi(step, index_constant(self.distance + row))
+                memref.PrefetchOp(buffer, [*outer, ahead, index_constant(column)], False, 3, True)
             if reuse is None or not 1 < (tiles := math.prod(reuse.trips)) <= self.tiles:
                 return
             *block, first = reuse.share_of_next(line)
             for i in range(math.ceil(Fraction(at_once * kind.shape[-1], line * tiles))):
-                place = arith.addi(first, _constant(i * line)) if i else first
+                place = arith.addi(first, index_constant(i * line)) if i else first
                 memref.PrefetchOp(buffer, [*block, place], False, 2, True)
 
 
@@ -129,7 +129,7 @@ class _Reuse:
             if size is None or any(op != joined[0] for op in joined):
                 return None
             with ir.InsertionPoint(joined[0]), joined[0].location:
-                values.insert(0, arith.remui(counter, _constant(size)))
+                values.insert(0, arith.remui(counter, index_constant(size)))
             trips.insert(0, size)
             counter = joined[0].results[0]
         inner = max(i + 1 for i, found in enumerate(sources) if counter in found or joined)
@@ -141,24 +141,24 @@ class _Reuse:
         shape = ir.MemRefType(buffer.type).shape
         place, rows = step, shape[-2]
         for index, size in zip(reversed(outer[self.inner :]), reversed(shape[self.inner : -2]), strict=True):
-            place = arith.addi(place, arith.muli(index, _constant(rows)))
+            place = arith.addi(place, arith.muli(index, index_constant(rows)))
             rows *= size
         passed: ir.Value | None = None
         for tile, trip in zip(self.tiles, self.trips, strict=True):
-            passed = tile if passed is None else arith.addi(arith.muli(passed, _constant(trip)), tile)
+            passed = tile if passed is None else arith.addi(arith.muli(passed, index_constant(trip)), tile)
         assert passed is not None
-        place = arith.addi(arith.muli(passed, _constant(rows)), place)
+        place = arith.addi(arith.muli(passed, index_constant(rows)), place)
         lines = Fraction(shape[-1], line * math.prod(self.trips))  # of the cache, for each step
-        number = arith.divui(arith.muli(place, _constant(lines.numerator)), _constant(lines.denominator))
+        number = arith.divui(arith.muli(place, index_constant(lines.numerator)), index_constant(lines.denominator))
         after = [_next(index, self.next_block) for index in outer[: self.inner]]
-        zeros = [_constant(0) for _ in shape[self.inner : -1]]
-        return [*after, *zeros, arith.muli(number, _constant(line))]
+        zeros = [index_constant(0) for _ in shape[self.inner : -1]]
+        return [*after, *zeros, arith.muli(number, index_constant(line))]
 
 
 def _next(index: ir.Value, counter: ir.Value) -> ir.Value:
     """The index in the loop's next step."""
     factor = _factor(index, counter)
-    return arith.addi(index, _constant(factor)) if factor else index
+    return arith.addi(index, index_constant(factor)) if factor else index
 
 
 def _factor(index: ir.Value, counter: ir.Value) -> int:
@@ -209,10 +209,6 @@ def _streams(op: ir.Operation) -> bool:
     if kind.rank < 2 or vector.rank != 1 or kind.shape[-1] != vector.shape[0]:
         return False
     return op.operands[kind.rank - 1] == loop.regions[0].blocks[0].arguments[0]
-
-
-def _constant(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result
 
 
 def _number(value: ir.Value) -> int | None:

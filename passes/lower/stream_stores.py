@@ -11,9 +11,7 @@ from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import STREAMS, in_place, integer, scheduled_functions
-
-_LINE = 64  # bytes
+from ..kernel import LINE, STREAMS, in_place, integer, scheduled_functions
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,12 @@ def _mark(function: func.FuncOp, result: ir.Value) -> None:
     for store in collect(function, lambda op: op.name == "vector.store"):
         value, buffer, *place = store.operands
         vector = ir.VectorType(value.type)
-        line = _LINE * 8 // element_bits(vector.element_type)
+        line = LINE * 8 // element_bits(vector.element_type)
         if vector.rank != 1 or vector.shape[0] % line or _root(buffer) != result:
             continue
         if _offset_factor(buffer, place) % line == 0:
             store.attributes["nontemporal"] = ir.BoolAttr.get(True)
-            store.attributes["alignment"] = integer(_LINE)
+            store.attributes["alignment"] = integer(LINE)
             function.attributes[STREAMS] = ir.UnitAttr.get()
 
 

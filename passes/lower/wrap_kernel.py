@@ -13,6 +13,7 @@ from ..kernel import (
     EXTENT,
     FLUSH,
     IN_PLACE,
+    LINE,
     PARALLEL,
     SCHEDULE,
     SCHEDULE_JSON,
@@ -24,7 +25,6 @@ from ..kernel import (
 )
 
 BODY, STREAMED = "__body", "__streams"
-_LINE = 64  # bytes
 
 # The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
 _FLUSH = """
@@ -135,7 +135,7 @@ def _where_aligned(pointer: str, plain: str, streamed: str) -> str:
     """Two calls, the second one where a pointer is that of a line."""
     return f"""
         %address = llvm.ptrtoint {pointer} : !llvm.ptr to i64
-        %mask = llvm.mlir.constant({_LINE - 1} : i64) : i64
+        %mask = llvm.mlir.constant({LINE - 1} : i64) : i64
         %zero = llvm.mlir.constant(0 : i64) : i64
         %within_line = llvm.and %address, %mask : i64
         %aligned = llvm.icmp "eq" %within_line, %zero : i64

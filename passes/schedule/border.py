@@ -8,11 +8,13 @@ that, or what is around it is copied by the call of the first step; which of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ...dialects import arith, ir, linalg, memref, scf
+from ...dialects.builders import index_constant
+from .axes import power_floor
 from .loops import chunked
 from .structured import (
     Interval,
@@ -21,7 +23,6 @@ from .structured import (
     copied,
     defining_op,
     extract,
-    index_constant,
     insert,
     outside,
     shape_of,
@@ -81,20 +82,28 @@ class Border:
         return branch.results[0]
 
     def _slabs(self) -> list[Region]:
-        """The border in boxes that do not overlap: before and after ``inner`` along each axis."""
-        shape, inner = shape_of(self.result), shape_of(self.inner)
-        slabs = []
-        for axis, low in enumerate(self.low):
-            for start, size in ((0, low), (low + inner[axis], shape[axis] - inner[axis] - low)):
-                before = [Interval(Linear(self.low[d]), inner[d]) for d in range(axis)]
-                after = [Interval(Linear(), n) for n in shape[axis + 1 :]]
-                if size:
-                    slabs.append((*before, Interval(Linear(start), size), *after))
-        return slabs
+        """The border in boxes that do not overlap."""
+        boxes = slabs(shape_of(self.result), self.low, shape_of(self.inner))
+        return [tuple(map(Interval, map(Linear, start), sizes)) for start, sizes in boxes]
 
     def _value(self) -> ir.Value:
         assert self.op is not None
         return list(self.op.regions[0].blocks[0].operations)[-1].operands[0]
+
+
+def slabs(
+    shape: Sequence[int], low: Sequence[int], inner: Sequence[int]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(start, sizes) of boxes that do not overlap: all of a tensor but the box of ``inner`` elements at ``low``."""
+    made = []
+    for axis, before in enumerate(low):
+        end = before + inner[axis]
+        for start, size in ((0, before), (end, shape[axis] - end)):
+            if size:
+                made.append(
+                    ((*low[:axis], start, *[0] * (len(shape) - axis - 1)), (*inner[:axis], size, *shape[axis + 1 :]))
+                )
+    return made
 
 
 def can_border(op: ir.Operation) -> bool:
@@ -144,7 +153,7 @@ def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region
     def loops(axis: int, box: Region, target: ir.Value) -> ir.Value:
         if axis == len(region):
             return write(target, box)
-        tile = min(_FILL, 1 << (region[axis].size.bit_length() - 1)) if axis == len(region) - 1 else 1
+        tile = min(_FILL, power_floor(region[axis].size)) if axis == len(region) - 1 else 1
 
         def step(offset: Linear, size: int, carried: ir.Value) -> ir.Value:
             return loops(axis + 1, (*box, Interval(region[axis].offset + offset, size)), carried)

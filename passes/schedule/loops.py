@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...dialects import ir, scf
+from ...dialects.builders import index_constant
 from ..kernel import UNROLL, integer
-from .structured import Linear, index_constant
+from .structured import Linear
 
 
 def chunked(

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from ...dialects import func, ir
 from ...dialects.types import element_bits
 from ...target import Target
-from .axes import ROW_VECTORS
+from .axes import ROW_VECTORS, power_floor
+from .border import slabs
 from .structured import defining_op, element_of, shape_of
 
 # Shares of a box that threads may take: more of them than cores, so that they end together.
@@ -194,21 +195,6 @@ def _insert(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
 MOVED = {"tensor.concat": _concat, "tensor.pad": _pad, "tensor.insert_slice": _insert}
 
 
-def slabs(
-    shape: Sequence[int], low: Sequence[int], inner: Sequence[int]
-) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """(start, sizes) of boxes that do not overlap: all of a tensor but the box of ``inner`` elements at ``low``."""
-    made = []
-    for axis, before in enumerate(low):
-        end = before + inner[axis]
-        for start, size in ((0, before), (end, shape[axis] - end)):
-            if size:
-                made.append(
-                    ((*low[:axis], start, *[0] * (len(shape) - axis - 1)), (*inner[:axis], size, *shape[axis + 1 :]))
-                )
-    return made
-
-
 def _groups(
     pieces: Sequence[Move], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> tuple[tuple[int, ...], ...]:
@@ -253,7 +239,7 @@ def _places(groups: Sequence[Sequence[int]], place: Sequence[int], shape: Sequen
 
 def _tiled(move: Move, widest: int) -> Move:
     dense = move.source < 0 or move.steps[-1] == 1 or move.sizes[-1] == 1
-    made = replace(move, tile=min(widest, 1 << (move.sizes[-1].bit_length() - 1)) if dense else 1)
+    made = replace(move, tile=min(widest, power_floor(move.sizes[-1])) if dense else 1)
     return replace(made, shared=max(range(len(made.sizes)), key=lambda d: made.counts[d]))
 
 

@@ -25,6 +25,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
+from ...dialects.builders import index_constant
 from ..classify import Transform, classify, iterator_types
 from .border import Border
 from .gather import gather_tile, reads_at_indices
@@ -44,7 +45,6 @@ from .structured import (
     defining_op,
     extract,
     full_region,
-    index_constant,
     insert,
     kept_dims,
     shape_of,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
+from ...dialects.builders import index_constant
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
+from .axes import power_floor
 from .loops import along_row, chunked
 from .rows import materialize_shared, row_vector
 from .structured import (
@@ -20,7 +22,6 @@ from .structured import (
     empty,
     extract,
     generic,
-    index_constant,
     insert,
     kept_dims,
     operand_region,
@@ -158,7 +159,7 @@ def _row_reduction(
         raise NotSchedulable("a row reduction of more than one row at a time")
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
-    chunk = min(tiler.form.row_chunk or 64, 1 << (size.bit_length() - 1))
+    chunk = min(tiler.form.row_chunk or 64, power_floor(size))
     materialize_shared(tiler, op, loops)
     element = element_of(op.results[0])
     neutral = defining_op(op.operands[len(op.operands) - 1])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, bufferization, ir, linalg, tensor, vector
+from ...dialects.builders import index_constant
 from ...errors import CompileError
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -13,10 +14,6 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 class NotSchedulable(CompileError):
     """A kernel family cannot express this kernel; the heuristic takes the next one."""
-
-
-def index_constant(value: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), value).result
 
 
 @dataclass(frozen=True)

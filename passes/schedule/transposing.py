@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...dialects import ir
 from ..classify import Injective, OpClass, dim_of, indexing_maps, is_projection, loop_extents
-from .axes import result_axis
+from .axes import power_floor, result_axis
 from .gather import reads_at_indices
 
 # Below this many elements along either axis a tile would be mostly rests.
@@ -40,7 +40,7 @@ def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> lis
     """
     if min(shape[axis], shape[vector]) < _LEAST:
         return []
-    side = {d: min(lanes, 1 << (shape[d].bit_length() - 1)) for d in (axis, vector)}
+    side = {d: min(lanes, power_floor(shape[d])) for d in (axis, vector)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _BESIDE * side[vector]
     blocks = [(vector, block)] if shape[vector] > block else []
