@@ -24,6 +24,7 @@ from .structured import (
     generic,
     insert,
     kept_dims,
+    loop_along,
     operand_region,
     outside,
     shape_of,
@@ -42,7 +43,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
     wide = _whole_blocks(op, region)
     if wide != region:
-        part = within(region, wide)
+        part = within(region, wide, shape_of(op.results[0]))
         if part is None:
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
         return part_of(tiler.compute(op.results[0], wide), wide, part)
@@ -143,7 +144,7 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> t
         if inside is not None and inside < max(tiled):
             raise NotSchedulable("a contraction whose reduction loops are not its last ones")
         return [i for i in reductions if i != inside], inside, True
-    last = {dim_of(m.results[len(m.results) - 1]) for m in maps if len(m.results)} & set(reductions)
+    last = {loop_along(op, i) for i in range(len(maps))} & set(reductions)
     inside = last.pop() if len(last) == 1 and not tiled else None
     return [i for i in reductions if i != inside], inside, False
 

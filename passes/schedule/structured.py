@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...dialects import arith, bufferization, ir, linalg, tensor, vector
 from ...dialects.builders import index_constant
 from ...errors import CompileError
+from ..structure import dim_of, indexing_maps
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -109,6 +110,12 @@ def without_unit_dims(region: Region, shape: Sequence[int]) -> tuple[Region, tup
 def vector_axis(shape: Sequence[int]) -> int:
     """The axis of a result that vectors lie along: the innermost one with more than one element."""
     return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+
+
+def loop_along(op: ir.Operation, operand: int) -> int | None:
+    """The loop that walks the contiguous dim of an operand; None where none does, or several together."""
+    results = list(indexing_maps(op)[operand].results)
+    return dim_of(results[vector_axis(shape_of(op.operands[operand]))]) if results else None
 
 
 def element_of(value: ir.Value) -> ir.Type:

@@ -84,7 +84,7 @@ class Tiler:
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
-            if other == value and (part := within(region, whole)):
+            if other == value and (part := within(region, whole, shape_of(value))):
                 return part_of(tile, whole, part)
         op = defining_op(value)
         if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
@@ -136,12 +136,15 @@ def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
     return parts[value]
 
 
-def within(region: Region, whole: Region) -> Region | None:
-    """``region`` relative to ``whole`` where it lies in it by construction, else None."""
+def within(region: Region, whole: Region, shape: Sequence[int]) -> Region | None:
+    """``region`` relative to ``whole``, of a value of ``shape``, where it lies in it by construction, else None.
+
+    Where a loop moves the one and not the other, only the whole extent surely contains it.
+    """
     part = []
-    for inner, outer in zip(region, whole, strict=True):
+    for inner, outer, extent in zip(region, whole, shape, strict=True):
         start = inner.offset + outer.offset * -1
-        inside = 0 <= start.const <= outer.size - inner.size if not start.terms else outer.offset == Linear()
+        inside = 0 <= start.const <= outer.size - inner.size if not start.terms else outer.size == extent
         if not inside or inner.stride != 1:
             return None
         part.append(Interval(start, inner.size))

@@ -40,7 +40,7 @@ from ..classify import (
 from .axes import result_axis
 from .border import Border
 from .loopnest import ARGUMENT, RESULT, Axis, Block, Value
-from .structured import defining_op, shape_of, vector_axis
+from .structured import defining_op, loop_along, shape_of, vector_axis
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)
@@ -149,9 +149,8 @@ def anchor_of(value: ir.Value) -> ir.Operation | None:
 
 def reduces_last(op: ir.Operation) -> bool:
     """Whether an op reduces along the contiguous dim of its first operand."""
-    data = indexing_maps(op)[0]
-    last = data.results[len(data.results) - 1] if len(data.results) else None
-    return isinstance(last, ir.AffineDimExpr) and iterator_types(op)[last.position] == "reduction"
+    loop = loop_along(op, 0)
+    return loop is not None and iterator_types(op)[loop] == "reduction"
 
 
 def is_dot(op: ir.Operation, kind: OpClass) -> bool:
@@ -178,7 +177,7 @@ def _loop_names(op: ir.Operation, kind: OpClass) -> tuple[dict[int, str], dict[s
     extents = loop_extents(op)
     reductions = [i for i, iterator in enumerate(iterator_types(op)) if iterator == "reduction"]
     along_rows = reduces_last(op) and (isinstance(kind, Reduction) or is_dot(op, kind))
-    row = dim_of(list(indexing_maps(op)[0].results)[-1]) if along_rows else None
+    row = loop_along(op, 0) if along_rows else None
     if row is not None:
         roles, last = {"k": [i for i in reductions if i != row], "row": [row]}, row
     else:

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.dialects import ir
+from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
 from tilewright.passes.kernel import functions
 from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
-from tilewright.passes.schedule.tiler import needed, relative
+from tilewright.passes.schedule.tiler import needed, relative, within
 from tilewright.passes.schedule.winograd import staging
 
 
@@ -90,3 +91,13 @@ def test_needed_refuses_what_the_result_does_not_need() -> None:
 def test_relative_counts_from_the_whole() -> None:
     inner = (Interval(Linear(9), 2, 3), Interval(Linear(4), 1))
     assert relative(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
+
+
+def test_what_a_loop_moves_lies_surely_in_the_whole_extent_alone() -> None:
+    with make_context(), ir.Location.unknown(), ir.InsertionPoint(ir.Module.create().body):
+        counter = Linear(0, ((index_constant(0), 1),))
+    moved = (Interval(counter, 1),)
+    assert within(moved, region((0, 3)), [3]) == moved
+    assert within(moved, region((0, 2)), [3]) is None, "a softmax of three columns read beyond a tile of two"
+    assert within(moved, (Interval(counter, 2),), [3]) == region((0, 1))
+    assert within(region((2, 1)), region((0, 2)), [3]) is None

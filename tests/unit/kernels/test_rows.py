@@ -172,6 +172,14 @@ def test_softmax_along_any_axis_is_one_kernel(data: st.DataObject) -> None:
     run(model, inputs, softmax(x, axis), kernels=1 if shape[axis] > 1 else 0)
 
 
+@pytest.mark.parametrize("shape", [(1, 2, 3, 1), (5, 70, 1), (2, 1, 333, 1, 1)])
+def test_a_row_may_be_followed_by_dims_of_one_element(shape: tuple[int, ...]) -> None:
+    axis = max(d for d, extent in enumerate(shape) if extent > 1)
+    x = random(*shape)
+    model, inputs = node_model("Softmax", [x], axis=axis)
+    assert all("row" in schedule for schedule in run(model, inputs, softmax(x, axis)))
+
+
 @pytest.mark.parametrize("shape", [(2, 21, 513), (1, 3, 40, 33), (4, 100, 16), (5, 64, 7)])
 def test_norm_over_channels_that_come_first(shape: tuple[int, ...]) -> None:
     """As exporters write it: mean, difference, mean of squares, square root, quotient."""
