@@ -29,6 +29,8 @@ class _Failed:
 
 FAILED = _Failed()
 
+_MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a splat
+
 
 @dataclass
 class Scope:
@@ -84,7 +86,9 @@ class Graph:
 
     def known(self, array: np.ndarray, dtype: str, name: str) -> Tensor:
         """A value that the import knows: a constant in the IR if it is small or a splat, else a param."""
-        if array.size <= builders.MAX_CONSTANT or builders.is_splat(array):
+        # What a convolution's channels are scaled with is no part of a kernel: kernels that differ in it are one.
+        most = _MAX_FLOATS if dtype.startswith(("float", "bfloat")) else builders.MAX_CONSTANT
+        if array.size <= most or builders.is_splat(array):
             return Tensor(dtype, array.shape, lambda: self._constant(array, dtype), known=array)
         param = Param(TensorInfo(name, array.shape, dtype), np.ascontiguousarray(array))
         return Tensor(dtype, array.shape, lambda: self._argument(param), known=array)

@@ -11,7 +11,10 @@ from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import LINE, STREAMS, in_place, integer, scheduled_functions
+from ..kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions
+
+# Stores into views become stores into what they view: upstream forgets a store's marks when it does that later.
+_STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class StreamStores(Pass):
         for function in scheduled_functions(module):
             result = list(function.arguments)[-3]  # after it comes the range of steps
             if not in_place(function) and nbytes(result.type) > least:
+                run_upstream(module, _STORES_INTO_RESULT)
                 _mark(function, result)
 
 
@@ -55,44 +59,13 @@ def _mark(function: func.FuncOp, result: ir.Value) -> None:
         value, buffer, *place = store.operands
         vector = ir.VectorType(value.type)
         line = LINE * 8 // element_bits(vector.element_type)
-        if vector.rank != 1 or vector.shape[0] % line or _root(buffer) != result:
+        if vector.rank != 1 or vector.shape[0] % line or buffer != result:
             continue
-        if _offset_factor(buffer, place) % line == 0:
+        strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
+        if all(_factor(index) * stride % line == 0 for index, stride in zip(place, strides, strict=True)):
             store.attributes["nontemporal"] = ir.BoolAttr.get(True)
             store.attributes["alignment"] = integer(LINE)
             function.attributes[STREAMS] = ir.UnitAttr.get()
-
-
-def _root(buffer: ir.Value) -> ir.Value:
-    """What a buffer is a part of."""
-    while isinstance(buffer, ir.OpResult) and buffer.owner.name == "memref.subview":
-        buffer = buffer.owner.operands[0]
-    return buffer
-
-
-def _offset_factor(buffer: ir.Value, place: list[ir.Value]) -> int:
-    """A number that divides how many elements lie between the beginning of a buffer's root and a place in it; 0: none.
-
-    Strides that are known only at run time count as 1.
-    """
-    strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
-    factor = math.gcd(*(_factor(index) * _known(stride) for index, stride in zip(place, strides, strict=False)))
-    if not isinstance(buffer, ir.OpResult) or buffer.owner.name != "memref.subview":
-        return factor
-    view = buffer.owner
-    source, *moving = view.operands
-    given = iter(moving)
-    starts = [
-        _factor(next(given)) if start == ir.ShapedType.get_dynamic_size() or start < 0 else start
-        for start in ir.DenseI64ArrayAttr(view.attributes["static_offsets"])
-    ]
-    outer, _ = ir.MemRefType(source.type).get_strides_and_offset()
-    begin = math.gcd(*(start * _known(stride) for start, stride in zip(starts, outer, strict=True)))
-    return math.gcd(factor, begin, _offset_factor(source, []))
-
-
-def _known(stride: int) -> int:
-    return 1 if stride == ir.ShapedType.get_dynamic_stride_or_offset() else stride
 
 
 def _factor(index: ir.Value) -> int:
