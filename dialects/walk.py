@@ -23,6 +23,11 @@ def collect(root: ir.Operation | ir.OpView | ir.Module, wanted: Callable[[ir.Ope
     return found
 
 
+def defining_op(value: ir.Value) -> ir.Operation | None:
+    """The op that makes a value; None for an argument."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
 def enclosing_loops(op: ir.Operation) -> list[ir.Operation]:
     """The ``scf.for`` loops around an op, innermost first."""
     loops: list[ir.Operation] = []

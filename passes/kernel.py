@@ -18,6 +18,9 @@ PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 SCRATCH = "tw.scratch"  # bytes
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
+AT_MOST_ONE = "tw.at_most_one"  # of an exponential: so it is, and zero in place of a denormal will do
+LOSES_NAN = "tw.loses_nan"  # a maximum of some numbers may be that of the others where one is NaN
+MAXIMA = ("arith.maximumf", "arith.maxnumf")
 STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
 IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
@@ -45,7 +48,7 @@ def in_place(op: ir.OpView | ir.Operation) -> list[int]:
 
 def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
     """Mark a kernel made from another as that is marked."""
-    for mark in (FLUSH, IN_PLACE):
+    for mark in (FLUSH, LOSES_NAN, IN_PLACE):
         if mark in source.attributes:
             made.attributes[mark] = source.attributes[mark]
 

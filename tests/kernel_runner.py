@@ -70,10 +70,11 @@ def block_of(channels: int) -> int:
     return packing.n_tile
 
 
-def assembly(text: str) -> str:
+def assembly(source: str | bytes, config: Mapping[str, object] | None = None) -> str:
     """The kernel's machine code for this machine, as text."""
     with make_context(), ir.Location.unknown():
-        module, _ = lower_kernel(bytecode(text), host(), PassContext())
+        code = source if isinstance(source, bytes) else bytecode(source)
+        module, _ = lower_kernel(code, host(), PassContext(config=config or {}))
         return codegen.emit(module, host(), "asm").decode()
 
 

@@ -14,6 +14,7 @@ from ...dialects import ir
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
+from ..kernel import AT_MOST_ONE
 from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]
@@ -58,6 +59,8 @@ class ExpandMath(Pass):
         %r = math.fma %n, -ln2, %x
         ... a polynomial in %r, times 2^n, whose bits are those of %n
 
+    An exponential that ``flush-denormals`` has marked needs one factor for 2^n, of bits that cannot overflow.
+
     Where the target has no such instruction, a ``fma`` may become a product and a sum; those whose single rounding the
     result needs are written in wider arithmetic here.
 
@@ -73,7 +76,8 @@ class ExpandMath(Pass):
         idioms.replace_idioms(module)
         for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
             with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(EXPANSIONS[op.name](*op.operands))
+                expand = exponential.exp_at_most_one if AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
+                op.results[0].replace_all_uses_with(expand(*op.operands))
             op.erase()
         if not (self.target or host()).has_fma:
             emit.without_instruction(module)

@@ -14,6 +14,7 @@ from functools import partial
 
 from ...dialects import arith, ir, linalg, memref, scf
 from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
 from .axes import power_floor
 from .loops import chunked
 from .structured import (
@@ -21,7 +22,6 @@ from .structured import (
     Linear,
     Region,
     copied,
-    defining_op,
     extract,
     insert,
     outside,

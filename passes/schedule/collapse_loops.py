@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, func, ir, linalg
+from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
     Elementwise,
@@ -24,7 +25,7 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import copy_marks, functions, symbol
-from .structured import clone_body, defining_op, element_of, empty, full_region, generic, outside, shape_of
+from .structured import clone_body, element_of, empty, full_region, generic, outside, shape_of
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import arith, ir, linalg, tensor
+from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
 from .structured import (
     Interval,
@@ -14,7 +15,6 @@ from .structured import (
     NotSchedulable,
     Region,
     Tile,
-    defining_op,
     generic,
     kept_dims,
     operand_region,

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...dialects import arith, ir, vector
+from ...dialects.walk import defining_op
 from ..classify import Transform, dim_of, indexing_maps
 from .structured import (
     NotSchedulable,
     Region,
     Tile,
-    defining_op,
     element_of,
     kept_dims,
     operand_region,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...dialects import ir, scf
 from ...dialects.builders import index_constant
 from ..kernel import UNROLL, integer
 from .structured import Linear
+
+Values = Sequence[ir.Value]
 
 
 def chunked(
@@ -18,45 +20,53 @@ def chunked(
     The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars. ``unroll-sums`` makes one
     step of ``at_once``.
     """
-    whole, value = extent // tile, init
+    together = chunked_together(extent, tile, [init], lambda at, size, carried: [step(at, size, *carried)], at_once)
+    return together[0]
+
+
+def chunked_together(
+    extent: int, tile: int, init: Values, step: Callable[[Linear, int, Values], Values], at_once: int = 1
+) -> Values:
+    """``chunked`` with any number of values that are carried from step to step."""
+    whole, values = extent // tile, init
     if whole == 1:
-        value = step(Linear(), tile, value)
+        values = step(Linear(), tile, values)
     elif whole > 1:
-        loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), [value])
+        loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), list(values))
         if at_once > 1:
             loop.attributes[UNROLL] = integer(at_once)
         with ir.InsertionPoint(loop.body):
             offset = Linear(0, ((loop.induction_variable, tile),))
-            scf.YieldOp([step(offset, tile, loop.inner_iter_args[0])])
-        value = loop.results[0]
+            scf.YieldOp(list(step(offset, tile, list(loop.inner_iter_args))))
+        values = list(loop.results)
     start = whole * tile
     for size in powers_of_two(extent % tile):
-        value = step(Linear(start), size, value)
+        values = step(Linear(start), size, values)
         start += size
-    return value
+    return values
 
 
 def along_row(
     extent: int,
     tile: int,
     vector: int,
-    init: ir.Value,
-    step: Callable[[Linear, int, int, ir.Value], ir.Value],
+    init: Values,
+    step: Callable[[Linear, int, int, Values], Values],
     at_once: int = 1,
-) -> ir.Value:
+) -> Values:
     """Run ``step(offset, size, again, carried)`` over a row: whole tiles in a loop, whole vectors, and a last vector.
 
     The last one ends where the row does, so that its first ``again`` elements are done for the second time. With a
     ``vector`` of 0 nothing is: the rest goes in powers of two.
     """
     start = extent - extent % tile
-    value = chunked(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once)
+    values = chunked_together(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once)
     for size in powers_of_two(extent - start):
         if size < vector <= extent:
-            return step(Linear(extent - vector), vector, vector - (extent - start), value)
-        value = step(Linear(start), size, 0, value)
+            return step(Linear(extent - vector), vector, vector - (extent - start), values)
+        values = step(Linear(start), size, 0, values)
         start += size
-    return value
+    return values
 
 
 def powers_of_two(n: int) -> list[int]:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
 from ..classify import Transform, classify, iterator_types
 from .border import Border
 from .gather import gather_tile, reads_at_indices
@@ -33,7 +34,7 @@ from .linear_transform import transform_tile
 from .loopnest import Loop, Nest, Part
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
-from .rows import compute_row
+from .rows import compute_row, in_chunks
 from .schedule import Schedule
 from .structured import (
     Interval,
@@ -42,7 +43,6 @@ from .structured import (
     Region,
     Tile,
     copied,
-    defining_op,
     extract,
     full_region,
     insert,
@@ -269,13 +269,9 @@ def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | No
         return compute_reduction(tiler, op, region, dest)
     if reads_at_indices(op):
         return gather_tile(tiler, op, region, dest)
-    loops = loop_intervals(op, region)
-    longest = max((interval.size for interval in region), default=1)
-    chunk = tiler.form.row_chunk
-    whole = longest <= chunk and longest & (longest - 1) == 0  # in one power of two
-    if chunk and not whole and len(kept_dims(region)) == 1:
+    if in_chunks(tiler, region):
         return compute_row(tiler, op, region, dest)
-    return tile_op(tiler, op, loops, region, dest)
+    return tile_op(tiler, op, loop_intervals(op, region), region, dest)
 
 
 HANDLERS = {

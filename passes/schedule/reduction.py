@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
 from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
 from .axes import power_floor
-from .loops import along_row, chunked
-from .rows import materialize_shared, row_vector
+from .gather import reads_at_indices
+from .loops import Values, along_row, chunked
+from .rows import compute_row_along, in_chunks, materialize_shared, row_vector
 from .structured import (
     Interval,
     Linear,
@@ -17,7 +19,6 @@ from .structured import (
     Region,
     Tile,
     clone_body,
-    defining_op,
     element_of,
     empty,
     extract,
@@ -161,13 +162,20 @@ def _row_reduction(
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
     chunk = min(tiler.form.row_chunk or 64, power_floor(size))
-    materialize_shared(tiler, op, loops)
     element = element_of(op.results[0])
     neutral = defining_op(op.operands[len(op.operands) - 1])
     if neutral is None or neutral.name != "linalg.fill":
         raise NotSchedulable("a row reduction whose initial value is not filled")
     partial = linalg.fill(outside(neutral.operands[0]), outs=[empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}
+
+    def step(tiler: Tiler, offset: Linear, length: int, again: int, carried: Values) -> Values:
+        [value] = carried
+        loops[inside] = Interval(offset, length)
+        where = (Interval(Linear(), length),)
+        target = value if length == chunk else extract(value, where).value
+        combined = _combine(tiler, op, loops, inside, target, again)
+        return [combined if length == chunk else insert(combined, value, where)]
 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
         if remaining:
@@ -178,19 +186,36 @@ def _row_reduction(
                 return accumulate(deeper, value)
 
             return chunked(sizes[loop], 1, acc, walk)
+        vector = row_vector(tiler, size)
+        at_once = tiler.form.rows_at_once
+        [acc] = along_row(size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part), at_once)
+        return acc
 
-        def step(offset: Linear, length: int, again: int, value: ir.Value) -> ir.Value:
-            loops[inside] = Interval(offset, length)
-            where = (Interval(Linear(), length),)
-            target = value if length == chunk else extract(value, where).value
-            combined = _combine(tiler.scope(), op, loops, inside, target, again)
-            return combined if length == chunk else insert(combined, value, where)
-
-        return along_row(size, chunk, row_vector(tiler, size), acc, step, tiler.form.rows_at_once)
-
-    partial = accumulate(serial, partial)
+    shared = _row_made_here(tiler, op, loops) if not serial else None
+    if shared is not None:
+        producer, row = shared
+        tile, [partial] = compute_row_along(tiler, producer, row, None, [partial], step)
+        tiler.known[producer.results[0], row] = tile
+    else:
+        materialize_shared(tiler, op, loops)
+        partial = accumulate(serial, partial)
     loops[inside] = Interval(Linear(), size)
     return Tile(_reduce_partial(op, partial, init.value), ())
+
+
+def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tuple[ir.Operation, Region] | None:
+    """The op that makes the one operand of a row reduction, and the row, where others read it too and it is not made.
+
+    Then it is reduced as it is made: softmax adds up its exponentials so, which saves a pass over the row.
+    """
+    if len(op.operands) != 2:
+        return None
+    value, producer = op.operands[0], defining_op(op.operands[0])
+    if producer is None or producer.name != "linalg.generic" or len(list(value.uses)) < 2 or len(producer.results) != 1:
+        return None
+    row, _ = operand_region(indexing_maps(op)[0], loops)
+    made = "reduction" in iterator_types(producer) or reads_at_indices(producer) or tiler.has_some(value)
+    return None if made or not in_chunks(tiler, row) else (producer, row)
 
 
 def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int) -> ir.Value:

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...dialects import ir
+from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types
 from .axes import ROW_VECTORS, power_floor
-from .loops import along_row
-from .structured import Interval, Linear, Region, Tile, defining_op, extract, insert, kept_dims, operand_region
+from .loops import Values, along_row
+from .structured import Interval, Linear, Region, Tile, extract, insert, kept_dims, operand_region
 from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
 # Elements of the narrowest vectors.
 _LEAST = 4
 
 
+def in_chunks(tiler: Tiler, region: Region) -> bool:
+    """Whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
+    longest = max((interval.size for interval in region), default=1)
+    chunk = tiler.form.row_chunk
+    whole = longest <= chunk and longest == power_floor(longest)
+    return chunk > 0 and not whole and len(kept_dims(region)) == 1
+
+
 def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """An elementwise op on a row, chunk by chunk into a row of its own."""
+    tile, _ = compute_row_along(tiler, op, region, dest, [], lambda *_: [])
+    return tile
+
+
+def compute_row_along(
+    tiler: Tiler,
+    op: ir.Operation,
+    region: Region,
+    dest: ir.Value | None,
+    init: Values,
+    use: Callable[[Tiler, Linear, int, int, Values], Values],
+) -> tuple[Tile, Values]:
+    """``compute_row``, and what ``use(tiler, offset, size, again, carried)`` makes of each chunk as it is made."""
     axis = kept_dims(region)[0]
     materialize_shared(tiler, op, loop_intervals(op, region))
     target = dest if dest is not None else fresh(op.results[0], region)
     base, size = region[axis].offset, region[axis].size
     vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
 
-    def step(start: Linear, length: int, _: int, row: ir.Value) -> ir.Value:
+    def step(start: Linear, length: int, again: int, carried: Values) -> Values:
+        row, *others = carried
         part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
         where = (Interval(start, length),)
-        tile = tile_op(tiler.scope(), op, loop_intervals(op, part), part, extract(row, where).value)
-        return insert(tile.value, row, where)
+        inner = tiler.scope()
+        tile = tile_op(inner, op, loop_intervals(op, part), part, extract(row, where).value)
+        inner.known[op.results[0], part] = tile
+        return [insert(tile.value, row, where), *use(inner, start, length, again, others)]
 
     form = tiler.form
-    return Tile(along_row(size, power_floor(form.row_chunk), vector, target, step, form.rows_at_once), (axis,))
+    row, *made = along_row(size, power_floor(form.row_chunk), vector, [target, *init], step, form.rows_at_once)
+    return Tile(row, (axis,)), made
 
 
 def row_vector(tiler: Tiler, size: int) -> int:
@@ -39,13 +65,22 @@ def row_vector(tiler: Tiler, size: int) -> int:
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:
-    """Compute what the chunks of a row share before their loop: reductions, and values with more than one user."""
+    """Compute what the chunks of a row share before their loop: reductions, and values with more than one user.
+
+    Reductions first: one of them may make such a value on its way.
+    """
+    for reductions in (True, False):
+        _materialize(tiler, op, loops, reductions)
+
+
+def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], reductions: bool) -> None:
     for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
         producer = defining_op(operand)
         if producer is None or producer.name != "linalg.generic":
             continue
         part, _ = operand_region(indexing_map, loops)
-        if len(list(operand.uses)) > 1 or "reduction" in iterator_types(producer):
+        reduces, shared = "reduction" in iterator_types(producer), len(list(operand.uses)) > 1
+        if reduces if reductions else shared:
             tiler.compute(operand, part)
-        else:
-            materialize_shared(tiler, producer, loop_intervals(producer, part))
+        elif not reduces and not shared:
+            _materialize(tiler, producer, loop_intervals(producer, part), reductions)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...dialects import arith, bufferization, ir, linalg, tensor, vector
 from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..structure import dim_of, indexing_maps
 
@@ -73,11 +74,6 @@ class Tile:
 
     value: ir.Value
     dims: tuple[int, ...]
-
-
-def defining_op(value: ir.Value) -> ir.Operation | None:
-    """The op that makes a value; None for an argument."""
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
 def full_region(shape: Sequence[int]) -> Region:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
+from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
 from .loopnest import MAX_TILE
@@ -18,7 +19,6 @@ from .structured import (
     Tile,
     clone_body,
     covered,
-    defining_op,
     element_of,
     empty,
     extract,
@@ -73,6 +73,10 @@ class Tiler:
     def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
         """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
         self.shared[value] = (region, Tile(buffer, kept_dims(region)))
+
+    def has_some(self, value: ir.Value) -> bool:
+        """Whether the value, or a region of it, is computed already."""
+        return value in self.shared or value in self.arguments or any(other == value for other, _ in self.known)
 
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""

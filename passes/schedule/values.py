@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...dialects import func, ir
+from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
     Contraction,
@@ -40,7 +41,7 @@ from ..classify import (
 from .axes import result_axis
 from .border import Border
 from .loopnest import ARGUMENT, RESULT, Axis, Block, Value
-from .structured import defining_op, loop_along, shape_of, vector_axis
+from .structured import loop_along, shape_of, vector_axis
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)

@@ -7,11 +7,12 @@ the rest is fitted.
 from __future__ import annotations
 
 from ....dialects import arith, math
-from .emit import Value, at_most, clamp, f32, horner, i32, less, power_of_two, rounded, two_powers
+from .emit import Value, at_least, at_most, clamp, f32, horner, i32, less, power_of_two, rounded, two_powers
 
 LOG2E = 1.44269504088896341
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4
 _EXP = (1.38207444e-3, 8.36924836e-3, 4.16682810e-2, 1.66665167e-1, 4.99999940e-1, 1.0, 1.0)
+_EXP_SHORT = (8.28971807e-3, 4.18978408e-2, 1.66676477e-1, 4.99991506e-1, 9.99999702e-1, 1.0)  # within 2 ulp
 _EXP_MINUS = tuple(c * (-1) ** power for power, c in zip(reversed(range(7)), _EXP, strict=True))  # exp(-r)
 _EXPM1 = (1.38718821e-3, 8.36687628e-3, 4.16674316e-2, 1.66665420e-1, 4.99999970e-1)
 _EXP2 = (1.53291650e-4, 1.33918866e-3, 9.61850304e-3, 5.55035807e-2, 2.40226477e-1, 6.93147182e-1, 1.0)
@@ -33,6 +34,13 @@ def exp(x: Value) -> Value:
     n, word = rounded(x, LOG2E, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(horner(_remainder(x, n), *_EXP), low), high)
+
+
+def exp_at_most_one(x: Value) -> Value:
+    """exp(x) for x <= 0, zero where it were a denormal: the bits of 2^-127, of which that are multiples, are zero's."""
+    x = at_least(x, f32(-88.0))
+    n, word = rounded(x, LOG2E, 127)
+    return arith.mulf(horner(_remainder(x, n), *_EXP_SHORT), power_of_two(word))
 
 
 def exp2(x: Value) -> Value:

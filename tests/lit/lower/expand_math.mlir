@@ -22,6 +22,18 @@ func.func @exp(%x: tensor<8xf32>) -> tensor<8xf32> {
   return %r : tensor<8xf32>
 }
 
+// One that is at most 1: bits that cannot overflow, and a product.
+// CHECK-LABEL: func.func @at_most_one(
+// CHECK-NOT:     arith.shrui
+// CHECK:         arith.shli
+// CHECK:         arith.mulf
+// CHECK-NOT:     {{arith.mulf|math.exp}}
+// CHECK:         return
+func.func @at_most_one(%x: f32) -> f32 {
+  %y = math.exp %x {tw.at_most_one} : f32
+  return %y : f32
+}
+
 // Odd and continuous: no branch, no division.
 // CHECK-LABEL: func.func @erf(
 // CHECK-NOT:     {{math.erf|arith.divf}}

@@ -1,10 +1,12 @@
 // RUN: tilewright opt %s --passes=flush-denormals | filecheck %s
 
 #row = affine_map<(i, j) -> (i)>
+#column = affine_map<(i, j) -> (j)>
 #all = affine_map<(i, j) -> (i, j)>
 
 // CHECK-LABEL: func.func @softmax(
-// CHECK-SAME:    tw.flush_denormals
+// CHECK-SAME:    tw.flush_denormals, tw.loses_nan
+// CHECK:         math.exp %{{.*}} {tw.at_most_one}
 func.func @softmax(%x: tensor<4x16xf32>, %zero: tensor<4xf32>, %least: tensor<4xf32>) -> tensor<4xf32> {
   %e = tensor.empty() : tensor<4x16xf32>
   %max = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
@@ -42,4 +44,62 @@ func.func @sum_of_exponentials(%x: tensor<4x16xf32>, %zero: tensor<4xf32>) -> te
     linalg.yield %y : f32
   } -> tensor<4xf32>
   return %s : tensor<4xf32>
+}
+
+// A maximum of other numbers says nothing about the exponentials.
+// CHECK-LABEL: func.func @other_maximum(
+// CHECK-SAME:    attributes {tw.flush_denormals} {
+// CHECK-NOT:     tw.at_most_one
+// CHECK:         return
+func.func @other_maximum(%x: tensor<4x16xf32>, %w: tensor<4x16xf32>, %zero: tensor<4xf32>, %least: tensor<4xf32>)
+    -> tensor<4xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %max = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%w : tensor<4x16xf32>) outs(%least : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.maximumf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  %p = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %max : tensor<4x16xf32>, tensor<4xf32>) outs(%e : tensor<4x16xf32>) {
+  ^bb0(%v: f32, %m: f32, %o: f32):
+    %d = arith.subf %v, %m : f32
+    %y = math.exp %d : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%p : tensor<4x16xf32>) outs(%zero : tensor<4xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.addf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// Rows and columns exchanged: the maximum is that of another row.
+// CHECK-LABEL: func.func @other_row(
+// CHECK-NOT:     tw.at_most_one
+// CHECK:         return
+func.func @other_row(%x: tensor<16x16xf32>, %zero: tensor<16xf32>, %least: tensor<16xf32>) -> tensor<16xf32> {
+  %e = tensor.empty() : tensor<16x16xf32>
+  %max = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%x : tensor<16x16xf32>) outs(%least : tensor<16xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.maximumf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<16xf32>
+  %p = linalg.generic {indexing_maps = [#all, #column, #all], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %max : tensor<16x16xf32>, tensor<16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%v: f32, %m: f32, %o: f32):
+    %d = arith.subf %v, %m : f32
+    %y = math.exp %d : f32
+    linalg.yield %y : f32
+  } -> tensor<16x16xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%p : tensor<16x16xf32>) outs(%zero : tensor<16xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %y = arith.addf %acc, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<16xf32>
+  return %s : tensor<16xf32>
 }

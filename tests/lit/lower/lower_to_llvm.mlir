@@ -31,6 +31,38 @@ func.func @multiply_add(%x: memref<4xf32>) {
   return
 }
 
+// Maxima that may lose a NaN: comparisons and choices, of halves of a vector.
+// CHECK-LABEL: llvm.func @maxima(
+// CHECK-NOT:     llvm.intr.{{.*}}max
+// CHECK:         llvm.fcmp "ogt" %{{.*}} : vector<8xf32>
+// CHECK:         llvm.fcmp "ogt" %{{.*}} : vector<4xf32>
+// CHECK:         llvm.fcmp "ogt" %{{.*}} : vector<2xf32>
+// CHECK:         llvm.fcmp "ogt" %{{.*}} : f32
+// CHECK-NOT:     llvm.intr.{{.*}}max
+// CHECK:         llvm.return
+func.func @maxima(%x: memref<8xf32>, %y: memref<8xf32>, %r: memref<1xf32>, %low: f32) attributes {tw.loses_nan} {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<8xf32>, vector<8xf32>
+  %w = vector.load %y[%c0] : memref<8xf32>, vector<8xf32>
+  %m = arith.maximumf %v, %w : vector<8xf32>
+  %s = vector.reduction <maximumf>, %m, %low : vector<8xf32> into f32
+  memref.store %s, %r[%c0] : memref<1xf32>
+  return
+}
+
+// CHECK-LABEL: llvm.func @rejects_other_maxima(
+// CHECK:         llvm.fcmp "uno"
+// CHECK:         llvm.intr.vector.reduce.fmaximum
+func.func @rejects_other_maxima(%x: memref<8xf32>, %y: memref<8xf32>, %r: memref<1xf32>) {
+  %c0 = arith.constant 0 : index
+  %v = vector.load %x[%c0] : memref<8xf32>, vector<8xf32>
+  %w = vector.load %y[%c0] : memref<8xf32>, vector<8xf32>
+  %m = arith.maximumf %v, %w : vector<8xf32>
+  %s = vector.reduction <maximumf>, %m : vector<8xf32> into f32
+  memref.store %s, %r[%c0] : memref<1xf32>
+  return
+}
+
 // A bfloat16 that is only moved is 16 bits.
 // CHECK-LABEL: llvm.func @splat(
 // CHECK:         %[[V:.*]] = llvm.load %{{.*}} : !llvm.ptr -> i16

@@ -1,7 +1,8 @@
 // RUN: tilewright opt %s --passes=prefetch-rows{least=0} | filecheck %s
 // RUN: tilewright opt %s --passes=prefetch-rows | filecheck %s --check-prefix=LARGE
 
-// The last of two loops over a row asks for the next one, and for the row of the result: two lines of each.
+// The one of two loops over a row that computes more asks for the next one, and for the row of the result: two lines of
+// each.
 // CHECK-LABEL: func.func @rows(
 // CHECK-SAME:    %[[X:.*]]: memref<64x128xf32>, %[[Y:.*]]: memref<64x128xf32>
 // CHECK:         scf.for %[[R:[a-z0-9]+]] =
@@ -46,11 +47,12 @@ func.func @rows(%x: memref<64x128xf32>, %y: memref<64x128xf32>, %lo: index, %hi:
   return
 }
 
-// What is stored as it is loaded needs no call for its place.
+// The loop that stores into the result asks for nothing, though it computes most.
 // CHECK-LABEL: func.func @stores_what_it_loads(
-// CHECK:         arith.addf
 // CHECK:         memref.prefetch %arg0{{.*}}, read
-// CHECK-NOT:     write, locality
+// CHECK:         memref.prefetch %arg1{{.*}}, write
+// CHECK:         arith.addf
+// CHECK-NOT:     memref.prefetch
 // CHECK:         return
 func.func @stores_what_it_loads(%x: memref<64x128xf32>, %y: memref<64x128xf32>, %lo: index, %hi: index)
     attributes {tw.schedule = "row"} {
@@ -70,7 +72,8 @@ func.func @stores_what_it_loads(%x: memref<64x128xf32>, %y: memref<64x128xf32>, 
     scf.for %i = %c0 to %c4 step %c1 {
       %at = arith.muli %i, %c32 : index
       %a = vector.load %x[%r, %at] : memref<64x128xf32>, vector<32xf32>
-      %b = arith.subf %a, %s : vector<32xf32>
+      %d = arith.subf %a, %s : vector<32xf32>
+      %b = arith.mulf %d, %d : vector<32xf32>
       vector.store %b, %place[%at] : memref<128xf32, strided<[1], offset: ?>>, vector<32xf32>
     }
   }

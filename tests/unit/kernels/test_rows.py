@@ -41,9 +41,10 @@ def run(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray], want: np.ndarr
     assert all(schedules)
     assert not kernels or len(compiled.plan.main.calls) == kernels
     params = {name: param.array() for name, param in imported.params.items()}
+    within = 1e-5 * max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
     for chunks in (1, 3):
         (got,) = compiled(inputs, params, chunks)
-        np.testing.assert_allclose(got, want, rtol=0, atol=1e-5 * max(1.0, float(np.abs(want).max(initial=0))))
+        np.testing.assert_allclose(got, want, rtol=0, atol=within)
     return schedules
 
 
@@ -178,6 +179,26 @@ def test_a_row_may_be_followed_by_dims_of_one_element(shape: tuple[int, ...]) ->
     x = random(*shape)
     model, inputs = node_model("Softmax", [x], axis=axis)
     assert all("row" in schedule for schedule in run(model, inputs, softmax(x, axis)))
+
+
+def test_softmax_of_what_is_no_number() -> None:
+    """One NaN makes a row NaN, wherever it stands, and so does inf; -inf is 0, as long as there are others."""
+    x = random(9, 70)
+    x[range(4), [0, 33, 63, 69]] = np.nan
+    x[4, ::3], x[5], x[6, 5], x[7, ::2] = -np.inf, -np.inf, np.inf, -200
+    model, inputs = node_model("Softmax", [x], axis=-1)
+    with np.errstate(invalid="ignore"):
+        want = softmax(x, -1)
+    assert (want[4, ::3] == 0).all() and np.isnan(want[:4]).all() and np.isnan(want[5:7]).all()
+    run(model, inputs, want)
+
+
+@pytest.mark.parametrize("length", [333, 1024])
+def test_softmax_goes_over_a_row_three_times(length: int) -> None:
+    """The maximum, exponentials with their sum, quotients: the sum takes no pass of its own."""
+    model, _ = node_model("Softmax", [random(5, length)], axis=-1)
+    rows, *along = [line for line in lowered(model).splitlines() if "scf.for" in line]
+    assert len(along) == 3, rows
 
 
 @pytest.mark.parametrize("shape", [(2, 21, 513), (1, 3, 40, 33), (4, 100, 16), (5, 64, 7)])

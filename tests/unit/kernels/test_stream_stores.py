@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_runner import CompiledKernel, aligned
+from kernel_runner import CompiledKernel, aligned, assembly
+from onnx_case import node_model
+
+from tilewright.frontends import import_model
+from tilewright.passes import pipeline
+from tilewright.passes.infra import PassContext
+from tilewright.target import host
 
 RNG = np.random.default_rng(0)
 
@@ -38,3 +44,11 @@ def test_results_at_any_place(shape: tuple[int, int], shift: int) -> None:
         kernel.call([a.ctypes.data for a in (x, y, result)], chunks)
         np.testing.assert_array_equal(result, x + y)
     assert (memory[:shift] == 77).all() and (memory[shift + x.size :] == 77).all()
+
+
+def test_softmax_is_written_past_the_caches() -> None:
+    """Its rows are views of the result until late."""
+    x = np.zeros((64, 256), np.float32)
+    model, _ = node_model("Softmax", [x], axis=-1)
+    [code] = pipeline.plan(import_model(model), host(), PassContext()).kernels.values()
+    assert "movntps" in assembly(code, {"stream-stores.least": 1})

@@ -123,6 +123,17 @@ def test_a_function_is_within_four_ulp_at_every_exponent(name: str) -> None:
         check(got, FUNCTIONS[name](x.astype(np.float64)), x)
 
 
+def test_an_exponential_under_a_maximum_is_within_four_ulp_or_zero() -> None:
+    x = np.concatenate([every_exponent(), np.linspace(-110, 0, 1 << 15, dtype=np.float32)])
+    x = x[~(x > 0)]
+    got = CompiledKernel(kernel_text("%y = math.exp %v {tw.at_most_one} : f32", x.size))([x], x)
+    with np.errstate(all="ignore"):
+        want = np.exp(x.astype(np.float64))
+    normal = ~(want < np.finfo(np.float32).smallest_normal)
+    check(got[normal], want[normal], x[normal])
+    assert (got[~normal] <= np.finfo(np.float32).smallest_normal).all() and (got[x < -88] == 0).all()
+
+
 @pytest.mark.parametrize("name", [*FUNCTIONS, "powf"])
 def test_a_function_is_vector_code_without_calls(name: str) -> None:
     text = kernel_text(POWER, 4096, 2) if name == "powf" else kernel_text(body_of(name), 4096)
