@@ -59,17 +59,15 @@ class FlushDenormals(Pass):
 
 def _has_softmax(function: func.FuncOp) -> bool:
     """Whether the kernel has a maximum over rows, exponentials, and a sum of float32."""
+    if not _computes(function, ("math.exp",)):
+        return False
     ops = collect(function, lambda op: op.name.startswith("linalg."))
     reductions = [op for op in ops if isinstance(classify(op), Reduction | Contraction)]
-    return (
-        any(_computes(op, MAXIMA) for op in reductions)
-        and any(_computes(op, ("math.exp",)) for op in ops)
-        and any(_computes(op, ("arith.addf",)) for op in reductions)
-    )
+    return all(any(_computes(op, names) for op in reductions) for names in (MAXIMA, ("arith.addf",)))
 
 
-def _computes(op: ir.Operation, names: tuple[str, ...]) -> bool:
-    """Whether the body of a structured op has one of the operations."""
+def _computes(op: ir.Operation | func.FuncOp, names: tuple[str, ...]) -> bool:
+    """Whether a function, or the body of a structured op, has one of the operations."""
     return bool(collect(op, lambda inner: inner.name in names))
 
 

@@ -55,9 +55,11 @@ class PrefetchRows(Pass):
         for function in scheduled_functions(module):
             arguments = list(function.arguments)
             for argument in arguments[:-3]:  # then come the result and the range of steps
+                if nbytes(argument.type) < self.least:
+                    continue
                 loads = collect(function, lambda op, argument=argument: _walks_rows(op, argument))
                 loops = {load.parent.operation: load for load in reversed(loads) if load.parent is not None}
-                if len(loops) > 1 and nbytes(argument.type) >= self.least:
+                if len(loops) > 1:
                     computing = [loop for loop in loops if not _stores(loop, arguments[-3])] or list(loops)[:1]
                     busiest = max(computing, key=lambda loop: len(collect(loop, _computes)))
                     _prefetch(loops[busiest], arguments[-3], STREAMS in function.attributes)
@@ -65,8 +67,7 @@ class PrefetchRows(Pass):
 
 def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:
     """Whether the op loads the next vector of a row of a matrix, the row being the step of an outer loop."""
-    loops = enclosing_loops(op)
-    if op.name != "vector.load" or op.operands[0] != argument or len(loops) != 2:
+    if op.name != "vector.load" or op.operands[0] != argument or len(loops := enclosing_loops(op)) != 2:
         return False
     vector = ir.VectorType(op.results[0].type)
     if ir.MemRefType(argument.type).rank != 2 or vector.rank != 1:
