@@ -17,8 +17,10 @@ llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 
 llvm.mlir.global internal constant @tw_create_usage("create takes (weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object)\00")
 
-// Runs [0, extent) of a kernel in one team of threads, each a contiguous part and its own scratch. A caller that finds
-// the team's lock taken runs alone: two teams at a time would only share the same cores.
+// Runs [0, extent) of a kernel in one team of threads, each with its own scratch. A thread has a contiguous part, the same
+// one in each kernel of this extent, so that what it wrote is in its cache; it takes an eighth of it at a time. Who is
+// ready goes on with what the others have left: cores are not equally fast when neighbours use them too, and parts not
+// equally long. A caller that finds the team's lock taken runs alone: two teams at a time would only share the same cores.
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %scratch: !llvm.ptr,
                                     %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
@@ -47,20 +49,51 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
     scf.yield %several : i1
   }
   scf.if %together {
+    // How much of each thread's part is taken: a cache line each.
+    %taken = llvm.alloca %team x !llvm.array<8 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr
+    %zero_index = arith.constant 0 : index
+    %one_index = arith.constant 1 : index
+    %members = arith.index_cast %team : i32 to index
+    scf.for %member = %zero_index to %members step %one_index {
+      %number = arith.index_cast %member : index to i64
+      %own = llvm.getelementptr %taken[%number] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
+      llvm.store %zero, %own : i64, !llvm.ptr
+    }
     omp.parallel num_threads(%team : i32) {
       %thread32 = llvm.call @omp_get_thread_num() : () -> i32
       %count32 = llvm.call @omp_get_num_threads() : () -> i32
       %thread = arith.extsi %thread32 : i32 to i64
       %count = arith.extsi %count32 : i32 to i64
+      %none = arith.constant 0 : i64
       %one = arith.constant 1 : i64
-      %after = arith.addi %thread, %one : i64
-      %lo_n = arith.muli %extent, %thread : i64
-      %hi_n = arith.muli %extent, %after : i64
-      %lo = arith.divui %lo_n, %count : i64
-      %hi = arith.divui %hi_n, %count : i64
+      %pieces = arith.constant 8 : i64
       %at = arith.muli %scratch_stride, %thread : i64
       %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
-      llvm.call %kernel(%args, %lo, %hi, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+      scf.for %i = %none to %count step %one : i64 {
+        %sum = arith.addi %thread, %i : i64
+        %whose = arith.remui %sum, %count : i64
+        %after = arith.addi %whose, %one : i64
+        %lo_n = arith.muli %extent, %whose : i64
+        %hi_n = arith.muli %extent, %after : i64
+        %lo = arith.divui %lo_n, %count : i64
+        %hi = arith.divui %hi_n, %count : i64
+        %length = arith.subi %hi, %lo : i64
+        %piece = arith.ceildivui %length, %pieces : i64
+        %begun = llvm.getelementptr %taken[%whose] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
+        scf.while : () -> () {
+          %before = llvm.atomicrmw add %begun, %piece monotonic : !llvm.ptr, i64
+          %left = arith.cmpi ult, %before, %length : i64
+          scf.if %left {
+            %from = arith.addi %lo, %before : i64
+            %next = arith.addi %from, %piece : i64
+            %to = arith.minui %next, %hi : i64
+            llvm.call %kernel(%args, %from, %to, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+          }
+          scf.condition(%left)
+        } do {
+          scf.yield
+        }
+      }
       omp.terminator
     }
     scf.if %has_lock {
