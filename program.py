@@ -83,7 +83,8 @@ class Kernel:
     in the place of an argument where the plan told the kernel so. The kernel computes the half-open range [lo, hi) of
     its parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. ``scratch`` points
     to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread. ``parallel`` says whether more than
-    one thread is worth it. ``note`` says what about the kernel a user should know, if there is anything.
+    one thread is worth it, ``ahead`` whether each call computes something before its steps. ``note`` says what about
+    the kernel a user should know, if there is anything.
 
     ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back. ``flops``
     and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
@@ -99,3 +100,4 @@ class Kernel:
     schedule_json: str = ""
     flops: int = 0
     bytes: int = 0
+    ahead: bool = False

@@ -15,6 +15,7 @@ SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as
 SCHEDULE_JSON = "tw.schedule_json"  # the same, to be read back
 EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
+AHEAD = "tw.ahead"  # each call computes something before its steps
 SCRATCH = "tw.scratch"  # bytes
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
@@ -72,4 +73,5 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
     texts = {name: ir.StringAttr(attributes[name]).value for name in (SCHEDULE, SCHEDULE_JSON) if name in attributes}
     schedule, as_json = texts.get(SCHEDULE, ""), texts.get(SCHEDULE_JSON, "")
-    return Kernel(symbol(op), b"", extent, PARALLEL in attributes, scratch, schedule=schedule, schedule_json=as_json)
+    parallel, ahead = PARALLEL in attributes, AHEAD in attributes
+    return Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)

@@ -32,6 +32,48 @@ llvm.func @copy(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   "llvm.intr.memmove"(%target, %source, %length) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
   llvm.return
 }"""
+# Step i adds 1 to y[i], but 0, which waits for the last step of the first half before it adds x[0], and -1 if in vain.
+WAIT = """
+llvm.func @wait(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %two = arith.constant 2 : i64
+  %most = arith.constant LIMIT : i64
+  %unit = arith.constant 1.0 : f32
+  %failed = arith.constant -1.0 : f32
+  %nothing = arith.constant 0.0 : f32
+  %to_at = llvm.getelementptr %args[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+  %from = llvm.load %args : !llvm.ptr -> !llvm.ptr
+  %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
+  scf.for %i = %lo to %hi step %one : i64 {
+    %at = llvm.getelementptr %to[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+    %first = arith.cmpi eq, %i, %zero : i64
+    %more = scf.if %first -> f32 {
+      %last = llvm.getelementptr %to[HALF] : (!llvm.ptr) -> !llvm.ptr, f32
+      %tries = scf.while (%n = %zero) : (i64) -> i64 {
+        %seen = llvm.load volatile %last : !llvm.ptr -> f32
+        %waiting = arith.cmpf oeq, %seen, %nothing : f32
+        %few = arith.cmpi ult, %n, %most : i64
+        %on = arith.andi %waiting, %few : i1
+        scf.condition(%on) %n : i64
+      } do {
+      ^bb0(%n: i64):
+        %next = arith.addi %n, %one : i64
+        scf.yield %next : i64
+      }
+      %in_vain = arith.cmpi eq, %tries, %most : i64
+      %x = llvm.load %from : !llvm.ptr -> f32
+      %result = arith.select %in_vain, %failed, %x : f32
+      scf.yield %result : f32
+    } else {
+      scf.yield %unit : f32
+    }
+    %before = llvm.load %at : !llvm.ptr -> f32
+    %after = arith.addf %before, %more : f32
+    llvm.store %after, %at : f32, !llvm.ptr
+  }
+  llvm.return
+}"""
 ADD = """
 func.func @add(%a: tensor<64x128xf32>, %b: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %e = tensor.empty() : tensor<64x128xf32>
@@ -60,17 +102,34 @@ func.func @transpose(%a: tensor<128x64xf32>) -> tensor<64x128xf32> {
 
 
 @functools.cache
-def _copy_objects(program: Program, kernel: Kernel, manifest: str) -> tuple[bytes, ...]:
-    return entry.emit_support(), entry.emit_entry(program, {"copy": kernel}, manifest), entry._emit(COPY)
+def _kernel_objects(program: Program, kernel: Kernel, text: str, manifest: str) -> tuple[bytes, ...]:
+    return entry.emit_support(), entry.emit_entry(program, {kernel.name: kernel}, manifest), entry._emit(text)
+
+
+def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...]) -> artifact.Program:
+    """``y = kernel(x)`` for x and y of one dtype and shape."""
+    x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
+    program = Program((x,), (y,), (), (Call(kernel.name, (Slot("input"), Slot("output"))),), 0)
+    manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, 1, {})
+    objects = _kernel_objects(program, kernel, text, manifest.to_json())
+    return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
 
 
 def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> artifact.Program:
     """``y = x`` for a dtype, on all threads."""
-    x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
-    program = Program((x,), (y,), (), (Call("copy", (Slot("input"), Slot("output"))),), 0)
-    manifest = Manifest("copy", (x,), (y,), (), "", "x86", (), 0, 1, {})
-    objects = _copy_objects(program, Kernel("copy", b"", x.nbytes, parallel), manifest.to_json())
-    return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
+    nbytes = TensorInfo("x", shape, dtype).nbytes
+    return _kernel_program(Kernel("copy", b"", nbytes, parallel), COPY, dtype, shape)
+
+
+def wait_module(steps: int, num_threads: int, ahead: bool = False, limit: int = 1 << 31) -> Module:
+    """A module of ``WAIT`` in so many steps."""
+    kernel = Kernel("wait", b"", steps, True, ahead=ahead)
+    return Module(
+        _kernel_program(
+            kernel, WAIT.replace("HALF", str(steps // 2 - 1)).replace("LIMIT", str(limit)), "float32", (steps,)
+        ),
+        num_threads,
+    )
 
 
 def copy_module(dtype: str, shape: tuple[int, ...], num_threads: int = 2) -> Module:

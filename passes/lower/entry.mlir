@@ -18,11 +18,11 @@ llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 llvm.mlir.global internal constant @tw_create_usage("create takes (weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object)\00")
 
 // Runs [0, extent) of a kernel in one team of threads, each with its own scratch. A thread has a contiguous part, the same
-// one in each kernel of this extent, so that what it wrote is in its cache; it takes an eighth of it at a time. Who is
-// ready goes on with what the others have left: cores are not equally fast when neighbours use them too, and parts not
-// equally long. A caller that finds the team's lock taken runs alone: two teams at a time would only share the same cores.
-llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %scratch: !llvm.ptr,
-                                    %scratch_stride: i64, %context: !llvm.ptr) {
+// one in each kernel of this extent, so that what it wrote is in its cache; it takes one of so many pieces at a time. Who
+// is ready goes on with what the others have left: cores are not equally fast when neighbours use them too, and parts
+// not equally long. A caller that finds the team's lock taken runs alone: two teams would only share the same cores.
+llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
+                           %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
   %one32 = arith.constant 1 : i32
   %free_word = arith.constant 0 : i32
@@ -66,7 +66,6 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       %count = arith.extsi %count32 : i32 to i64
       %none = arith.constant 0 : i64
       %one = arith.constant 1 : i64
-      %pieces = arith.constant 8 : i64
       %at = arith.muli %scratch_stride, %thread : i64
       %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
       scf.for %i = %none to %count step %one : i64 {

@@ -26,6 +26,8 @@ _ALIGNMENT = 64
 # Straight calls gain nothing from more, and a model may have a thousand of them.
 _OPT_LEVEL = 1
 _SUPPORT_OPT_LEVEL = 2
+# How many pieces a thread's part of a kernel is taken in, if not in one because each call computes something ahead.
+_PIECES = 8
 
 # What the generated part uses of the support.
 _DECLARATIONS = """
@@ -38,7 +40,7 @@ llvm.func @tw_take_tensors(!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i
 llvm.func @tw_refuse_overlap(!llvm.ptr, i64, i64, !llvm.ptr) -> i32
 llvm.func @tw_take_arena(!llvm.ptr, i64, i64) -> !llvm.ptr
 llvm.func @tw_give_arena(!llvm.ptr, !llvm.ptr)
-llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr)
+llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr)
 llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_return(!llvm.ptr, i32, i64)
 llvm.func @tw_raise_out_of_memory() -> i32
@@ -142,8 +144,9 @@ def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
         function = f"%c{number}_kernel"
         lines += [
             f"  {function} = llvm.mlir.addressof {symbol} : !llvm.ptr",
-            f"  llvm.call @tw_parallel_for({function}, %arguments, {extent}, %scratch, %scratch_bytes, %self)",
-            "    : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, !llvm.ptr) -> ()",
+            f"  %c{number}_pieces = llvm.mlir.constant({1 if kernel.ahead else _PIECES} : i64) : i64",
+            f"  llvm.call @tw_parallel_for({function}, %arguments, {extent}, %c{number}_pieces, %scratch,",
+            "    %scratch_bytes, %self) : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()",
         ]
     else:
         lines += [

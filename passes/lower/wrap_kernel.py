@@ -10,6 +10,7 @@ from ...dialects.types import element_bits
 from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import (
+    AHEAD,
     EXTENT,
     FLUSH,
     IN_PLACE,
@@ -39,7 +40,7 @@ _FLUSH = """
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
 _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
 
-_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, SCRATCH, FLUSH)
+_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, SCRATCH, FLUSH)
 
 
 @dataclass(frozen=True)

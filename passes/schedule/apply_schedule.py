@@ -14,6 +14,7 @@ from ...errors import ScheduleError
 from ...target import Target, host
 from ..infra import Pass
 from ..kernel import (
+    AHEAD,
     EXTENT,
     PARALLEL,
     SCHEDULE,
@@ -191,6 +192,8 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
     if isinstance(schedule, Schedule):
         made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
+        if any(not stage.at for stage in schedule.stages):
+            made.attributes[AHEAD] = ir.UnitAttr.get()
     if schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
         made.attributes[PARALLEL] = ir.UnitAttr.get()
 

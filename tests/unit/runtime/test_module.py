@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from handmade import SHAPE, affine, affine_module, affine_plan, copy_module
+from handmade import SHAPE, affine, affine_module, affine_plan, copy_module, wait_module
 
 import tilewright as tw
 from tilewright import driver, product, workers
@@ -90,6 +90,22 @@ def test_two_modules_do_not_meet():
 def test_parts_of_all_threads_make_the_whole(threads):
     data = np.random.default_rng(0).integers(0, 255, 5, np.uint8)
     np.testing.assert_array_equal(copy_module("uint8", (5,), threads)(data)[0], data)
+
+
+@pytest.mark.parametrize("steps", [17, 1000])
+@pytest.mark.parametrize("threads", [2, 3])
+def test_what_a_slow_thread_has_left_is_done_by_the_others(threads, steps):
+    """The first step ends when the last one of the first half is done, and each is done once."""
+    given, y = np.full(steps, 7, np.float32), np.zeros(steps, np.float32)
+    wait_module(steps, threads)["main"](given, y)
+    np.testing.assert_array_equal(y, [7] + [1] * (steps - 1))
+
+
+def test_a_kernel_with_work_ahead_is_called_once_by_each_thread():
+    """Nobody takes a step of the first thread's part then, so that its first step waits in vain."""
+    given, y = np.full(16, 7, np.float32), np.zeros(16, np.float32)
+    wait_module(16, 2, ahead=True, limit=1 << 20)["main"](given, y)
+    np.testing.assert_array_equal(y, [-1] + [1] * 15)
 
 
 @pytest.mark.parametrize("shift", [4, 8, 20, 60])
