@@ -76,10 +76,10 @@ def _maximum_above(exponential: ir.Operation) -> ir.Operation | None:
     outer, difference = exponential.parent, defining_op(exponential.operands[0])
     if outer is None or outer.name != "linalg.generic" or difference is None or difference.name != "arith.subf":
         return None
-    numbers = [value.arg_number for value in difference.operands if isinstance(value, ir.BlockArgument)]
+    numbers: list[int] = [v.arg_number for v in difference.operands if isinstance(v, ir.BlockArgument)]
     if len(numbers) != 2 or difference.operands[0].owner != outer.operation.regions[0].blocks[0]:
         return None
-    data, maximum = (outer.operands[number] for number in numbers)
+    data, maximum = (list(outer.operands)[number] for number in numbers)
     made = defining_op(maximum)
     if made is None or made.name != "linalg.generic" or made.operands[0] != data or len(made.operands) != 2:
         return None
