@@ -144,6 +144,6 @@ def power_of_two(word: Value) -> Value:
 
 
 def two_powers(word: Value) -> tuple[Value, Value]:
-    """Two factors of 2^n, as it may be denormal or overflow, of a word from ``rounded`` with bias 254; |n| <= 252."""
+    """Two factors of 2^n, as it may be denormal or overflow, of a word from ``rounded`` with bias 254; |n| <= 254."""
     half = arith.shrui(word, i32(1))
     return power_of_two(half), power_of_two(arith.subi(word, half))

@@ -43,7 +43,7 @@ def gelu(x: Value) -> Value:
 
     t is exp(-a^2 / 2) times a smooth function that goes from 0 to 1 / sqrt(2 pi): v P(v - 1/4), v = a / (a + 5/2).
     """
-    a = at_most(math.absf(x), f32(14.5))  # from here on t is 0
+    a = at_most(math.absf(x), f32(18.77))  # from 14.5 on t is 0, and here its factors are
     square, rest = _square(a)
     n, word = rounded(square, -_HALF_HIGH, 254)
     fraction = fused(square, f32(-_HALF_HIGH), arith.negf(n))
@@ -57,8 +57,8 @@ def gelu(x: Value) -> Value:
 
 def gelu_tanh(x: Value) -> Value:
     """x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2 = x / (1 + 2^-w) with w = x (line + cube x^2)."""
-    x = at_least(x, f32(-11.0))  # from here on the result is 0
-    bounded = at_most(x, f32(11.0))
+    x = at_least(x, f32(-12.96))  # from -11 on the result is 0, and here its factors are
+    bounded = at_most(x, f32(12.96))
     square, rest = _square(bounded)
     slope = math.fma(square, f32(_CUBE_HIGH), f32(_LINE_HIGH))
     more = fused(square, f32(_CUBE_HIGH), arith.subf(f32(_LINE_HIGH), slope))

@@ -1,5 +1,8 @@
 """exp, exp2, expm1 and the logistic function.
 
+Arguments are bounded where 2^n is the zero that the bits of 2^-127 are, not where the result rounds to zero: a product
+that underflows takes a CPU a hundred times as long as one with a zero.
+
 exp(x) = 2^n exp(r) with |r| <= ln2 / 2. Coefficients: minimax fits in relative error, each rounded to float32 before
 the rest is fitted.
 """
@@ -30,7 +33,7 @@ def _remainder(x: Value, n: Value) -> Value:
 
 def exp(x: Value) -> Value:
     """exp(x); two powers of two reach the denormals and infinity."""
-    x = clamp(x, -104.0, 89.0)
+    x = clamp(x, -176.0, 89.0)
     n, word = rounded(x, LOG2E, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(horner(_remainder(x, n), *_EXP), low), high)
@@ -45,7 +48,7 @@ def exp_at_most_one(x: Value) -> Value:
 
 def exp2(x: Value) -> Value:
     """2^x"""
-    x = clamp(x, -151.0, 129.0)
+    x = clamp(x, -254.0, 129.0)
     n, word = rounded(x, 1.0, 254)
     low, high = two_powers(word)
     return arith.mulf(arith.mulf(exp2_fraction(arith.subf(x, n)), low), high)
@@ -79,7 +82,7 @@ def expm1(x: Value) -> Value:
 
 
 def one_plus_power(power: Value, word: Value) -> tuple[Value, Value]:
-    """s and s (1 + power * 2^n), with s = 2^(-n/2) so that nothing overflows; for words of bias 254, |n| <= 252."""
+    """s and s (1 + power * 2^n), with s = 2^(-n/2) so that nothing overflows; for words of bias 254, |n| <= 254."""
     half = arith.shrui(word, i32(1))
     scale = power_of_two(arith.subi(i32(254), half))
     return scale, math.fma(power, power_of_two(arith.subi(word, half)), scale)
@@ -87,7 +90,7 @@ def one_plus_power(power: Value, word: Value) -> tuple[Value, Value]:
 
 def sigmoid(x: Value) -> Value:
     """1 / (1 + exp(-x)); denormal below -87."""
-    x = clamp(x, -110.0, 89.0)
+    x = clamp(x, -176.0, 89.0)
     n, word = rounded(x, -LOG2E, 254)
     minus_r = math.fma(n, f32(_LN2_LOW), math.fma(n, f32(_LN2_HIGH), x))
     return arith.divf(*one_plus_power(horner(minus_r, *_EXP_MINUS), word))
