@@ -41,7 +41,8 @@ from .winograd import winograd
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
-_WINDOW_ROWS = 7
+# Pixels of a window op's tile; how much longer the busiest core may take for tiles of two rows: they save a fifth.
+_WINDOW_ROWS, _BALANCE = 7, 1.2
 # Shares of the second cache: a weight that stays, two blocks of a weight beside the rows.
 _SMALL_WEIGHT, _PAIRED = 0.9, 0.16
 _PAIRED_CHANNELS = 768
@@ -82,7 +83,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     if isinstance(kind, Contraction | Conv):
         return _contraction(plain, op, kind, result.inner, lanes, target)
     if isinstance(kind, DepthwiseConv | Pool):
-        return _window(plain, op, result.inner, lanes, target)
+        return _window(plain, op, kind, result.inner, lanes, target)
     return None
 
 
@@ -220,10 +221,13 @@ def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> boo
     return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
 
 
-def _window(plain: Schedule, op: ir.Operation, result: ir.Value, lanes: int, target: Target) -> Schedule | None:
-    """Depthwise convolution and pooling in channels last: two vectors along channels, a few columns at a time.
+def _window(
+    plain: Schedule, op: ir.Operation, kind: DepthwiseConv | Pool, result: ir.Value, lanes: int, target: Target
+) -> Schedule | None:
+    """Depthwise convolution and pooling in channels last: vectors along channels, a few columns at a time.
 
-    Half of the registers hold accumulators, the others what neighbouring windows share.
+    Half of the registers hold accumulators, the others what neighbouring windows share: two vectors of a row's pixels,
+    or one of two rows' whose windows have all rows but one in common. The window's columns are straight-line code.
     """
     shape, data = shape_of(result), indexing_maps(op)[0].results
     vector, innermost = vector_axis(shape), dim_of(data[len(data) - 1])
@@ -232,7 +236,19 @@ def _window(plain: Schedule, op: ir.Operation, result: ir.Value, lanes: int, tar
     tiles = {vector: min(2 * lanes, power_floor(shape[vector]))}
     if vector:
         tiles[vector - 1] = row_tile(shape[vector - 1], min(_WINDOW_ROWS, target.registers // 4))
-    return _along(plain, vector, tiles)
+    if len(kind.o) > 1 and kind.strides[-2] == kind.dilations[-2] == 1 < loop_extents(op)[kind.k[-2]]:
+        rows = result_axis(op, kind.o[-2], result)
+        if rows is not None and _pairs_balance(shape[rows], target.cores):
+            tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
+    made = _along(plain, vector, tiles)
+    columns = made.result.value.sums[-1]
+    return made.unroll(columns.name, columns.extent) if 1 < columns.extent <= _WINDOW_ROWS else made
+
+
+def _pairs_balance(rows: int, cores: int) -> bool:
+    """Whether the core that has most of the rows has few more of them when they go in pairs."""
+    pairs = -(-rows // 2)
+    return rows > 1 and 2 * -(-pairs // cores) <= _BALANCE * -(-rows // cores)
 
 
 def _light(

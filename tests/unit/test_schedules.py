@@ -10,6 +10,7 @@ from tilewright.dialects import ir
 from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
 from tilewright.passes.kernel import functions
+from tilewright.passes.schedule import heuristic
 from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
 from tilewright.passes.schedule.tiler import needed, relative, within
 from tilewright.passes.schedule.winograd import staging
@@ -91,6 +92,11 @@ def test_needed_refuses_what_the_result_does_not_need() -> None:
 def test_relative_counts_from_the_whole() -> None:
     inner = (Interval(Linear(9), 2, 3), Interval(Linear(4), 1))
     assert relative(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
+
+
+@pytest.mark.parametrize("rows, cores, pairs", [(16, 2, True), (14, 2, True), (6, 2, False), (6, 1, True), (1, 1, False)])
+def test_rows_go_in_pairs_where_no_core_has_many_more_of_them(rows: int, cores: int, pairs: bool) -> None:
+    assert heuristic._pairs_balance(rows, cores) == pairs
 
 
 def test_what_a_loop_moves_lies_surely_in_the_whole_extent_alone() -> None:

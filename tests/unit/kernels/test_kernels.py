@@ -69,22 +69,27 @@ def test_convolution(size: int, channels: int, filters: int, window: int, stride
     close(kernel([x, packed, b], want, 2), want, 1e-5)
 
 
-@pytest.mark.parametrize("size, channels, stride", [(9, 32, 1), (16, 24, 2), (7, 3, 1), (12, 100, 1)])
-def test_depthwise_convolution(size: int, channels: int, stride: int) -> None:
-    out = (size - 3) // stride + 1
-    x, w, y = tensor(1, size, size, channels), tensor(3, 3, channels), tensor(1, out, out, channels)
+@pytest.mark.parametrize(
+    "size, channels, window, stride",
+    [(9, 32, 3, 1), (16, 24, 3, 2), (7, 3, 3, 1), (12, 100, 3, 1), (23, 20, 5, 1), (21, 33, 7, 1), (16, 8, 5, 2)],
+)
+def test_depthwise_convolution(size: int, channels: int, window: int, stride: int) -> None:
+    out = (size - window) // stride + 1
+    x, w, y = tensor(1, size, size, channels), tensor(window, window, channels), tensor(1, out, out, channels)
     dims = "(n,h,w,c,p,q)"
     maps = [f"{dims}->(n,h*{stride}+p,w*{stride}+q,c)", f"{dims}->(p,q,c)", f"{dims}->(n,h,w,c)"]
     text = f"""func.func @k(%x: {x}, %w: {w}) -> {y} {{
       {filled("f", y)}
       {generic("c", {"%x": x, "%w": w}, maps, "pppprr", ("%f", y), MULTIPLY_ADD)}
       return %c : {y} }}"""
-    a, b = random(1, size, size, channels), random(3, 3, channels)
-    last = (out - 1) * stride + 1
-    taps = [a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in range(3) for j in range(3)]
-    want = np.sum(taps, axis=0)
-    assert schedule_text(text) != "None"
-    close(CompiledKernel(text)([a, b], want, 3), want)
+    a, b = random(1, size, size, channels), random(window, window, channels)
+    last, taps = (out - 1) * stride + 1, range(window)
+    products = [a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in taps for j in taps]
+    want = np.sum(products, axis=0)
+    schedule = schedule_text(text)
+    assert f"{window} at once" in schedule, "the columns of a window are straight-line code"
+    assert stride == 1 or "unroll oh.1" not in schedule, "rows go in pairs where they share most of their windows"
+    close(CompiledKernel(text)([a, b], want, 3), want, 1e-5)
 
 
 @pytest.mark.parametrize("rows, columns", [(7, 128), (3, 197), (5, 10), (4, 1), (1, 64), (1, 256), (2, 63)])
