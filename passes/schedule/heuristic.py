@@ -242,7 +242,8 @@ def _window(
             tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
     made = _along(plain, vector, tiles)
     columns = made.result.value.sums[-1]
-    return made.unroll(columns.name, columns.extent) if 1 < columns.extent <= _WINDOW_ROWS else made
+    count = static(columns.extent)
+    return made.unroll(columns.name, count) if 1 < count <= _WINDOW_ROWS else made
 
 
 def _pairs_balance(rows: int, cores: int) -> bool:

@@ -94,7 +94,9 @@ def test_relative_counts_from_the_whole() -> None:
     assert relative(inner, region((6, 8), (4, 4))) == (Interval(Linear(3), 2, 3), Interval(Linear(0), 1))
 
 
-@pytest.mark.parametrize("rows, cores, pairs", [(16, 2, True), (14, 2, True), (6, 2, False), (6, 1, True), (1, 1, False)])
+@pytest.mark.parametrize(
+    "rows, cores, pairs", [(16, 2, True), (14, 2, True), (6, 2, False), (6, 1, True), (1, 1, False)]
+)
 def test_rows_go_in_pairs_where_no_core_has_many_more_of_them(rows: int, cores: int, pairs: bool) -> None:
     assert heuristic._pairs_balance(rows, cores) == pairs
 
