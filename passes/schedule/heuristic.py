@@ -241,9 +241,9 @@ def _window(
         if rows is not None and _pairs_balance(shape[rows], target.cores):
             tiles |= {vector: min(lanes, tiles[vector]), rows: 2}
     made = _along(plain, vector, tiles)
-    columns = made.result.value.sums[-1]
-    count = static(columns.extent)
-    return made.unroll(columns.name, count) if 1 < count <= _WINDOW_ROWS else made
+    sums = made.result.value.sums
+    count = static(sums[-1].extent) if sums else 1  # a window of one element has no loops
+    return made.unroll(sums[-1].name, count) if 1 < count <= _WINDOW_ROWS else made
 
 
 def _pairs_balance(rows: int, cores: int) -> bool:

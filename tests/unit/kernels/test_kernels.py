@@ -71,7 +71,16 @@ def test_convolution(size: int, channels: int, filters: int, window: int, stride
 
 @pytest.mark.parametrize(
     "size, channels, window, stride",
-    [(9, 32, 3, 1), (16, 24, 3, 2), (7, 3, 3, 1), (12, 100, 3, 1), (23, 20, 5, 1), (21, 33, 7, 1), (16, 8, 5, 2)],
+    [
+        (9, 32, 3, 1),
+        (16, 24, 3, 2),
+        (7, 3, 3, 1),
+        (12, 100, 3, 1),
+        (23, 20, 5, 1),
+        (21, 33, 7, 1),
+        (16, 8, 5, 2),
+        (9, 16, 1, 1),
+    ],
 )
 def test_depthwise_convolution(size: int, channels: int, window: int, stride: int) -> None:
     out = (size - window) // stride + 1
@@ -87,7 +96,7 @@ def test_depthwise_convolution(size: int, channels: int, window: int, stride: in
     products = [a[:, i : i + last : stride, j : j + last : stride] * b[i, j] for i in taps for j in taps]
     want = np.sum(products, axis=0)
     schedule = schedule_text(text)
-    assert f"{window} at once" in schedule, "the columns of a window are straight-line code"
+    assert window == 1 or f"{window} at once" in schedule, "the columns of a window are straight-line code"
     assert stride == 1 or "unroll oh.1" not in schedule, "rows go in pairs where they share most of their windows"
     close(CompiledKernel(text)([a, b], want, 3), want, 1e-5)
 
