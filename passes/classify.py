@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..dialects import ir
+from ..dialects.walk import defining_op
 from .structure import (
     AnyOp,
     body_ops,
@@ -262,7 +263,7 @@ def _as_transform(
 
 
 def _is_constant(value: ir.Value) -> bool:
-    source = _def(value)
+    source = defining_op(value)
     return source is not None and source.name == "arith.constant"
 
 
@@ -270,13 +271,13 @@ def _is_product_sum(op: AnyOp) -> bool:
     """Whether the body is ``acc`` plus the product of all other arguments."""
     block = op.operation.regions[0].blocks[0]
     *factors, acc = block.arguments
-    add = _def(block.operations[len(block.operations) - 1].operation.operands[0])
+    add = defining_op(block.operations[len(block.operations) - 1].operation.operands[0])
     if add is None or add.name != "arith.addf" or acc not in add.operands:
         return False
     pending, found = [v for v in add.operands if v != acc], []
     while pending:
         value = pending.pop()
-        product = _def(value)
+        product = defining_op(value)
         if product is not None and product.name == "arith.mulf":
             pending += list(product.operands)
         else:
@@ -350,12 +351,12 @@ def _is_multiply_add(op: AnyOp) -> bool:
     """Whether the body is ``acc + x * y`` of its three arguments, up to order and conversions."""
     block = op.operation.regions[0].blocks[0]
     results = block.operations[len(block.operations) - 1].operation.operands
-    add = _def(_strip_casts(results[0]))
+    add = defining_op(_strip_casts(results[0]))
     if len(block.arguments) != 3 or len(results) != 1 or add is None or add.name not in _SUMS:
         return False
     x, y, acc = block.arguments
     products = [v for v in add.operands if _strip_casts(v) != acc]
-    product = _def(_strip_casts(products[0])) if len(products) == 1 else None
+    product = defining_op(_strip_casts(products[0])) if len(products) == 1 else None
     if product is None or product.name not in _PRODUCTS:
         return False
     sources = [_strip_casts(v) for v in product.operands]
@@ -367,13 +368,9 @@ def _is_window_reduction(op: AnyOp, data: int) -> bool:
     return not list(op.operation.regions[0].blocks[0].arguments[1 - data].uses)
 
 
-def _def(value: ir.Value) -> ir.Operation | None:
-    return value.owner.operation if isinstance(value, ir.OpResult) else None
-
-
 def _strip_casts(value: ir.Value) -> ir.Value:
-    producer = _def(value)
+    producer = defining_op(value)
     while producer is not None and producer.name in _CASTS:
         value = producer.operands[0]
-        producer = _def(value)
+        producer = defining_op(value)
     return value

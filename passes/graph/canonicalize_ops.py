@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, builders, ir, tensor
+from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, permutation_of, producer, programs, reassociation_of, replace, shape_of
+from .edit import VIEWS, is_static, operations, permutation_of, programs, reassociation_of, replace, shape_of
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ def _fold_transposes(op: ir.Operation) -> bool:
     if order is None:
         return False
     source, folded = op.operands[0], False
-    before = producer(source)
+    before = defining_op(source)
     while before is not None and (inner := permutation_of(before)) is not None:
         order, source, folded = [inner[d] for d in order], before.operands[0], True
-        before = producer(source)
+        before = defining_op(source)
     moved = [d for d in order if shape_of(source)[d] != 1]
     with ir.InsertionPoint(op), op.location:
         if moved == sorted(moved):
@@ -65,7 +66,7 @@ def _fold_transposes(op: ir.Operation) -> bool:
 
 def _fold_slices(op: ir.Operation) -> bool:
     """Let a slice of a slice, or of the part of a concat that one tensor gives, read that tensor."""
-    if (found := _slice(op)) is None or (before := producer(op.operands[0])) is None:
+    if (found := _slice(op)) is None or (before := defining_op(op.operands[0])) is None:
         return False
     offsets, source = found, before.operands[0]
     if (outer := _slice(before)) is not None:
@@ -90,7 +91,7 @@ def _fold_slices(op: ir.Operation) -> bool:
 
 def _slice_after_view(op: ir.Operation) -> bool:
     """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
-    before = producer(op.operands[0]) if op.name in VIEWS else None
+    before = defining_op(op.operands[0]) if op.name in VIEWS else None
     if before is None or (offsets := _slice(before)) is None or not is_static(op.results[0]):
         return False
     source, groups = before.operands[0], reassociation_of(op)

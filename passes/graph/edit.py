@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...dialects import builders, func, ir
+from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -31,11 +32,6 @@ def operations(function: func.FuncOp) -> list[ir.Operation]:
 def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
     """The place of each op that has results, by its first one: an op's own hash changes with its operands."""
     return {op.results[0]: i for i, op in enumerate(operations(function)) if len(op.results)}
-
-
-def producer(value: ir.Value) -> ir.Operation | None:
-    """The op that a value is the result of; None for an argument."""
-    return value.owner.operation if isinstance(value, ir.OpResult) else None
 
 
 def nested(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -103,7 +99,7 @@ def terminator(op: ir.Operation) -> ir.Operation:
 
 def splat_of(value: ir.Value) -> float | int | None:
     """The number that a constant or filled tensor has everywhere, or that a scalar constant is."""
-    op = producer(value)
+    op = defining_op(value)
     if op is not None and op.name == "linalg.fill":
         return splat_of(op.operands[0])
     if op is None or op.name != "arith.constant":
@@ -235,7 +231,7 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
 
 def hoist(value: ir.Value, op: ir.Operation) -> None:
     """Move what computes a value before ``op``."""
-    source = producer(value)
+    source = defining_op(value)
     if source is None or source.is_before_in_block(op):
         return
     for needed in uses(source):

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import is_static, operations, permutation_of, permuted, producer, programs, set_maps, shape_of, users
+from .edit import is_static, operations, permutation_of, permuted, programs, set_maps, shape_of, users
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class FoldTransposes(Pass):
 
 def _fold_operands(op: ir.Operation) -> None:
     for i in range(2):
-        source = producer(op.operands[i])
+        source = defining_op(op.operands[i])
         order = _outer_order(source)
         if source is not None and order is not None:
             maps = indexing_maps(op)
@@ -55,7 +56,7 @@ def _fold_result(op: ir.Operation) -> None:
     """The transpose of the result, its only reader, goes; the contraction takes its place in the program."""
     readers = users(op)
     order = _outer_order(readers[0]) if len(readers) == 1 else None
-    fill = producer(op.operands[2])
+    fill = defining_op(op.operands[2])
     if order is None or fill is None or fill.name != "linalg.fill" or not is_static(op.results[0]):
         return
     maps = indexing_maps(op)

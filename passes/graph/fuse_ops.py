@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.border import can_border
-from .edit import VIEWS, erase_dead, is_cheap, operations, producer, programs
+from .edit import VIEWS, erase_dead, is_cheap, operations, programs
 from .groups import (
     Facts,
     Group,
@@ -111,7 +112,7 @@ class _Grouping:
                     grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
                 self._take(group)
         for op in work:
-            if self._free(op) and (source := producer(op.operands[0])) is not None:
+            if self._free(op) and (source := defining_op(op.operands[0])) is not None:
                 self.taken[source].members.append(op)
                 self.taken[op] = self.taken[source]
         for group in list({id(g): g for g in self.taken.values()}.values()) if fuse else []:
@@ -132,9 +133,9 @@ class _Grouping:
 
     def _is_border(self, op: ir.Operation) -> bool:
         """Whether a padding, or a store with gaps, is written by the kernel of what it pads."""
-        if not can_border(op) or (op.name == "tensor.insert_slice" and producer(op.operands[1]) is None):
+        if not can_border(op) or (op.name == "tensor.insert_slice" and defining_op(op.operands[1]) is None):
             return False
-        source = producer(op.operands[0])
+        source = defining_op(op.operands[0])
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]
 
     def _take(self, group: Group) -> None:
@@ -167,7 +168,7 @@ class _Grouping:
 
     def _feeder(self, op: ir.Operation, operand: int) -> ir.Operation | None:
         """The op that makes an operand, if no other op reads it."""
-        source = producer(op.operands[operand])
+        source = defining_op(op.operands[operand])
         return source if source is not None and self.facts.users(source) == [op] else None
 
     def _join_attention(self, rows: Group) -> None:
@@ -195,7 +196,7 @@ class _Grouping:
 
     def _sources(self, group: Group) -> list[ir.Operation]:
         """The work of other groups that a group reads."""
-        made = (producer(v) for m in group.members for v in m.operands)
+        made = (defining_op(v) for m in group.members for v in m.operands)
         return list(dict.fromkeys(op for op in made if op is not None and op in self.taken and op not in group))
 
     def _rows(self, op: ir.Operation) -> Group:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, ir, linalg
+from ...dialects.walk import defining_op
 from ..classify import Fill, classify, num_inputs
 from ..infra import Pass
-from .edit import operations, producer, programs, replace
+from .edit import operations, programs, replace
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def _raise_fill(op: ir.Operation) -> None:
         return replace(op, [op.operands[len(op.operands) - 1]])
     if value in arguments:
         value = op.operands[arguments.index(value)]
-    elif (source := producer(value)) is None or source.block != op.block:
+    elif (source := defining_op(value)) is None or source.block != op.block:
         return None
     with ir.InsertionPoint(op), op.location:
         out = op.operands[len(op.operands) - 1]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...dialects import ir
+from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
     Elementwise,
@@ -23,7 +24,7 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from .edit import captures, is_static, is_tensor, producer, users
+from .edit import captures, is_static, is_tensor, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 
@@ -78,7 +79,7 @@ def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], boo
     pending = list(group.members)
     while pending:
         for value in pending.pop().operands:
-            op = producer(value)
+            op = defining_op(value)
             if op is None or op in group or not free(op) or any(u not in group for u in facts.users(op)):
                 continue
             if joins(op, group):
@@ -230,7 +231,7 @@ def reads_from(op: ir.Operation, source: ir.Operation) -> list[list[int] | None]
 
 def reads_inside(op: ir.Operation, group: Group) -> list[tuple[ir.Operation, list[int] | None]]:
     """The members of a group that an op reads, and how."""
-    sources = ((producer(value), dims) for value, dims in reads_of(op))
+    sources = ((defining_op(value), dims) for value, dims in reads_of(op))
     return [(source, dims) for source, dims in sources if source is not None and source in group]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...dialects import func, ir
 from ...dialects.types import nbytes
+from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types, num_inputs
-from .edit import has_one_use, operations, producer
+from .edit import has_one_use, operations
 
 
 def overwritable(function: func.FuncOp) -> tuple[int, ...]:
@@ -19,7 +20,7 @@ def overwritable(function: func.FuncOp) -> tuple[int, ...]:
     one.
     """
     *_, ret = operations(function)
-    last = producer(ret.operands[0]) if len(ret.operands) == 1 else None
+    last = defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
     if last is not None and last.name == "tensor.insert_slice":
         into = last.operands[1]
         return (into.arg_number,) if isinstance(into, ir.BlockArgument) and has_one_use(into) else ()

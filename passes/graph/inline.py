@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import arith, builders, ir, linalg
+from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
 from .edit import (
     VIEWS,
@@ -18,7 +19,6 @@ from .edit import (
     is_static,
     is_tensor,
     iterators_attr,
-    producer,
     replace,
     set_maps,
     shape_of,
@@ -140,7 +140,7 @@ def read_through_unit_views(op: ir.Operation) -> None:
         %r = linalg.generic {(a, b) -> (a), ...} ins(%s, ...)
     """
     for i in range(num_inputs(op)):
-        view = producer(op.operands[i])
+        view = defining_op(op.operands[i])
         while view is not None and view.name in VIEWS and (m := _through(view, indexing_maps(op)[i])) is not None:
             maps = indexing_maps(op)
             maps[i] = m
@@ -148,7 +148,7 @@ def read_through_unit_views(op: ir.Operation) -> None:
                 break
             op.operands[i] = view.operands[0]
             set_maps(op, maps)
-            view = producer(op.operands[i])
+            view = defining_op(op.operands[i])
 
 
 def _through(view: ir.Operation, m: ir.AffineMap) -> ir.AffineMap | None:
@@ -232,11 +232,11 @@ def _clone_body(op: ir.Operation, arguments: Sequence[ir.Value]) -> None:
 
 def _scalar_source(value: ir.Value) -> ir.Value | ir.Attribute | None:
     """The scalar constant that fills a tensor: a value, or the attribute of a splat."""
-    op = producer(value)
+    op = defining_op(value)
     if op is None or not is_tensor(value):
         return None
     if op.name == "linalg.fill":
-        scalar = producer(op.operands[0])
+        scalar = defining_op(op.operands[0])
         return op.operands[0] if scalar is not None and scalar.name == "arith.constant" else None
     if op.name == "arith.constant" and isinstance(op.attributes["value"], ir.DenseElementsAttr):
         dense = ir.DenseElementsAttr(op.attributes["value"])

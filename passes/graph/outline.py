@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, func, ir
+from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
     Contraction,
@@ -30,7 +31,6 @@ from .edit import (
     is_cheap,
     node_names,
     operations,
-    producer,
     program_order,
     programs,
     shape_of,
@@ -85,7 +85,7 @@ def _materialize(function: func.FuncOp) -> None:
             continue
         for i, value in enumerate(op.operands):
             base = _base(value)
-            source = producer(base)
+            source = defining_op(base)
             if (source is not None and is_cheap(source)) or (ends and (source is None or base in seen)):
                 with ir.InsertionPoint(op), op.location if source is None else source.location:
                     op.operands[i] = _copy(value)
@@ -95,7 +95,7 @@ def _materialize(function: func.FuncOp) -> None:
 
 def _base(value: ir.Value) -> ir.Value:
     """What a value is a view of."""
-    while (op := producer(value)) is not None and op.name in VIEWS:
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
         value = op.operands[0]
     return value
 
@@ -148,7 +148,7 @@ def _with_cheap(group: list[ir.Operation], order: Mapping[ir.Value, int]) -> lis
     needed, pending = set(group), list(group)
     while pending:
         for value in uses(pending.pop()):
-            op = producer(value)
+            op = defining_op(value)
             if op is not None and op not in needed and is_cheap(op):
                 needed.add(op)
                 pending.append(op)

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
+from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
 from ..infra import Pass
 from ..kernel import LINE
-from .edit import VIEWS, erase_dead, is_static, operations, param_values, producer, programs, readers, shape_of
+from .edit import VIEWS, erase_dead, is_static, operations, param_values, programs, readers, shape_of
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.
@@ -57,7 +58,7 @@ class PadRows(Pass):
                 value = _walked_rows(op)
                 if value is None or not is_static(value) or not _all_follow(value):
                     continue
-                if _is_made(value) if producer(value) is not None else _is_worth_a_copy(op, value, weights):
+                if _is_made(value) if defining_op(value) is not None else _is_worth_a_copy(op, value, weights):
                     _store_apart(value)
             erase_dead(function)
 
@@ -69,7 +70,7 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
         return None
     data, weight = (kind.lhs, kind.rhs) if isinstance(kind, Contraction) else (kind.data, kind.weight)
     summed, rows = (kind.k, kind.m) if isinstance(kind, Contraction) else (kind.c, (*kind.n, *kind.o))
-    value, packed = op.operands[data], producer(op.operands[weight])
+    value, packed = op.operands[data], defining_op(op.operands[weight])
     last = indexing_maps(op)[data].results[-1]
     if packed is None or packed.name != "linalg.unpack" or dim_of(last) not in summed:
         return None
@@ -77,7 +78,7 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
     size = shape_of(value)[-1] * element_bits(builders.element_of(value)) // 8
     if size % _SET_SPAN or math.prod(extents[d] for d in rows) < _ROWS:
         return None
-    while (source := producer(value)) is not None and _keeps_rows(source):
+    while (source := defining_op(value)) is not None and _keeps_rows(source):
         value = source.operands[0]
     return value
 
@@ -92,7 +93,7 @@ def _keeps_rows(op: ir.Operation) -> bool:
 
 def _is_made(value: ir.Value) -> bool:
     """Whether an op of the program computes a value, by itself."""
-    op = producer(value)
+    op = defining_op(value)
     return op is not None and op.name == "linalg.generic" and len(op.results) == 1
 
 
@@ -110,7 +111,7 @@ def _all_follow(value: ir.Value) -> bool:
 
 
 def _store_apart(value: ir.Value) -> None:
-    reading, op = readers(value), producer(value)
+    reading, op = readers(value), defining_op(value)
     element, shape = builders.element_of(value), shape_of(value)
     place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(reading[0].block)
     with place, (op or reading[0]).location:
@@ -123,7 +124,7 @@ def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None
     """Let ops that read ``value`` read ``apart``, which holds it in rows with gaps."""
     views = [reader for reader in reading if reader.name in VIEWS]
     if len(views) < len(reading):
-        source = producer(apart)
+        source = defining_op(apart)
         assert source is not None
         with ir.InsertionPoint.after(source), source.location:
             rows = builders.slice_(apart, [0] * len(shape_of(value)), shape_of(value))

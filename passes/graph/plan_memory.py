@@ -8,12 +8,13 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ...dialects.types import nbytes
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, in_place
 from .arena import Buffer, assign
-from .edit import VIEWS, is_cheap, is_static, node_names, operations, producer, programs
+from .edit import VIEWS, is_cheap, is_static, node_names, operations, programs
 from .in_place import overwritable
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
@@ -103,7 +104,7 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
 
 def _slot(slots: dict[ir.Value, Slot], value: ir.Value, call: ir.Operation) -> Slot:
     base = _base(value)
-    source = producer(base)
+    source = defining_op(base)
     if source is not None and source.name != "func.call":
         raise CompileError(f"pass 'plan-memory': '{source.name}' is in no kernel {_where(call)}; run `outline` first")
     return slots[base]
@@ -120,7 +121,7 @@ def _nodes(op: ir.Operation) -> tuple[str, ...]:
 
 
 def _base(value: ir.Value) -> ir.Value:
-    while (op := producer(value)) is not None and op.name in VIEWS:
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
         value = op.operands[0]
     return value
 
@@ -139,7 +140,7 @@ def _result_slots(ret: ir.Operation) -> dict[ir.Value, Slot]:
     slots: dict[ir.Value, Slot] = {}
     for i, value in enumerate(ret.operands):
         base = _base(value)
-        source = producer(base)
+        source = defining_op(base)
         if base in slots or source is None or source.name != "func.call":
             raise CompileError(f"pass 'plan-memory': result {i} is no result of its own; run `outline` first")
         slots[base] = Slot("output", i)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...dialects import ir
+from ...dialects.walk import defining_op
 from ..classify import (
     Contraction,
     Conv,
@@ -20,7 +21,7 @@ from ..classify import (
     iterator_types,
     num_inputs,
 )
-from .edit import VIEWS, has_one_use, is_static, is_tensor, producer, reassociation_of, shape_of, splat_of, terminator
+from .edit import VIEWS, has_one_use, is_static, is_tensor, reassociation_of, shape_of, splat_of, terminator
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Search:
 
     def value(self, value: ir.Value, scale: Scale) -> Edits:
         """Scale a tensor that has one reader, over its dims, where it is computed."""
-        op = producer(value)
+        op = defining_op(value)
         if op is None or not has_one_use(value) or not is_static(value):
             return None
         if op.name in VIEWS:
@@ -124,7 +125,7 @@ class Search:
     def expression(self, op: ir.Operation, user: ir.Operation, index: int, scale: Scale) -> Edits:
         """Scale operand ``index`` of ``user``, which is in the body of the elementwise op, over the op's loops."""
         value, block = user.operands[index], op.regions[0].blocks[0]
-        arguments, source = list(block.arguments), producer(value)
+        arguments, source = list(block.arguments), defining_op(value)
         if value in arguments:
             number = arguments.index(value)
             return self.operand(op, number, scale) if number < num_inputs(op) and has_one_use(value) else None
@@ -144,7 +145,7 @@ class Search:
 
     def known(self, op: ir.Operation, value: ir.Value) -> Scale | ir.Value | None:
         """A scalar in the body of an op as a factor over its loops, itself where it is a constant; None for data."""
-        source, arguments = producer(value), list(op.regions[0].blocks[0].arguments)
+        source, arguments = defining_op(value), list(op.regions[0].blocks[0].arguments)
         if source is not None and source.name == "arith.constant":
             return value
         if value not in arguments or (number := arguments.index(value)) >= num_inputs(op):
@@ -198,7 +199,7 @@ def pads_zero(pad: ir.Operation, scale: Scale) -> bool:
     """Whether a padding is by zeros, and along no dim that the scale differs on."""
     if len(pad.operands) != 1:
         return False
-    constant = producer(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
+    constant = defining_op(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
     if constant is None or constant.name != "arith.constant" or ir.FloatAttr(constant.attributes["value"]).value != 0:
         return False
     edges = zip(*(ir.DenseI64ArrayAttr(pad.attributes[f"static_{side}"]) for side in ("low", "high")), strict=True)

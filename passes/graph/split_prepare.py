@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ...dialects.types import nbytes
+from ...dialects.walk import defining_op
 from ..infra import Pass
 from .edit import (
     VIEWS,
@@ -20,7 +21,6 @@ from .edit import (
     nested,
     operations,
     param_values,
-    producer,
     program_order,
     programs,
     string_attr,
@@ -97,12 +97,12 @@ class _Splitter:
                         clone(view, mapping)
                 for user in (op, *nested(op)):
                     user.replace_uses_of_with(value, mapping[value])
-            elif source in self.known and source not in self.kept and (before := producer(source)) is not None:
+            elif source in self.known and source not in self.kept and (before := defining_op(source)) is not None:
                 self.kept.add(source)  # it stays in @main, but what it is made from may be worth preparing
                 self._replace_operands(before)
 
     def _worth(self, value: ir.Value) -> bool:
-        op = producer(value)
+        op = defining_op(value)
         if op is None or value not in self.known or not is_static(value) or is_cheap(op):
             return False
         slice_ = _slice(value, self.order)
@@ -141,22 +141,22 @@ class _Splitter:
 def _views_below(value: ir.Value) -> list[ir.Operation]:
     """The views, also of a packed weight, through which ``value`` sees another value; the lowest first."""
     chain: list[ir.Operation] = []
-    op = producer(value)
+    op = defining_op(value)
     while op is not None and op.name in (*VIEWS, "linalg.unpack"):
         chain.insert(0, op)
-        op = producer(op.operands[0])
+        op = defining_op(op.operands[0])
     return chain
 
 
 def _slice(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]:
     """The ops that compute ``value``, in program order."""
     found: dict[ir.Operation, None] = {}
-    pending = [producer(value)]
+    pending = [defining_op(value)]
     while pending:
         op = pending.pop()
         if op is not None and op not in found:
             found[op] = None
-            pending.extend(producer(v) for v in uses(op))
+            pending.extend(defining_op(v) for v in uses(op))
     return sorted(found, key=lambda op: order[op.results[0]])
 
 

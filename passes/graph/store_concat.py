@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir
+from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, producer, program_order, programs, replace, shape_of, users
+from .edit import VIEWS, is_static, operations, program_order, programs, replace, shape_of, users
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def _leaves(op: ir.Operation) -> bool:
 
 def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
     """Whether a kernel makes a value, which the concat alone reads, and once."""
-    op = producer(value)
+    op = defining_op(value)
     if op is None or op.name != "linalg.generic" or len(op.results) != 1 or not is_static(value):
         return False
     return users(op) == [concat] and list(concat.operands).count(value) == 1 and 0 not in shape_of(value)
@@ -67,12 +68,12 @@ def _store(concat: ir.Operation, order: Mapping[ir.Value, int]) -> None:
         places[piece] = [start if d == axis else 0 for d in range(len(shape_of(piece)))]
         start += shape_of(piece)[axis]
     first, *_ = ordered = sorted(places, key=order.__getitem__)
-    source = producer(first)
+    source = defining_op(first)
     assert source is not None  # a piece
     with ir.InsertionPoint(source), concat.location:
         made = builders.empty(shape_of(concat.results[0]), builders.element_of(concat.results[0]))
     for piece in ordered:
-        op = producer(piece)
+        op = defining_op(piece)
         assert op is not None
         with ir.InsertionPoint.after(op), concat.location:
             made = builders.insert(piece, made, places[piece])

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import ir, tensor
+from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..schedule.border import can_border
-from .edit import nested, operations, producer, programs, shape_of, users
+from .edit import nested, operations, programs, shape_of, users
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _read_inside(op: ir.Operation, pad: ir.Operation) -> None:
     """Pad right after ``op``, and let all others read a slice of that."""
     value, others = op.results[0], [u for u in users(op) if u != pad]
     end = list(pad.regions[0].blocks[0].operations)[-1].operation
-    constant = producer(end.operands[0])
+    constant = defining_op(end.operands[0])
     assert constant is not None
     pad.move_after(op)
     with ir.InsertionPoint(pad):

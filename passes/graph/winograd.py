@@ -12,10 +12,11 @@ import numpy as np
 
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import is_static, operations, param_values, producer, programs, replace, shape_of
+from .edit import is_static, operations, param_values, programs, replace, shape_of
 
 TAPS = 3
 
@@ -172,7 +173,7 @@ class _Form:
         more = [0, outputs * s + TAPS - 1 - shape[1], outputs * t + TAPS - 1 - shape[2], 0]
         if not any(more):
             return data
-        pad, low, high = producer(data), [0] * 4, more
+        pad, low, high = defining_op(data), [0] * 4, more
         if pad is not None and pad.name == "tensor.pad" and len(pad.operands) == 1 and _pads_zeros(pad):
             low = list(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
             high = [a + b for a, b in zip(ir.DenseI64ArrayAttr(pad.attributes["static_high"]), more, strict=True)]
@@ -250,7 +251,7 @@ def _is_float32(value: ir.Value) -> bool:
 
 def _sums_from_zero(op: ir.Operation) -> bool:
     """Whether a multiply-add converts nothing and begins with zeros."""
-    fill = producer(op.operands[2])
+    fill = defining_op(op.operands[2])
     plain = {inner.name for inner in body_ops(op)} == {"arith.mulf", "arith.addf"}
     return plain and fill is not None and fill.name == "linalg.fill" and _is_zero(fill.operands[0])
 
@@ -260,7 +261,7 @@ def _pads_zeros(pad: ir.Operation) -> bool:
 
 
 def _is_zero(value: ir.Value) -> bool:
-    constant = producer(value)
+    constant = defining_op(value)
     return (
         constant is not None
         and constant.name == "arith.constant"

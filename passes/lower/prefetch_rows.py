@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import collect, enclosing_loops
+from ...dialects.walk import collect, defining_op, enclosing_loops
 from ..infra import Pass
 from ..kernel import LINE, STREAMS, scheduled_functions
 
@@ -81,7 +81,7 @@ def _computes(op: ir.Operation) -> bool:
 
 
 def _is_multiple(index: ir.Value, counter: ir.Value, factor: int) -> bool:
-    op = index.owner.operation if isinstance(index, ir.OpResult) else None
+    op = defining_op(index)
     if op is None or op.name != "arith.muli" or op.operands[0] != counter:
         return False
     number = op.operands[1].owner

@@ -12,7 +12,7 @@ from typing import ClassVar
 from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits
-from ...dialects.walk import collect, enclosing_loops
+from ...dialects.walk import collect, defining_op, enclosing_loops
 from ..infra import Pass
 from ..kernel import LINE, scheduled_functions
 
@@ -165,7 +165,7 @@ def _factor(index: ir.Value, counter: ir.Value) -> int:
     """How much a sum of products of loop counters grows from one step of a loop to the next."""
     if index == counter:
         return 1
-    op = _defining(index)
+    op = defining_op(index)
     if op is None:
         return 0
     if op.name == "arith.addi":
@@ -179,7 +179,7 @@ def _factor(index: ir.Value, counter: ir.Value) -> int:
 
 def _loops_in(index: ir.Value) -> set[ir.Value]:
     """The loop counters, and quotients of them, that an index is computed from."""
-    op = _defining(index)
+    op = defining_op(index)
     if op is None:
         return {index}
     if op.name not in _ARITHMETIC:
@@ -190,7 +190,7 @@ def _loops_in(index: ir.Value) -> set[ir.Value]:
 
 def _quotients(index: ir.Value, counter: ir.Value) -> list[ir.Operation]:
     """The divisions of a loop's counter that an index is computed from."""
-    op = _defining(index)
+    op = defining_op(index)
     if op is None or op.name not in _ARITHMETIC:
         return []
     if op.name == "arith.divui" and op.operands[0] == counter:
@@ -212,9 +212,5 @@ def _streams(op: ir.Operation) -> bool:
 
 
 def _number(value: ir.Value) -> int | None:
-    op = _defining(value)
+    op = defining_op(value)
     return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None
-
-
-def _defining(value: ir.Value) -> ir.Operation | None:
-    return value.owner.operation if isinstance(value, ir.OpResult) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, builders, ir
-from ...dialects.walk import collect
+from ...dialects.walk import collect, defining_op
 from ..classify import Reduction, classify, indexing_maps, num_inputs
 from ..infra import Pass
 from ..kernel import functions
@@ -47,7 +47,7 @@ class ReduceStrength(Pass):
 
 def _by_constant(division: ir.Operation) -> None:
     numerator, divisor = division.operands
-    constant = _defining(divisor)
+    constant = defining_op(divisor)
     if constant is None or constant.name != "arith.constant" or not isinstance(divisor.type, ir.F32Type | ir.F64Type):
         return
     number = ir.FloatAttr(constant.attributes["value"]).value
@@ -81,10 +81,10 @@ def _by_sum(op: ir.Operation) -> None:
 
 
 def _is_sum_of_exponentials(value: ir.Value) -> bool:
-    total = _defining(value)
+    total = defining_op(value)
     if total is None or total.name != "linalg.generic" or not isinstance(classify(total), Reduction):
         return False
-    source = _defining(total.operands[0])
+    source = defining_op(total.operands[0])
     plain = num_inputs(total) == 1 and len(indexing_maps(total)) == 2
     return plain and _yields(total) == "arith.addf" and source is not None and _yields(source) == "math.exp"
 
@@ -94,9 +94,5 @@ def _yields(op: ir.Operation) -> str | None:
     if op.name != "linalg.generic":
         return None
     last = list(op.regions[0].blocks[0].operations)[-1].operation
-    made = _defining(last.operands[0])
+    made = defining_op(last.operands[0])
     return made.name if made is not None else None
-
-
-def _defining(value: ir.Value) -> ir.Operation | None:
-    return value.owner.operation if isinstance(value, ir.OpResult) else None

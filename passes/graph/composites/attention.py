@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ....dialects import func, ir, scalars
+from ....dialects.walk import defining_op
 from ...classify import Contraction, classify, num_inputs
-from ..edit import VIEWS, has_one_use, operations, permutation_of, producer, replace, users
+from ..edit import VIEWS, has_one_use, operations, permutation_of, replace, users
 from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product
@@ -32,7 +33,7 @@ def simplify_attention(function: func.FuncOp) -> None:
 
 def _products(power: ir.Operation, around: Surroundings) -> tuple[ir.Operation, ir.Operation] | None:
     """The product whose exponentials an op computes, and the product that what is made of these enters."""
-    made = [producer(v) for v in around.before(power)]
+    made = [defining_op(v) for v in around.before(power)]
     scores = list(dict.fromkeys(op for op in made if op is not None and _is_product(op)))
     last = list(dict.fromkeys(u for op in around.after(power) for u in users(op) if _is_product(u)))
     if len(scores) != 1 or len(last) != 1 or not all(map(is_plain_float, (*scores[0].operands, *last[0].operands))):
@@ -47,7 +48,7 @@ def _is_product(op: ir.Operation) -> bool:
 def _take_scale(scores: ir.Operation, number: int) -> float:
     """Read an operand of the product before it is multiplied by a number; returns that, 1 where there is none."""
     factor, value = 1.0, scores.operands[number]
-    while (op := producer(value)) is not None and has_one_use(value):
+    while (op := defining_op(value)) is not None and has_one_use(value):
         if op.name in VIEWS or permutation_of(op) is not None:
             value = op.operands[0]
         elif (scale := _scale_of(op)) is not None:
@@ -72,7 +73,7 @@ def _scale_of(op: ir.Operation) -> float | None:
 
 def _scale(value: ir.Value, factor: float) -> None:
     """Let all readers of a value read its product with a number."""
-    op, uses = producer(value), [(use.owner.operation, use.operand_number) for use in value.uses]
+    op, uses = defining_op(value), [(use.owner.operation, use.operand_number) for use in value.uses]
     assert op is not None
     with ir.InsertionPoint.after(op), op.location:
         scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)

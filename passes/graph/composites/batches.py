@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 
 from ....dialects import builders, ir
+from ....dialects.walk import defining_op
 from ...classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..edit import VIEWS, clone, has_uses, is_static, producer, reassociation_of, replace, shape_of, terminator, users
+from ..edit import VIEWS, clone, has_uses, is_static, reassociation_of, replace, shape_of, terminator, users
 from ..inline import read_through_unit_views
 
 
@@ -88,7 +89,7 @@ def _merged_dim(view: ir.Operation, extents: Sequence[int]) -> int | None:
 
 def _whole(view: ir.Operation) -> ir.Value | None:
     """What a view of a view has been before, if that is the same."""
-    inner = producer(view.operands[0])
+    inner = defining_op(view.operands[0])
     same = inner is not None and inner.name in VIEWS and inner.operands[0].type == view.results[0].type
     return inner.operands[0] if inner is not None and same else None
 
@@ -136,7 +137,7 @@ def _expanded(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor with one dim as several; of a view that joined them, of a filled and an empty tensor, without a view."""
     if list(shape) == shape_of(value):
         return value
-    source = producer(value)
+    source = defining_op(value)
     if source is not None and source.name == "linalg.fill":
         return builders.full(shape, source.operands[0])
     if source is not None and source.name == "tensor.empty":

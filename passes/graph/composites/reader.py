@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ....dialects import ir
+from ....dialects.walk import defining_op
 from ...classify import (
     dim_of,
     indexing_maps,
@@ -14,7 +15,7 @@ from ...classify import (
     iterator_types,
     num_inputs,
 )
-from ..edit import VIEWS, is_static, producer, reassociation_of, shape_of, splat_of, terminator
+from ..edit import VIEWS, is_static, reassociation_of, shape_of, splat_of, terminator
 from ..groups import Facts, is_reduction
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
@@ -42,7 +43,7 @@ class Reader:
 
     def element(self, value: ir.Value) -> Sum:
         """A tensor's element over its own dims. Raises UnreadableError where it has no form."""
-        op = producer(value)
+        op = defining_op(value)
         if value == self.stop or op is None or self._depth > _MAX_DEPTH or not self.around.in_place(op):
             return polynomial.of(itself(value))
         if value not in self._known:
@@ -67,7 +68,7 @@ class Reader:
         known: dict[ir.Value, Sum] = {}
 
         def made(value: ir.Value) -> Sum:
-            inner = producer(value)
+            inner = defining_op(value)
             if value in arguments:
                 number = arguments.index(value)
                 return self._operand(op.operands[number], maps[number], loops)
@@ -93,7 +94,7 @@ class Reader:
 
     def reduction(self, read: Read, x: ir.Value) -> Reduced | None:
         """The reduction that made what is read at places of ``x``, if it is one of ``x``'s rows."""
-        op = producer(read.value)
+        op = defining_op(read.value)
         name, term = self._summand(op) if op is not None else ("", None)
         return _over_rows(op, name, term, read, x) if op is not None and term is not None else None
 
@@ -102,7 +103,7 @@ class Reader:
         if not is_reduction(op, Facts({})):
             return "", None
         count = num_inputs(op)
-        acc, total = op.regions[0].blocks[0].arguments[count], producer(terminator(op).operands[0])
+        acc, total = op.regions[0].blocks[0].arguments[count], defining_op(terminator(op).operands[0])
         terms = [v for v in total.operands if v != acc] if total is not None else []
         if total is None or len(terms) != 1 or not _starts_neutral(total.name, splat_of(op.operands[count])):
             return "", None
@@ -118,7 +119,7 @@ class Reader:
             return polynomial.number(float(constant))
         if not is_static(value):
             raise UnreadableError
-        view = producer(value)
+        view = defining_op(value)
         if value != self.stop and view is not None and view.name in VIEWS:
             inner = through_unit_view(view, places)
             if inner is not None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....dialects import builders, ir
+from ....dialects.walk import defining_op
 from ...classify import Broadcast, Elementwise, body_ops, num_inputs
-from ..edit import VIEWS, is_cheap, is_static, producer, splat_of, users
+from ..edit import VIEWS, is_cheap, is_static, splat_of, users
 from ..groups import Facts, is_map, is_reduction
 
 _FLOATS = ("f32", "f64")
@@ -57,7 +58,7 @@ class Surroundings:
         for _ in range(_MAX_STEPS):
             tensors = [v for o in level for v in _inputs(o) if v not in found]
             found.update(dict.fromkeys(tensors))
-            makers = [m for m in (producer(v) for v in tensors) if m is not None]
+            makers = [m for m in (defining_op(v) for v in tensors) if m is not None]
             level = [m for m in makers if self._is_step(m)]
             if not level or len(found) > _MAX_OPS:
                 break
@@ -81,7 +82,7 @@ class Surroundings:
         pending, seen = [value], {value}
         while pending and len(found) <= _MAX_OTHERS and len(seen) <= 2 * _MAX_OPS:
             source = pending.pop()
-            op = producer(source)
+            op = defining_op(source)
             if op is None or source == x or not self._is_step(op):
                 found |= {source} - {x}
                 continue
@@ -114,7 +115,7 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
         if op in found or is_cheap(op):
             continue
         found.append(op)
-        made = [producer(v) for v in op.operands if v not in leaves]
+        made = [defining_op(v) for v in op.operands if v not in leaves]
         pending += [m for m in made if m is not None]
     if any(user not in found for op in found if op != root for user in users(op)):
         return None

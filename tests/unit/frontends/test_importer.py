@@ -209,3 +209,11 @@ def test_shapes_that_do_not_fit_name_the_node():
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
     with pytest.raises(ModelError, match=r"node 'sum' \(Add\): shapes \[2, 4\] and \[3\] do not broadcast"):
         import_model(model)
+
+
+@pytest.mark.parametrize("channels, params", [(4, []), (5, ["scale"])])
+def test_what_channels_are_scaled_with_is_a_weight(channels: int, params: list[str]) -> None:
+    """A few floats are constants in the IR; kernels that differ in more than those would each be compiled."""
+    x, scale = np.ones((2, channels), np.float32), np.arange(channels, dtype=np.float32)
+    node = helper.make_node("Mul", ["x", "scale"], ["y"])
+    assert list(import_model(model_of([node], {"x": x}, ["y"], {"scale": scale})).params) == params
