@@ -261,16 +261,17 @@ def _light(
     turned = transposing(shape, axis, vector_axis(shape), lanes) if axis is not None else []
     if turned:
         return overlap(share(carve(plain, by_name(plain.result.value, turned))))
-    return _elementwise(plain, lanes) if classes else None
+    # Vectors of elements that lie apart are put together one by one: several of them are as many instructions.
+    return _elementwise(plain, lanes, ROW_VECTORS if axis is None else 1) if classes else None
 
 
-def _elementwise(plain: Schedule, lanes: int) -> Schedule:
+def _elementwise(plain: Schedule, lanes: int, vectors: int = ROW_VECTORS) -> Schedule:
     """Vectors along the innermost axis, everything else a loop."""
     shape = [static(axis.extent) for axis in plain.result.value.axes]
     if not shape:
         return plain
     vector = vector_axis(shape)
-    return _along(plain, vector, {vector: min(ROW_VECTORS * lanes, power_floor(shape[vector]))})
+    return _along(plain, vector, {vector: min(vectors * lanes, power_floor(shape[vector]))})
 
 
 def _rows(

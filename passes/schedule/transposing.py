@@ -33,14 +33,15 @@ def crossing_axis(classes: Sequence[tuple[ir.Operation, OpClass]], result: ir.Va
 
 
 def transposing(shape: Sequence[int], axis: int, vector: int, lanes: int) -> list[tuple[int, int]]:
-    """Cuts of axes into square tiles over both; none where one of the axes is too short.
+    """Cuts of axes into square tiles over both, or a few short rows of the result; none where the operand's are short.
 
     Lines that tiles share are written together: several tiles beside each other along rows of the result, where these
     are long, before those of the next rows.
     """
-    if min(shape[axis], shape[vector]) < _LEAST:
+    if shape[axis] < _LEAST:
         return []
-    side = {d: min(lanes, power_floor(shape[d])) for d in (axis, vector)}
+    most = lanes if shape[vector] >= _LEAST else _LEAST
+    side = {d: min(most, power_floor(shape[d])) for d in (axis, vector)}
     outer = [(d, 1) for d in range(len(shape)) if d not in (axis, vector)]
     block = _BESIDE * side[vector]
     blocks = [(vector, block)] if shape[vector] > block else []

@@ -62,10 +62,10 @@ def script(function: func.FuncOp) -> transform.Script:
                     transform.annotate(loop, UNROLL, integer(int(at_once)))
         with transform.foreach(transform.match_linalg(root)) as op:
             transform.vectorize(op)
-        if roles:
-            transform.apply_patterns(root, "vector.reduction_to_contract", *_FOLD)
-        else:
-            transform.apply_patterns(root, *_FOLD)
+        # Before slices are folded: a transposed read with a dim between the two cannot be taken apart, and goes element
+        # by element.
+        transform.apply_patterns(root, "vector.transfer_permutation_patterns")
+        transform.apply_patterns(root, *(["vector.reduction_to_contract"] if roles else []), *_FOLD)
         transform.cse(root)
         transform.hoist(root)
         transform.apply_patterns(

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, assembly, schedule_text
 
+from tilewright.target import Target
+
 RNG = np.random.default_rng(0)
 DTYPES = {
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "f16": np.float16, "bf16": ml_dtypes.bfloat16,
@@ -190,13 +192,21 @@ def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
     check(text, [x], np.ascontiguousarray(x.T))
 
 
+@pytest.mark.parametrize("shape, order", [((96, 128), [1, 0]), ((64, 12, 48), [1, 2, 0])])
 @pytest.mark.parametrize("element", ["i8", "i16", "f32", "f64"])
-def test_transposes_are_shuffles(element: str) -> None:
-    """Whole rows are loaded and stored, and nothing goes element by element."""
-    text, _ = permutation((96, 128), [1, 0], element)
-    made = assembly(text)
+def test_transposes_are_shuffles(element: str, shape: tuple[int, ...], order: list[int]) -> None:
+    """Whole rows are loaded and stored, and nothing goes element by element; a dim between the two changes nothing."""
+    made = assembly(permutation(shape, order, element)[0])
     assert not re.search("vgather|vpinsr|vpextr|vinsertps|vextractps|vmovss|vmovsd", made)
     assert re.search("vpermt2|vpermi2|vpunpck|vunpck|vshuf|vperm", made)
+
+
+def test_transposes_that_leave_few_elements_together(target: Target) -> None:
+    """A few rows of an image's channels are a tile; of elements that lie apart, no more are taken than a vector has."""
+    image, _ = permutation((3, 8, 40), [1, 2, 0], "f32")
+    assert re.search(r"tile d\d\.1 x d\d\.1 of 4 x 2:", schedule_text(image))
+    weight, _ = permutation((64, 8, 3), [2, 1, 0], "f32")
+    assert f"of {target.lanes}: vectorize" in schedule_text(weight)
 
 
 def test_a_transpose_with_arithmetic_is_one_kernel() -> None:
