@@ -61,8 +61,12 @@ def attention(
     cuts = [*outer, (row_axis, tile), (column_axis, min(2 * lanes, power_floor(shape[column_axis])))]
     joined = len(outer) if heads and shape[row_axis] % block == 0 else max(heads, 1)
     schedule = unroll_sum(join(carve(plain, by_name(plain.result.value, cuts)), joined))
-    if reads_rows_apart(first, scores):
-        schedule = copy_rows(schedule, first, scores, len(outer), lanes)
+    for op, number, rows_of, depth in (
+        (first, scores.lhs, scores.m, len(outer)),
+        (last, product.rhs, product.k, max(heads, 1)),
+    ):
+        if reads_rows_apart(op, number, rows_of):
+            schedule = copy_rows(schedule, op, number, rows_of, depth, lanes)
     at = _around(schedule, len(outer))
     schedule = schedule.cache_write(value_name(made), at).cache_write(value_name(weights), at)
     last_axis, value = len(length) - 1, schedule.nest(value_name(made)).value
@@ -73,25 +77,28 @@ def attention(
     return carve(schedule, by_name(value, [(inner_rows, 1)]), value.name, row_chunk=ROW_VECTORS * lanes)
 
 
-def reads_rows_apart(op: ir.Operation, kind: Contraction) -> bool:
-    """Whether another dim lies between the left operand's rows and their elements.
+def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool:
+    """Whether another dim lies between an operand's rows, which the loops ``rows`` walk, and their elements.
 
-    A tile of such rows would be gathered element by element.
+    A tile of a left operand's rows would be gathered element by element. Those of a right operand are read whole, but
+    again and again, and with a power of two between them they share few lines of the first cache.
     """
-    value, rows = op.operands[kind.lhs], _long(op, kind.m)
+    value, long = op.operands[number], _long(op, rows)
     extents = loop_extents(op)
-    real = [loop for loop in _walked(op, kind) if loop is not None and extents[loop] != 1]
-    return is_read(value) and len(rows) == 1 and rows[0] in real[:-2] and real[-1] not in rows
+    real = [loop for loop in _walked(op, number) if loop is not None and extents[loop] != 1]
+    return is_read(value) and len(long) == 1 and long[0] in real[:-2] and real[-1] not in long
 
 
-def copy_rows(schedule: Schedule, op: ir.Operation, kind: Contraction, depth: int, lanes: int) -> Schedule:
-    """Copy the left operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
-    name = value_name(op.operands[kind.lhs])
+def copy_rows(
+    schedule: Schedule, op: ir.Operation, number: int, rows: Sequence[int], depth: int, lanes: int
+) -> Schedule:
+    """Copy an operand, which lies in memory, inside of the ``depth`` outermost axes' loops, row by row."""
+    name = value_name(op.operands[number])
     schedule = schedule.cache_read(name, _around(schedule, depth))
     value = schedule.nest(name).value
-    rows, last = _walked(op, kind).index(_long(op, kind.m)[0]), len(value.axes) - 1
+    row, last = _walked(op, number).index(_long(op, rows)[0]), len(value.axes) - 1
     chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
-    cuts = [(rows, 1), *([(last, chunk)] if length > chunk else [])]
+    cuts = [(row, 1), *([(last, chunk)] if length > chunk else [])]
     whole = [] if length > chunk else [value.axes[last].name]
     return carve(schedule, by_name(value, cuts), value.name, whole)
 
@@ -106,8 +113,8 @@ def _around(schedule: Schedule, depth: int) -> str:
     return ""
 
 
-def _walked(op: ir.Operation, kind: Contraction) -> list[int | None]:
-    return [dim_of(expression) for expression in indexing_maps(op)[kind.lhs].results]
+def _walked(op: ir.Operation, number: int) -> list[int | None]:
+    return [dim_of(expression) for expression in indexing_maps(op)[number].results]
 
 
 def _long(op: ir.Operation, loops: Sequence[int]) -> list[int]:

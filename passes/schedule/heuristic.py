@@ -150,10 +150,10 @@ def _contraction(
     made = carve(plain, by_name(plain.result.value, order))
     if isinstance(element_of(op.results[0]), ir.FloatType):
         made = unroll_sum(made)
-    if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind):
+    if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
         return share(made)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
-    return copy_rows(share(made, most=max(heads, 1)), op, kind, heads, lanes)
+    return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
 
 
 def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
