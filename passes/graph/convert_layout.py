@@ -56,6 +56,8 @@ class ConvertLayout(Pass):
         %z = linalg.generic {relu, (n,h,w,f), (n,h,w,f)} ins(%y)
         %u = linalg.generic {transpose} ins(%z)                       // at the border
 
+    A program's input of a few channels (an image) stays as it is: a convolution reads it element by element anyhow.
+
     Options:
         desired: ``channels-last``, or ``none`` to leave everything as it is.
         conv2d: ``NHWC`` or ``NCHW`` forces the layout of 2-D convolutions; CompileError says which one cannot have it,

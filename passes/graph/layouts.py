@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from ...dialects import func, ir
-from ..classify import Contraction, Conv, DepthwiseConv, classify, dims_in, indexing_maps, is_zero, num_inputs
+from ..classify import (
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    classify,
+    dims_in,
+    indexing_maps,
+    is_zero,
+    loop_extents,
+    num_inputs,
+)
 from .edit import VIEWS, captures, is_static, is_tensor, operations, param_values, reassociation_of, shape_of
 
 Order = tuple[int, ...]
+
+# Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
+_FEW = 4
 
 # Ops of one rank throughout, and their lists that have an entry for each dim.
 DIM_LISTS = {
@@ -30,10 +44,13 @@ class Layouts:
         self.asked: list[tuple[ir.Operation, ir.Value, Order]] = []  # what each 2-D convolution wants
         self.parent: dict[ir.Value, ir.Value] = {}
         self.seeds: dict[ir.Value, Order] = {}
+        self.light: dict[ir.Value, Order] = {}  # seeds that are not worth converting a program's input for
         self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
         self.weights = param_values(function)
         for op in operations(function):
             self._visit(op)
+        given = {self._find(argument) for argument in function.arguments if argument in self.parent}
+        self.seeds |= {value: order for value, order in self.light.items() if self._find(value) not in given}
 
     def decide(self) -> dict[ir.Value, Order]:
         """The layout of each value that does not keep the identity. A group whose seeds disagree keeps it."""
@@ -100,7 +117,8 @@ class Layouts:
                 if len(kind.o) == 2:
                     self.asked.append((op, value, order))
                 if value in self.parent and (len(kind.o) != 2 or self.conv2d != "NCHW"):
-                    self.seeds[value] = order
+                    light = value != op.results[0] and isinstance(kind, Conv) and _channels(op, kind) <= _FEW
+                    (self.light if light and self.conv2d != "NHWC" else self.seeds)[value] = order
         elif not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
             gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
@@ -115,6 +133,11 @@ class Layouts:
         known = [v for v in values if v in self.parent]
         for a, b in pairwise(known):
             self.parent[self._find(a)] = self._find(b)
+
+
+def _channels(op: ir.Operation, kind: Conv) -> int:
+    extents = loop_extents(op)
+    return math.prod(extents[d] for d in kind.c)
 
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:

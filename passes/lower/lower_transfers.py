@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir, transform
+from ...dialects import arith, func, ir, memref, transform
+from ...dialects.builders import index_constant
+from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import scheduled_functions
 from .interleave import interleave_transposes
@@ -14,6 +16,8 @@ from .interleave import interleave_transposes
 @dataclass(frozen=True)
 class LowerTransfers(Pass):
     """Rows are loaded and stored whole, transposes are shuffles (``interleave.py``), more rows are left to be unrolled.
+
+    Elements that lie apart are loaded one by one where each is used alone.
 
     Before::
 
@@ -30,6 +34,7 @@ class LowerTransfers(Pass):
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
             interleave_transposes(function)
+            _load_elements(function)
             with transform.sequence() as script:
                 transform.apply_patterns(
                     script.root,
@@ -40,3 +45,36 @@ class LowerTransfers(Pass):
                     vector_lower_transpose="shuffle_1d",
                 )
             transform.apply(script, function)
+
+
+def _load_elements(function: func.FuncOp) -> None:
+    """Load one by one the elements that lie apart and are used one by one: a strided convolution's, in one channel.
+
+    As a vector they would be put together first, and taken apart after.
+    """
+    for read in collect(function, _lies_apart):
+        indices = list(read.operands)[1:-1]
+        for use in list(read.results[0].uses):
+            extract = use.owner.operation
+            [position] = ir.DenseI64ArrayAttr(extract.attributes["static_position"])
+            with ir.InsertionPoint(extract), extract.location:
+                last = arith.addi(indices[-1], index_constant(position))
+                extract.results[0].replace_all_uses_with(memref.load(read.operands[0], [*indices[:-1], last]))
+            extract.erase()
+        read.erase()
+
+
+def _lies_apart(op: ir.Operation) -> bool:
+    """Whether an op reads a vector along a buffer's last dim, which has a stride, and only its elements are used."""
+    if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
+        return False
+    kind, rank = op.operands[0].type, ir.VectorType(op.results[0].type).rank
+    minor = ir.AffineMapAttr(op.attributes["permutation_map"]).value == ir.AffineMap.get_minor_identity(kind.rank, rank)
+    if rank != 1 or not minor or not _in_bounds(op) or kind.get_strides_and_offset()[0][-1] == 1:
+        return False
+    users = [use.owner.operation for use in op.results[0].uses]
+    return all(user.name == "vector.extract" and len(user.operands) == 1 for user in users)
+
+
+def _in_bounds(read: ir.Operation) -> bool:
+    return all(ir.BoolAttr(inside).value for inside in ir.ArrayAttr(read.attributes["in_bounds"]))

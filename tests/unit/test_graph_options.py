@@ -49,6 +49,20 @@ def test_desired_layouts_are_the_option_of_the_pass():
     assert calls[0] == calls[1] != calls[2]
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_an_image_is_read_as_it_lies(channels_last: bool) -> None:
+    """A convolution of a few channels takes them from where they are; one whose model transposes them undoes that."""
+
+    def body(x: ir.Value, w: ir.Value) -> ir.Value:
+        image = builders.transpose(x, (0, 3, 1, 2)) if channels_last else x
+        return builders.transpose(builders.conv(image, w, (2, 2), (1, 1)), (0, 2, 3, 1))
+
+    with make_context(), ir.Location.unknown():
+        shape = (1, 9, 9, 3) if channels_last else (1, 3, 9, 9)
+        [call] = _calls(networks.build(body, {"x": shape}, {"w": (8, 3, 3, 3)}))
+    assert call.startswith("conv")
+
+
 def _image_is_a_weight() -> Model:
     """A convolution of a weight: it has no layout to choose."""
 

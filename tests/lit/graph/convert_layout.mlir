@@ -6,18 +6,50 @@
 // CHECK-DAG: #[[WEIGHT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d3, d6, d4, d5)>
 // CHECK-DAG: #[[OUT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
 // CHECK-LABEL: func.func @conv
-// CHECK:       linalg.generic {{.*}} ins(%arg0 : tensor<1x3x6x7xf32>) outs({{.*}} : tensor<1x6x7x3xf32>)
+// CHECK:       linalg.generic {{.*}} ins(%arg0 : tensor<1x5x6x7xf32>) outs({{.*}} : tensor<1x6x7x5xf32>)
 // CHECK:       tensor.pad {{.*}} low[0, 1, 2, 0] high[0, 1, 2, 0]
-// CHECK:       tensor<1x6x7x3xf32> to tensor<1x8x11x3xf32>
+// CHECK:       tensor<1x6x7x5xf32> to tensor<1x8x11x5xf32>
 // CHECK:       linalg.generic {indexing_maps = [#[[DATA]], #[[WEIGHT]], #[[OUT]]]
-// CHECK-SAME:    ins({{.*}}, %arg1 : tensor<1x8x11x3xf32>, tensor<8x3x3x3xf32>) outs({{.*}} : tensor<1x6x9x8xf32>)
+// CHECK-SAME:    ins({{.*}}, %arg1 : tensor<1x8x11x5xf32>, tensor<8x5x3x3xf32>) outs({{.*}} : tensor<1x6x9x8xf32>)
 // CHECK:       linalg.generic {{.*}} outs({{.*}} : tensor<1x6x9x8xf32>)
 // CHECK:         arith.maximumf
 // CHECK:       %[[BACK:.*]] = linalg.generic {{.*}} outs({{.*}} : tensor<1x8x6x9xf32>)
 // CHECK:       return %[[BACK]]
 // NONE-LABEL:  func.func @conv
-// NONE-NOT:    tensor<1x6x7x3xf32>
-func.func @conv(%x: tensor<1x3x6x7xf32> {tw.name = "x"}, %w: tensor<8x3x3x3xf32> {tw.param = "w"}) -> tensor<1x8x6x9xf32> {
+// NONE-NOT:    tensor<1x6x7x5xf32>
+func.func @conv(%x: tensor<1x5x6x7xf32> {tw.name = "x"}, %w: tensor<8x5x3x3xf32> {tw.param = "w"}) -> tensor<1x8x6x9xf32> {
+  %c = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[0, 0, 1, 2] high[0, 0, 1, 2] {
+  ^bb0(%i: index, %j: index, %k: index, %l: index):
+    tensor.yield %c : f32
+  } : tensor<1x5x6x7xf32> to tensor<1x5x8x11xf32>
+  %e = tensor.empty() : tensor<1x8x6x9xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x8x6x9xf32>) -> tensor<1x8x6x9xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>,
+                                        affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>,
+                                        affine_map<(n, f, h, w, c, i, j) -> (n, f, h, w)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
+    ins(%p, %w : tensor<1x5x8x11xf32>, tensor<8x5x3x3xf32>) outs(%z : tensor<1x8x6x9xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x8x6x9xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, f, h, w) -> (n, f, h, w)>, affine_map<(n, f, h, w) -> (n, f, h, w)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y : tensor<1x8x6x9xf32>) outs(%e : tensor<1x8x6x9xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.maximumf %a, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<1x8x6x9xf32>
+  return %r : tensor<1x8x6x9xf32>
+}
+
+// Elements of so few channels are read one by one; the result has channels last all the same.
+// CHECK-LABEL: func.func @few_channels_of_an_input
+// CHECK:       tensor.pad %arg0 low[0, 0, 1, 2] high[0, 0, 1, 2]
+// CHECK:       linalg.generic {{.*}} ins({{.*}}, %arg1 : tensor<1x3x8x11xf32>, tensor<8x3x3x3xf32>) outs({{.*}} : tensor<1x6x9x8xf32>)
+func.func @few_channels_of_an_input(%x: tensor<1x3x6x7xf32> {tw.name = "x"}, %w: tensor<8x3x3x3xf32> {tw.param = "w"}) -> tensor<1x8x6x9xf32> {
   %c = arith.constant 0.0 : f32
   %p = tensor.pad %x low[0, 0, 1, 2] high[0, 0, 1, 2] {
   ^bb0(%i: index, %j: index, %k: index, %l: index):

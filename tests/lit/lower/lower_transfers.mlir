@@ -23,6 +23,29 @@ func.func @transpose(%v: vector<4x8xf32>) -> vector<8x4xf32> attributes {tw.sche
   return %t : vector<8x4xf32>
 }
 
+// Elements that lie apart are loaded one by one where each is used alone.
+// CHECK-LABEL: func.func @strided(
+// CHECK-NOT:     vector
+// CHECK-COUNT-2: memref.load %{{.*}} : memref<4x8xf32, strided<[16, 2]>>
+// CHECK:         arith.mulf
+func.func @strided(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> f32 attributes {tw.schedule = "tile"} {
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i], %p {in_bounds = [true]} : memref<4x8xf32, strided<[16, 2]>>, vector<4xf32>
+  %a = vector.extract %v[0] : f32 from vector<4xf32>
+  %b = vector.extract %v[3] : f32 from vector<4xf32>
+  %s = arith.mulf %a, %b : f32
+  return %s : f32
+}
+
+// CHECK-LABEL: func.func @rejects_strided_vector(
+// CHECK:         vector.transfer_read %{{.*}} vector<4xf32>
+func.func @rejects_strided_vector(%x: memref<4x8xf32, strided<[16, 2]>>, %i: index) -> vector<4xf32>
+    attributes {tw.schedule = "tile"} {
+  %p = ub.poison : f32
+  %v = vector.transfer_read %x[%i, %i], %p {in_bounds = [true]} : memref<4x8xf32, strided<[16, 2]>>, vector<4xf32>
+  return %v : vector<4xf32>
+}
+
 // Extents that are no powers of two go element by element through one long vector.
 // CHECK-LABEL: func.func @rejects_odd_transpose(
 // CHECK-NOT:     vector.transpose
