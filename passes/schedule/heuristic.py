@@ -31,7 +31,7 @@ from .attention import attention, copy_rows, reads_rows_apart
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile, row_tiles
 from .border import Border, can_border
 from .columns import columns
-from .cuts import by_name, carve, overlap, share, unroll_sum
+from .cuts import by_name, carve, overlap, share, stream_sum, unroll_sum
 from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule
 from .structured import element_of, shape_of, vector_axis
@@ -149,11 +149,18 @@ def _contraction(
     order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
     made = carve(plain, by_name(plain.result.value, order))
     if isinstance(element_of(op.results[0]), ir.FloatType):
-        made = unroll_sum(made)
+        made = stream_sum(made) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made)
     if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
         return share(made)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
     return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
+
+
+def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:
+    """Whether there is one row, so that all that matters is how fast a weight comes from memory."""
+    weight = op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight]
+    one_row = math.prod(shape) == shape[vector_axis(shape)] and not (isinstance(kind, Contraction) and kind.batch)
+    return one_row and nbytes(weight.type) > target.l2_bytes
 
 
 def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:

@@ -115,6 +115,7 @@ class Loop:
     """One loop: a part of an axis, or several joined. ``unroll`` and ``vectorize`` ones over the result make its tile.
 
     factor: how many steps of a sum are taken at once.
+    apart: whether those lie as far from each other as can be, each in its own part of the sum, or are neighbours.
     overlap: whether the last step, where it would be smaller, is whole and begins in the one before.
     """
 
@@ -122,6 +123,7 @@ class Loop:
     kind: Kind = "for"
     factor: int = 1
     overlap: bool = False
+    apart: bool = False
 
     @property
     def name(self) -> str:
@@ -231,6 +233,8 @@ class Nest:
             yield f"{value.name} is a transform, of which there is one form: tensorize('{loop}', '{value.intrinsic}')"
         if self.intrinsic == "outer_product" and (not self.inner or self.inner[-1].axis != value.sums[-1].name):
             yield f"outer_product takes steps of '{value.sums[-1].name}': it must be the innermost sum"
+        if self.intrinsic == "outer_product" and self.inner and self.inner[-1].apart:
+            yield f"outer_product takes neighbouring steps of '{self.inner[-1].name}', not such that lie apart"
         for block in value.packed:
             if block not in self.packs:
                 yield f"{block} is what the kernel reads: pack({block.argument}, '{block.axis}', {block.size})"

@@ -116,6 +116,7 @@ def _form(nest: Nest, value: ir.Value) -> Form:
         anchor=named.anchor,
         sums=tuple(named.sums[loop.axis] for loop in nest.inner if loop.axis != nest.value.row),
         at_once=1 if along_rows else at_once,
+        apart=bool(nest.inner) and nest.inner[-1].apart,
         outer_product=nest.intrinsic == "outer_product",
     )
 

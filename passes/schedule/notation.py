@@ -69,7 +69,7 @@ def _nest_lines(nest: Nest, depth: int, word: str) -> list[str]:
 def _loop_line(loop: Loop, word: str) -> str:
     kind = "parallel" if loop.kind == "parallel" else "for"
     steps = ", ".join(str(part) if word == "in" else str(part.step) for part in loop.parts)
-    at_once = f", {loop.factor} at once" if loop.factor > 1 else ""
+    at_once = f", {loop.factor} at once{' apart' if loop.apart else ''}" if loop.factor > 1 else ""
     return f"{kind} {loop.name} {word} {steps}{at_once}{', overlapping' if loop.overlap else ''}:"
 
 

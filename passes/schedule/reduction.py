@@ -67,20 +67,27 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             return tile.value
         loop, deeper = remaining[0], remaining[1:]
 
-        at_once = 1 if deeper or form.outer_product else form.at_once
+        parts = form.at_once if form.apart and not deeper else 1
+        extent = extents[loop] // parts
+        at_once = 1 if deeper or form.outer_product or form.apart else form.at_once
 
         def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
             loops[loop] = Interval(offset, size)
             return accumulate(deeper, value)
 
-        def part(start: Linear, length: int, total: ir.Value) -> ir.Value:
+        def steps(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            for i in range(parts):
+                value = step(offset + Linear(i * extent), size, value)
+            return value
+
+        def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
             zero = arith.ConstantOp(element_of(total), 0.0).result
             none = linalg.fill(zero, outs=[fresh(op.results[0], region)])
-            return _add(chunked(length, 1, none, lambda o, size, value: step(start + o, size, value), at_once), total)
+            return _add(chunked(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total)
 
         if in_parts and extents[loop] > _CHAIN:
-            return chunked(extents[loop], _CHAIN, acc, part)
-        return chunked(extents[loop], 1, acc, step, at_once)
+            return chunked(extent, _CHAIN // parts, acc, chain)
+        return chunked(extent, 1, acc, steps, at_once)
 
     extents = {loop: loops[loop].size for loop in serial}
     return Tile(accumulate(serial, init.value), init.dims)

@@ -184,12 +184,21 @@ class Schedule:
         return self._marked(nest, found, replace(found, kind="vectorize"))
 
     @primitive
-    def unroll(self, loop: str, factor: int = 0) -> Schedule:
-        """``for m.1 in 14 x 1`` -> ``tile m.1``; ``for k in 768 x 1``, with 4 -> ``for k in 768 x 1, 4 at once``."""
+    def unroll(self, loop: str, factor: int = 0, apart: bool = False) -> Schedule:
+        """``for m.1 in 14 x 1`` -> ``tile m.1``; ``for k in 768 x 1``, with 4 -> ``for k in 768 x 1, 4 at once``.
+
+        Steps of a sum that are ``apart`` are one of each of ``factor`` parts: 0, 192, 384 and 576, then 1, 193, ...
+        """
         nest, found = self._plain(loop, "unroll")
+        if not isinstance(apart, bool):
+            refuse(f"cannot unroll '{loop}' apart: {apart!r}: say true or false")
         if nest.value.is_sum(found.axis) or found.axis == nest.value.row:
             checks.at_once(nest, found, factor)
-            return self._marked(nest, found, replace(found, factor=factor, kind="unroll"))
+            if apart and found.axis == nest.value.row:
+                refuse(f"cannot unroll '{loop}' apart: rows are read in order")
+            return self._marked(nest, found, replace(found, factor=factor, kind="unroll", apart=apart))
+        if apart:
+            refuse(f"cannot unroll '{loop}' apart: only steps of a sum can be")
         if factor:
             refuse(f"cannot unroll '{loop}' by {factor}: it is unrolled whole; split('{loop}', {factor}) before")
         if found.axis == nest.value.contiguous:

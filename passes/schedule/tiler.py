@@ -40,7 +40,7 @@ class Form:
 
     row_chunk, rows_at_once: elements of one step along a whole row (0: there are no such rows); steps taken at once.
     anchor, sums: the op whose sums the schedule orders, and its reduction loops, outermost first.
-    at_once: how many steps of the innermost of them become one.
+    at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
     outer_product: whether the tile and that loop stay together as a matmul.
     """
 
@@ -49,6 +49,7 @@ class Form:
     anchor: ir.Operation | None = None
     sums: tuple[int, ...] = ()
     at_once: int = 1
+    apart: bool = False
     outer_product: bool = False
 
 

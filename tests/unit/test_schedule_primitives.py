@@ -69,6 +69,11 @@ GOLDEN: dict[str, tuple[Schedule, Change, str]] = {
         "...|tile m.1 x n.1 of 14 x 32: unroll m.1, vectorize n.1",
     ),
     "unroll of a sum": (filled(), lambda s: s.unroll("k", 4), "...|for k in 512 x 1, 4 at once|..."),
+    "unroll of parts of a sum": (
+        filled(),
+        lambda s: s.unroll("k", 8, apart=True),
+        "...|for k in 512 x 1, 8 at once apart|...",
+    ),
     "overlap": (tiled(), lambda s: s.overlap("m.0"), "...|for m.0 in 9 x 14 + 4, overlapping|..."),
     "cache_read": (
         filled(),
@@ -202,6 +207,13 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (tiled(), lambda s: s.unroll("n.1"), r"unroll 'n.1': it lies contiguous; vectorize\('n.1'\)"),
         (tiled(), lambda s: s.unroll("m.0"), r"unroll 'm.0': it goes in steps.*see m.1"),
         (plain().split("m", 4), lambda s: s.unroll("m.1"), r"the sum over 'k' is inside of it; reorder"),
+        (tiled(), lambda s: s.unroll("m.1", 0, True), r"unroll 'm.1' apart: only steps of a sum can be"),
+        (tiled(), lambda s: s.unroll("k", 4, 2), r"unroll 'k' apart: 2: say true or false"),
+        (
+            Schedule.start(SOFTMAX).split("row", 64).vectorize("row.1"),
+            lambda s: s.unroll("row.0", 2, True),
+            r"unroll 'row.0' apart: rows are read in order",
+        ),
     ],
     "cache_read": [
         (plain(), lambda s: s.cache_read("%arg7"), r"stage '%arg7'; there are %arg0, %5"),
@@ -282,6 +294,10 @@ UNFINISHED: list[tuple[Schedule, str]] = [
     (
         plain().pack(1, "n", 32).split("n", 48).reorder("k", "n.1").vectorize("n.1"),
         r"'n.0' goes in steps of 48 elements, and %arg1 in blocks of 32 along n: split 'n' by 32",
+    ),
+    (
+        filled().unroll("k", 4, apart=True).tensorize("m.1", "outer_product"),
+        r"outer_product takes neighbouring steps of 'k', not such that lie apart",
     ),
     (Schedule.start(SOFTMAX), r"no loop over 'row' is vectorized: vectorize\('row'\)"),
     (

@@ -41,6 +41,22 @@ def test_a_result_narrower_than_its_packed_block() -> None:
     np.testing.assert_allclose(kernel([a, packed], want), want, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1)])
+def test_a_weight_that_is_read_once_comes_in_several_streams(k: int, parts: int) -> None:
+    """Eight parts of 125, four of 251, whose chains of sums have rests; 999 has neither."""
+    token = TARGET.set(replace(TARGET.get(host()), l2_bytes=16 << 10))
+    try:
+        block = block_of(40)
+        text = matmul(1, 40, k, block)
+        kernel = CompiledKernel(text)
+    finally:
+        TARGET.reset(token)
+    assert (f"{parts} at once apart" in kernel.kernel.schedule) == (parts > 1)
+    a, w, b = (RNG.standard_normal(shape).astype(np.float32) for shape in ((1, k), (k, 40), (40,)))
+    want = np.maximum(a.astype(np.float64) @ w + b, 0)
+    close(kernel([a, pack(w, block), b], np.empty((1, 40), np.float32), 2), want)
+
+
 def test_rows_go_in_blocks_where_they_would_be_read_again_for_each_block_of_the_weight() -> None:
     """The last block of rows, its last tile and the last block of the weight are smaller than the others."""
     m, n, k = 331, 70 * 16 + 5, 61
