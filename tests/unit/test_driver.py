@@ -181,6 +181,18 @@ def test_errors_name_the_file_as_the_user_did(tmp_path, monkeypatch, workers):
         assert "\n" not in text
 
 
+def test_faded_weights_count_for_nothing():
+    """A fifth of a trained layer's weights may be denormals, and each would cost as much as a hundred others."""
+    x, faded = np.ones((4, 64), np.float32), np.full((64, 48), 1e-40, np.float32)
+    weight = np.where(np.arange(48) % 5 == 0, faded, np.float32(0.5))
+    infos = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", x.shape), ("y", (4, 48)))]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "net", infos[:1], infos[1:], [onnx.numpy_helper.from_array(weight, "w")])
+    [y] = tw.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])).run({"x": x})
+    assert not y[:, ::5].any()
+    np.testing.assert_array_equal(y[:, 1::5], 32)
+
+
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_softmax_takes_denormals_for_zero_and_others_do_not(num_threads):
     """The CPU takes a hundred times as long for them; exponentials that stand alone, and the caller, keep theirs."""

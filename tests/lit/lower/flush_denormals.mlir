@@ -103,3 +103,19 @@ func.func @other_row(%x: tensor<16x16xf32>, %zero: tensor<16xf32>, %least: tenso
   } -> tensor<16xf32>
   return %s : tensor<16xf32>
 }
+
+// Each term of a sum of products changes by next to nothing.
+// CHECK-LABEL: func.func @product(
+// CHECK-SAME:    attributes {tw.flush_denormals} {
+func.func @product(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %zero: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %s = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+                                        affine_map<(i, j, k) -> (i, j)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%x, %w : tensor<4x8xf32>, tensor<8x16xf32>) outs(%zero : tensor<4x16xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %y = arith.addf %acc, %p : f32
+    linalg.yield %y : f32
+  } -> tensor<4x16xf32>
+  return %s : tensor<4x16xf32>
+}
