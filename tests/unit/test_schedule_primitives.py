@@ -208,7 +208,7 @@ REFUSALS: dict[str, list[tuple[Schedule, Change, str]]] = {
         (tiled(), lambda s: s.unroll("m.0"), r"unroll 'm.0': it goes in steps.*see m.1"),
         (plain().split("m", 4), lambda s: s.unroll("m.1"), r"the sum over 'k' is inside of it; reorder"),
         (tiled(), lambda s: s.unroll("m.1", 0, True), r"unroll 'm.1' apart: only steps of a sum can be"),
-        (tiled(), lambda s: s.unroll("k", 4, 2), r"unroll 'k' apart: 2: say true or false"),
+        (tiled(), lambda s: PRIMITIVES["unroll"](s, "k", 4, 2), r"unroll 'k' apart: 2: say true or false"),
         (
             Schedule.start(SOFTMAX).split("row", 64).vectorize("row.1"),
             lambda s: s.unroll("row.0", 2, True),
