@@ -3,6 +3,7 @@
     import tilewright as tw
     lib = tw.compile("resnet18.onnx", target="x86")     # path, bytes or ModelProto
     outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order
+    report = tw.check_model("resnet18.onnx")            # what it needs, and all that is unsupported, in a second
     lib.export_library("resnet18.so")
     lib = tw.load_module("resnet18.so")
 
@@ -30,7 +31,8 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
-    from .driver import build, compile, import_model
+    from .driver import build, check_model, compile, import_model
+    from .inspection import CheckReport
     from .model import Model, TensorInfo
     from .passes.infra import PassContext
     from .passes.schedule.schedule import Schedule
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ArtifactError",
+    "CheckReport",
     "CompileError",
     "CompileReport",
     "InputError",
@@ -55,12 +58,14 @@ __all__ = [
     "TilewrightError",
     "UnsupportedError",
     "build",
+    "check_model",
     "compile",
     "import_model",
     "load_module",
 ]
 
 _HOMES = {
+    "CheckReport": ".inspection",
     "CompileReport": ".product",
     "Model": ".model",
     "Module": ".runtime.module",
@@ -69,6 +74,7 @@ _HOMES = {
     "Target": ".target",
     "TensorInfo": ".model",
     "build": ".driver",
+    "check_model": ".driver",
     "compile": ".driver",
     "import_model": ".driver",
     "load_module": ".runtime.module",

@@ -22,9 +22,15 @@ _DTYPES = {
     "float8_e4m3fnuz": (11, 8),
     "float8_e5m2": (12, 8),
     "float8_e5m2fnuz": (13, 8),
-    # Held unpacked, one value in a byte.
+    "float8_e8m0fnu": (14, 8),
+    # Held unpacked, one value in a byte; DLPack's own codes mean packed ones.
+    "int2": (_INT, 8),
+    "uint2": (_UINT, 8),
     "int4": (_INT, 8),
     "uint4": (_UINT, 8),
+    "float4_e2m1fn": (_UINT, 8),
+    "float6_e2m3fn": (_UINT, 8),
+    "float6_e3m2fn": (_UINT, 8),
 }
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from . import jobs, product, reuse, workers
 from .errors import CompileError, ModelError
+from .inspection import CheckReport, Work
 from .jobs import Planned
 from .model import Model
 from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
@@ -103,6 +104,23 @@ def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shap
     from . import frontends
 
     return frontends.import_model(os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes)
+
+
+def check_model(
+    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None
+) -> CheckReport:
+    """What a model needs, all that is unsupported in it, and an estimate of the work of a run, without compiling it.
+
+    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model.
+    """
+    from . import frontends
+
+    if not isinstance(source, (str, os.PathLike)):
+        source = _model_bytes(source)
+    report, model = frontends.examine_model(
+        os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes
+    )
+    return report if model is None else _with_work(report, model)
 
 
 def compile_to_file(
@@ -192,6 +210,20 @@ def make_options(
     level = context.opt_level if context else opt_level
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
     return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
+
+
+def _with_work(report: CheckReport, model: Model) -> CheckReport:
+    from .passes.footprint import footprint
+    from .passes.kernel import functions
+
+    with model.module.context:
+        found = footprint(functions(model.module)[0])
+    if found is None:
+        return report
+    weights = sum(param.info.nbytes for param in model.params.values())
+    work = Work(found.flops, weights, found.activation_bytes, weights + found.activation_bytes)
+    loops = [f"loops whose steps only the run knows ({found.open_loops}) count as one step"] if found.open_loops else []
+    return replace(report, work=work, notes=(*report.notes, *loops))
 
 
 def _pool(count: int | None, options: Options) -> Pool:

@@ -15,6 +15,10 @@ class UnsupportedError(ModelError):
     """The model is valid, but uses ops, types or attributes that have no converter. Lists all of them."""
 
 
+class OpenExtentError(UnsupportedError):
+    """Something needs a size as a number that only the run will know."""
+
+
 class CompileError(TilewrightError):
     """A pass, a schedule or code generation failed, or the compile worker died."""
 

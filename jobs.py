@@ -121,6 +121,8 @@ def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str) -
     """The objects around a program's kernels. ``kernels`` may come without their objects."""
     from .passes.lower import entry
 
+    if program.routine is not None:  # the runtime carries it out
+        return entry.emit_support(), entry.emit_kernel_table(tuple(kernels), metadata)
     return entry.emit_support(), entry.emit_entry(program, kernels, metadata)
 
 

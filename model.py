@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,39 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .sizes import Extent, static
+from .sizes import Extent, Sym, is_open, static
 
-# Types that numpy lacks. Sub-byte integers are held unpacked, one value in a byte.
-_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+# Types of eight bits or less that numpy lacks, and their bits. They are held unpacked: a value's code is the low bits
+# of a byte.
+NARROW = {
+    "int2": 2,
+    "uint2": 2,
+    "int4": 4,
+    "uint4": 4,
+    "float4_e2m1fn": 4,
+    "float6_e2m3fn": 6,
+    "float6_e3m2fn": 6,
+    "float8_e4m3fn": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+}
+_ML_DTYPES = ("bfloat16", *NARROW)
+
+
+# The dtypes of values that the host holds: tensors of text (numpy arrays of objects), lists, and values or None.
+OBJECTS = ("string", "sequence", "optional")
 
 
 def numpy_dtype(dtype: str) -> np.dtype:
     """The numpy dtype of a Tilewright dtype name (numpy's own names, plus those of ml_dtypes)."""
     return np.dtype(getattr(ml_dtypes, dtype)) if dtype in _ML_DTYPES else np.dtype(dtype)
+
+
+def stored(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The elements as they are in memory: codes of narrow types as uint8, others as they are."""
+    return array.view(np.uint8) if dtype in NARROW else array
 
 
 @dataclass(frozen=True)
@@ -36,6 +60,13 @@ class TensorInfo:
         return (
             math.prod(static(e, f"an extent of '{self.name}'") for e in self.shape) * numpy_dtype(self.dtype).itemsize
         )
+
+
+def open_sizes(inputs: Sequence[TensorInfo]) -> str:
+    """What to say where a program's sizes must be numbers and the file leaves some open."""
+    shapes = {i.name: ",".join("1" if isinstance(n, Sym) else str(n) for n in i.shape) for i in inputs}
+    example = next((f"{i.name}:{shapes[i.name]}" for i in inputs if is_open(i.shape)), "NAME:SHAPE")
+    return f"sizes are known only at run time; give --input-shape {example}"
 
 
 @dataclass(frozen=True)

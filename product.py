@@ -15,13 +15,14 @@ import numpy as np
 
 from . import jobs, reuse
 from .cache import Cache
-from .errors import ArtifactError
+from .errors import ArtifactError, CompileError
 from .jobs import Planned, Settings
+from .model import open_sizes
 from .program import Kernel, Plan, Program, Signature
 from .runtime.artifact import Code
 from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
-from .runtime.manifest import Manifest
+from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.weights import Weights, WeightsWriter
 from .target import Target, host
 from .workers import Job, Pool
@@ -124,7 +125,9 @@ def make(
     plan = planned.plan
     main, whole = _called([plan.main]), options.executor == "engine"
     kernels, weights = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder, keep)
-    manifest = _manifest(planned, weights.fingerprint if weights else "", options, len(main))
+    if whole and plan.main.routine is not None:
+        raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes them open")
+    manifest = _manifest(planned, weights.fingerprint if weights else "", options, main, kernels)
     with report.stage("entry"):
         if whole:
             code, linker = _make_whole(plan, main, options, manifest, report)
@@ -145,6 +148,8 @@ def of_cache(found: reuse.Found, report: CompileReport) -> Product:
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
     """Compile a program whose kernels are called from Python, one by one."""
     plan = planned.plan
+    if plan.main.routine is not None:
+        raise CompileError(open_sizes(plan.main.inputs))
     kernels, weights = _make_parts(planned, _called([plan.main]), options, pool, report)
     sources = {name: plan.kernels[name] for name in kernels}
     [signatures] = pool.run([Job("the kernels' signatures", jobs.signatures, (sources,))])
@@ -308,8 +313,11 @@ def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
-def _manifest(planned: Planned, fingerprint: str, options: Options, kernels: int) -> Manifest:
+def _manifest(
+    planned: Planned, fingerprint: str, options: Options, names: Sequence[str], kernels: Mapping[str, Kernel]
+) -> Manifest:
     main = planned.plan.main
+    steps = None if main.routine is None else RoutineRecord.of(main.routine, {name: kernels[name] for name in names})
     settings: dict[str, object] = {"tilewright": version("tilewright"), "opt_level": options.opt_level}
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
@@ -322,6 +330,7 @@ def _manifest(planned: Planned, fingerprint: str, options: Options, kernels: int
         target=str(options.target),
         cpu_features=options.target.features,
         arena_bytes=main.arena_bytes,
-        kernels=kernels,
+        kernels=len(names),
         options=settings,
+        steps=steps,
     )

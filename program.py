@@ -6,9 +6,9 @@ compared and tested alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from .model import TensorInfo
 
@@ -37,14 +37,77 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One operation of a routine, on registers. ``op`` is its name in MLIR, and means the same.
+
+    ``func.call`` calls a kernel: ``facts`` are its ``kernel``, the ``types`` of its results ([element type, shape with
+    None for open extents]) and the ``open`` axes of each tensor among the operands; the operands behind the tensors are
+    sizes, the last ones the open extents of the results. ``host.call`` calls a ``function`` of the host with
+    ``attributes``; ``dtypes`` are those of its operands and results. After the step nobody reads the registers
+    ``dead``.
+    """
+
+    op: str
+    results: tuple[int, ...] = ()
+    operands: tuple[int, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    regions: tuple[Routine, ...] = ()
+    dead: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """As a list that JSON can hold."""
+        regions = [region.to_json() for region in self.regions]
+        return [self.op, self.results, self.operands, dict(self.facts), regions, self.dead, self.nodes]
+
+    @staticmethod
+    def from_json(made: list[Any]) -> Step:
+        """What ``to_json`` gave."""
+        op, results, operands, facts, regions, dead, nodes = made
+        inner = tuple(map(Routine.from_json, regions))
+        return Step(op, tuple(results), tuple(operands), facts, inner, tuple(dead), tuple(nodes))
+
+
+@dataclass(frozen=True)
+class Routine:
+    """Steps in order, with the registers that hold its arguments before and its results after them."""
+
+    arguments: tuple[int, ...]
+    steps: tuple[Step, ...]
+    results: tuple[int, ...]
+
+    def walk(self) -> Iterator[Step]:
+        """All steps, also those of the regions inside."""
+        for step in self.steps:
+            yield step
+            for region in step.regions:
+                yield from region.walk()
+
+    def to_json(self) -> list[Any]:
+        """As a list that JSON can hold."""
+        return [self.arguments, [step.to_json() for step in self.steps], self.results]
+
+    @staticmethod
+    def from_json(made: list[Any]) -> Routine:
+        """What ``to_json`` gave."""
+        arguments, steps, results = made
+        return Routine(tuple(arguments), tuple(map(Step.from_json, steps)), tuple(results))
+
+
+@dataclass(frozen=True)
 class Program:
-    """``@main`` after planning: what it takes and gives, the weights it needs, and its calls in order."""
+    """``@main`` after planning: what it takes and gives, the weights it needs, and its calls in order.
+
+    With sizes that only the run knows it has a ``routine``, whose arguments are the inputs and then the weights; the
+    calls are then those that the routine makes, in no memory of the arena.
+    """
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     params: tuple[TensorInfo, ...]
     calls: tuple[Call, ...]
     arena_bytes: int
+    routine: Routine | None = None
 
     def __str__(self) -> str:
         lines = [f"program: {len(self.calls)} calls, arena {self.arena_bytes} bytes"]
@@ -82,9 +145,13 @@ class Kernel:
     ``args`` are pointers in the order of the calls' slots. Their memory does not overlap, except that a result may lie
     in the place of an argument where the plan told the kernel so. The kernel computes the half-open range [lo, hi) of
     its parallel axis, of ``extent`` steps in all; any split of [0, extent) may run at the same time. ``scratch`` points
-    to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread. ``parallel`` says whether more than
-    one thread is worth it, ``ahead`` whether each call computes something before its steps. ``note`` says what about
-    the kernel a user should know, if there is anything.
+    to ``scratch_bytes`` bytes (64-byte aligned) that belong to this call's thread; one that ``asks_scratch`` writes the
+    number of bytes that its sizes ask for there, as an int64, when it is called with ``hi = -1``. ``parallel`` says
+    whether more than one thread is worth it, ``ahead`` whether each call computes something before its steps. ``note``
+    says what about the kernel a user should know, if there is anything.
+
+    Behind the pointers ``args`` has the kernel's sizes: the open extents of the arguments, then the sizes it is called
+    with, the open extents of its results being the last.
 
     ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back. ``flops``
     and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
@@ -101,3 +168,4 @@ class Kernel:
     flops: int = 0
     bytes: int = 0
     ahead: bool = False
+    asks_scratch: bool = False

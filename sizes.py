@@ -1,20 +1,140 @@
-"""Extents of axes: a number, or a symbol that is known when the program runs."""
+"""Extents of axes: a number, or an expression of symbols that is known when the program runs.
+
+Expressions are polynomials of atoms with whole coefficients in one normal form, so that equal texts are equal sizes:
+``(n + 2) * 3 == 3 * n + 6``. What is no polynomial (a quotient, a choice) is an atom of its own.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
-from .errors import CompileError
+from .errors import CompileError, OpenExtentError
+
+Function = Literal["floordiv", "mod", "min", "max", "if_equal", "if_less"]
 
 
 @dataclass(frozen=True)
-class Sym:
-    """A size that only the run knows, e.g. ``Sym("batch")``. Equal names are equal sizes within one program."""
+class Atom:
+    """A symbol, or a function of extents. ``low`` is what it is at least; None where it may be any number."""
 
-    name: str
+    text: str
+    function: Function | None = field(default=None, compare=False)
+    args: tuple[Extent, ...] = field(default=(), compare=False)
+    low: int | None = field(default=0, compare=False)
+
+
+Monomial = tuple[Atom, ...]
+
+
+class Sym:
+    """A size that only the run knows: ``Sym("batch")``, or what is computed from such ones.
+
+    Equal texts are equal sizes within one program. Comparisons answer what holds whatever the symbols are, and raise
+    OpenExtentError where that depends; so does every use as a Python number.
+    """
+
+    __slots__ = ("terms", "text")
+
+    def __init__(self, name: str, low: int | None = 0) -> None:
+        self._set({(Atom(name, low=low),): 1})
+
+    @staticmethod
+    def of(terms: Mapping[Monomial, int]) -> Extent:
+        """The sum of the monomials times their factors; a number where no atom is left."""
+        kept = {m: factor for m, factor in terms.items() if factor}
+        if not kept or list(kept) == [()]:
+            return kept.get((), 0)
+        made = Sym.__new__(Sym)
+        made._set(kept)
+        return made
+
+    def _set(self, terms: Mapping[Monomial, int]) -> None:
+        ordered = sorted(terms.items(), key=lambda term: (not term[0], [a.text for a in term[0]]))
+        self.terms: tuple[tuple[Monomial, int], ...] = tuple(ordered)
+        self.text = " + ".join(map(_term_text, ordered)).replace("+ -", "- ")
 
     def __str__(self) -> str:
-        return self.name
+        return self.text
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sym) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Sym.of, (dict(self.terms),)
+
+    def __add__(self, other: Extent) -> Extent:
+        terms = dict(self.terms)
+        for monomial, factor in _terms(other):
+            terms[monomial] = terms.get(monomial, 0) + factor
+        return Sym.of(terms)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Extent) -> Extent:
+        terms: dict[Monomial, int] = {}
+        for a, x in self.terms:
+            for b, y in _terms(other):
+                monomial = tuple(sorted((*a, *b), key=lambda atom: atom.text))
+                terms[monomial] = terms.get(monomial, 0) + x * y
+        return Sym.of(terms)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Extent:
+        return self * -1
+
+    def __sub__(self, other: Extent) -> Extent:
+        return self + other * -1
+
+    def __rsub__(self, other: Extent) -> Extent:
+        return self * -1 + other
+
+    def __floordiv__(self, other: Extent) -> Extent:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Extent) -> Extent:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Extent) -> Extent:
+        if (quotient := _exact(self, other)) is not None:
+            return self - quotient * other
+        return _function("mod", self, other, low=0)
+
+    def __lt__(self, other: Extent) -> bool:
+        return less(self, other)
+
+    def __gt__(self, other: Extent) -> bool:
+        return less(other, self)
+
+    def __le__(self, other: Extent) -> bool:
+        return not less(other, self)
+
+    def __ge__(self, other: Extent) -> bool:
+        return not less(self, other)
+
+    def __bool__(self) -> bool:
+        if (low := lowest(self)) is not None and low > 0:
+            return True
+        raise OpenExtentError(f"whether {self} is 0 is known only at run time")
+
+    def __index__(self) -> int:
+        raise OpenExtentError(f"the size {self} is known only at run time; --input-shape gives it")
+
+    __int__ = __index__
+    __float__ = __index__  # type: ignore[assignment]
+
+    def __truediv__(self, other: object) -> float:
+        return self.__index__()
+
+    __rtruediv__ = __truediv__
 
 
 Extent = int | Sym
@@ -25,3 +145,131 @@ def static(extent: Extent, what: str = "this extent") -> int:
     if isinstance(extent, Sym):
         raise CompileError(f"{what} is '{extent}', known only at run time; give its size with --input-shape")
     return extent
+
+
+def is_open(shape: Sequence[Extent]) -> bool:
+    """Whether a shape has an extent that only the run knows."""
+    return any(isinstance(extent, Sym) for extent in shape)
+
+
+def may_be_equal(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
+    """Whether two shapes are equal, or may be when the program runs."""
+    pairs = list(zip(a, b, strict=False))
+    return len(a) == len(b) and all(m == n or isinstance(m, Sym) or isinstance(n, Sym) for m, n in pairs)
+
+
+def product(shape: Sequence[Extent]) -> Extent:
+    """The number of elements."""
+    return math.prod(shape)  # type: ignore[arg-type]  # which knows numbers, and needs no more than a product
+
+
+def lowest(extent: Extent) -> int | None:
+    """What an extent is at least, as far as its atoms tell; None where nothing is known."""
+    total = 0
+    for monomial, factor in _terms(extent):
+        lows = [atom.low for atom in monomial]
+        if monomial and (factor < 0 or any(low is None or low < 0 for low in lows)):
+            return None
+        total += factor * math.prod(low for low in lows if low is not None)
+    return total
+
+
+def less(a: Extent, b: Extent) -> bool:
+    """Whether ``a < b``, where that holds, or fails, whatever the symbols are; else OpenExtentError."""
+    if (above := lowest(b - a)) is not None and above > 0:
+        return True
+    if (above := lowest(a - b)) is not None and above >= 0:
+        return False
+    raise OpenExtentError(f"whether {a} is less than {b} is known only at run time")
+
+
+def floordiv(a: Extent, b: Extent) -> Extent:
+    """``a // b``, rounded down."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b
+    if (quotient := _exact(a, b)) is not None:
+        return quotient
+    positive = lowest(a) is not None and (lowest(a) or 0) >= 0 and (lowest(b) or 0) >= 0
+    return _function("floordiv", a, b, low=0 if positive else None)
+
+
+def smallest(a: Extent, b: Extent) -> Extent:
+    """The smaller one."""
+    return _either("min", a, b)
+
+
+def largest(a: Extent, b: Extent) -> Extent:
+    """The larger one."""
+    return _either("max", a, b)
+
+
+def if_equal(a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
+    """``then`` where ``a == b``."""
+    return _chosen("if_equal", a, b, then, otherwise)
+
+
+def if_less(a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
+    """``then`` where ``a < b``."""
+    return _chosen("if_less", a, b, then, otherwise)
+
+
+def _chosen(how: Literal["if_equal", "if_less"], a: Extent, b: Extent, then: Extent, otherwise: Extent) -> Extent:
+    if then == otherwise:
+        return then
+    difference = a - b
+    if isinstance(difference, int):
+        return then if (difference == 0 if how == "if_equal" else difference < 0) else otherwise
+    if how == "if_equal" and any((low := lowest(d)) is not None and low > 0 for d in (difference, -difference)):
+        return otherwise
+    if how == "if_less":
+        try:
+            return then if less(a, b) else otherwise
+        except OpenExtentError:
+            pass
+    lows = [lowest(then), lowest(otherwise)]
+    low = None if None in lows else min(n for n in lows if n is not None)
+    return _function(how, a, b, then, otherwise, low=low)
+
+
+def _either(how: Literal["min", "max"], a: Extent, b: Extent) -> Extent:
+    for small, large in ((a, b), (b, a)):
+        if (above := lowest(large - small)) is not None and above >= 0:
+            return small if how == "min" else large
+    known = [n for n in (lowest(a), lowest(b)) if n is not None]
+    low = (max(known, default=None) if how == "max" else min(known)) if len(known) == 2 or how == "max" else None
+    return _function(how, *sorted((a, b), key=str), low=low)
+
+
+def _function(function: Function, *args: Extent, low: int | None) -> Extent:
+    return Sym.of({(Atom(f"{function}({', '.join(map(str, args))})", function, args, low),): 1})
+
+
+def _exact(a: Extent, b: Extent) -> Extent | None:
+    """``a / b`` where that leaves no rest whatever the symbols are: by a number, or by one product of atoms."""
+    divisor = _terms(b)
+    if len(divisor) != 1 or divisor[0][1] == 0:
+        return None
+    [(atoms, by)] = divisor
+    terms: dict[Monomial, int] = {}
+    for monomial, factor in _terms(a):
+        left = list(monomial)
+        for atom in atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if factor % by:
+            return None
+        terms[tuple(left)] = factor // by
+    return Sym.of(terms)
+
+
+def _terms(extent: Extent) -> tuple[tuple[Monomial, int], ...]:
+    return extent.terms if isinstance(extent, Sym) else (((), extent),)
+
+
+def _term_text(term: tuple[Monomial, int]) -> str:
+    monomial, factor = term
+    if not monomial:
+        return str(factor)
+    atoms = "*".join(atom.text for atom in monomial)
+    return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor}*{atoms}"

@@ -6,11 +6,12 @@ docs/architecture.md allows in ``@main``. Arithmetic for their bodies is in ``di
 
 from __future__ import annotations
 
-from .movement import concat, insert, pad, reshape, slice_, transpose
+from .movement import cast_shape, concat, insert, pad, reshape, slice_, transpose
 from .structured import (
     MAX_CONSTANT,
     MapSpec,
     affine_map,
+    broadcast_shape,
     constant,
     contract,
     contraction,
@@ -36,6 +37,8 @@ __all__ = [
     "MAX_CONSTANT",
     "MapSpec",
     "affine_map",
+    "broadcast_shape",
+    "cast_shape",
     "concat",
     "constant",
     "contract",

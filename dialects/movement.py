@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from . import arith, ir, scalars, tensor
+from ..errors import OpenExtentError
+from ..sizes import Extent, Sym, is_open, product
+from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
 
 
@@ -23,77 +22,135 @@ def transpose(x: ir.Value, perm: Sequence[int]) -> ir.Value:
     return generic([x], [out], [source, range(len(perm))], "p" * len(perm), lambda a, _: a)[0]
 
 
-def reshape(x: ir.Value, shape: Sequence[int]) -> ir.Value:
-    """The same elements in row-major order under another static shape: collapses and expands common factors."""
+def reshape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """The same elements in row-major order under another shape: collapses and expands common factors.
+
+    Open extents are the caller's to have right: ValueError is raised for numbers that differ.
+    """
     source, target = shape_of(x), tuple(shape)
-    if math.prod(source) != math.prod(target):
+    sizes = product(source), product(target)
+    if sizes[0] != sizes[1] and not any(isinstance(size, Sym) for size in sizes):
         raise ValueError(f"a tensor of shape {source} cannot be reshaped to {target}")
     if source == target:
         return x
     if 0 in target:
         return empty(target, element_of(x))
     groups = _common_groups(source, target)
-    middle = tuple(math.prod(source[i] for i in left) for left, _ in groups)
+    middle = tuple(product([source[i] for i in left]) for left, _ in groups)
+    if is_open(source) or is_open(target):
+        return _reshape_open(x, target, groups, middle)
     if not source or not target:  # to and from a scalar there is nothing to group
         groups, middle = [], ()
     return _expand(_collapse(x, middle, [g[0] for g in groups]), target, [g[1] for g in groups])
 
 
-def slice_(x: ir.Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int] | None = None) -> ir.Value:
+def _reshape_open(
+    x: ir.Value, target: tuple[Extent, ...], groups: list[tuple[list[int], list[int]]], middle: tuple[Extent, ...]
+) -> ir.Value:
+    """Collapse, say of each group's size what the target says of it, expand."""
+    if not target or not shape_of(x):  # of one element, whatever its size is called
+        x = cast_shape(x, [1] * len(shape_of(x)))
+        return cast_shape(reshape(x, [1] * len(target)), target)
+    x = _collapse(x, middle, [left for left, _ in groups])
+    x = cast_shape(x, [product([target[j] for j in right]) for _, right in groups])
+    return _expand(x, target, [right for _, right in groups])
+
+
+def cast_shape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """The same tensor with extents that are known to be those of a shape; the program checks it when it runs."""
+    made, elem = tuple(shape), element_of(x)
+    for wanted, own in zip(map(extents.as_type_extent, made), ir.RankedTensorType(x.type).shape, strict=True):
+        if wanted != own:
+            return extents.note(tensor.CastOp(ranked(made, elem), x).result, made)
+    return x if shape_of(x) == made else extents.renoted(x, made)
+
+
+def slice_(
+    x: ir.Value, starts: Sequence[Extent], sizes: Sequence[Extent], steps: Sequence[Extent] | None = None
+) -> ir.Value:
     """``sizes`` elements of each axis from ``starts`` by ``steps``, which may be negative but not 0."""
     shape = shape_of(x)
     steps = list(steps) if steps is not None else [1] * len(shape)
     if list(sizes) == list(shape) and all(step == 1 for step in steps):
         return x
-    if 0 in sizes:
+    if 0 in sizes or 0 in shape:
         return empty(sizes, element_of(x))
-    if any(step < 0 for step in steps):
+    if any(isinstance(step, Sym) or step < 0 for step in steps):
         return _strided_gather(x, starts, sizes, steps)
-    result = ranked(sizes, element_of(x))
-    return tensor.ExtractSliceOp(result, x, [], [], [], list(starts), list(sizes), steps).result
+    parts = [extents.mixed(amounts) for amounts in (starts, sizes, steps)]
+    dynamic, known = [values for values, _ in parts], [numbers for _, numbers in parts]
+    return extents.note(tensor.ExtractSliceOp(ranked(sizes, element_of(x)), x, *dynamic, *known).result, sizes)
 
 
-def insert(x: ir.Value, into: ir.Value, starts: Sequence[int], steps: Sequence[int] | None = None) -> ir.Value:
+def insert(x: ir.Value, into: ir.Value, starts: Sequence[Extent], steps: Sequence[Extent] | None = None) -> ir.Value:
     """``into`` with the elements from ``starts`` by positive ``steps`` replaced by ``x``, of the same rank."""
     sizes = list(shape_of(x))
     if 0 in sizes:
         return into
     steps = list(steps) if steps is not None else [1] * len(sizes)
-    return tensor.InsertSliceOp(x, into, [], [], [], list(starts), sizes, steps).result
+    parts = [extents.mixed(amounts) for amounts in (starts, sizes, steps)]
+    dynamic, known = [values for values, _ in parts], [numbers for _, numbers in parts]
+    return extents.note(tensor.InsertSliceOp(x, into, *dynamic, *known).result, shape_of(into))
 
 
-def pad(x: ir.Value, low: Sequence[int], high: Sequence[int], value: ir.Value) -> ir.Value:
+def pad(x: ir.Value, low: Sequence[Extent], high: Sequence[Extent], value: ir.Value) -> ir.Value:
     """Pad with a scalar value; amounts are not negative."""
-    if not any(low) and not any(high):
+    if all(amount == 0 for amount in (*low, *high)):
         return x
     shape = [a + n + b for a, n, b in zip(low, shape_of(x), high, strict=True)]
     if 0 in shape_of(x):  # whose pad upstream's bufferization cannot take
         return full(shape, value)
-    op = tensor.PadOp(ranked(shape, element_of(x)), x, [], [], list(low), list(high))
+    if is_open(shape):  # the result's shape is then to be read off the IR
+        return insert(x, full(shape, value), low)
+    (below, static_low), (above, static_high) = extents.mixed(low), extents.mixed(high)
+    op = tensor.PadOp(ranked(shape, element_of(x)), x, below, above, static_low, static_high)
     index = ir.IndexType.get()
     block = op.regions[0].blocks.append(*[index] * len(shape), arg_locs=[ir.Location.current] * len(shape))
     with ir.InsertionPoint(block):
         tensor.YieldOp(value)
-    return op.result
+    return extents.note(op.result, shape)
 
 
 def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
-    """Values one after another along an axis (not negative); empty ones are left out."""
-    filled = [value for value in values if 0 not in shape_of(value)] or list(values[:1])
+    """Values one after another along an axis (not negative); those that add nothing to it are left out."""
+    filled = [value for value in values if shape_of(value)[axis]] or list(values[:1])
     if len(filled) == 1:
         return filled[0]
     shape = list(shape_of(filled[0]))
     shape[axis] = sum(shape_of(value)[axis] for value in filled)
+    if 0 in shape:
+        return empty(shape, element_of(filled[0]))
+    if is_open(shape):
+        return _inserted(filled, axis, shape)
     return tensor.ConcatOp(ranked(shape, element_of(filled[0])), axis, filled).result
 
 
-def _keeps_order(shape: tuple[int, ...], perm: Sequence[int]) -> bool:
+def _inserted(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
+    """A concat of open extents: upstream's has no way to give its result's."""
+    result, start = empty(shape, element_of(values[0])), 0
+    for value in values:
+        result = insert(value, result, [start if i == axis else 0 for i in range(len(shape))])
+        start = start + shape_of(value)[axis]
+    return result
+
+
+def _keeps_order(shape: tuple[Extent, ...], perm: Sequence[int]) -> bool:
     moved = [axis for axis in perm if shape[axis] != 1]
     return moved == sorted(moved)
 
 
-def _common_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """The finest grouping of both shapes' axes into neighbours with equal products; extents of 1 join a neighbour."""
+def _common_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple[list[int], list[int]]]:
+    """The finest grouping of both shapes' axes into neighbours with equal products; extents of 1 join a neighbour.
+
+    Where open extents do not tell, all axes are one group.
+    """
+    try:
+        return _finest_groups(source, target)
+    except (OpenExtentError, IndexError):
+        return [(list(range(len(source))), list(range(len(target))))]
+
+
+def _finest_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> list[tuple[list[int], list[int]]]:
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(source) and j < len(target):
@@ -113,19 +170,22 @@ def _common_groups(source: tuple[int, ...], target: tuple[int, ...]) -> list[tup
     return groups
 
 
-def _collapse(x: ir.Value, shape: tuple[int, ...], groups: list[list[int]]) -> ir.Value:
-    if shape == shape_of(x):
+def _collapse(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
+    if len(shape) == len(shape_of(x)):
         return x
-    return tensor.CollapseShapeOp(ranked(shape, element_of(x)), x, groups).result
+    return extents.note(tensor.CollapseShapeOp(ranked(shape, element_of(x)), x, groups).result, shape)
 
 
-def _expand(x: ir.Value, shape: tuple[int, ...], groups: list[list[int]]) -> ir.Value:
-    if shape == shape_of(x):
-        return x
-    return tensor.ExpandShapeOp(ranked(shape, element_of(x)), x, groups, [], list(shape)).result
+def _expand(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
+    if len(shape) == len(shape_of(x)):
+        return extents.renoted(x, shape)
+    dynamic, known = extents.mixed(shape)
+    return extents.note(tensor.ExpandShapeOp(ranked(shape, element_of(x)), x, groups, dynamic, known).result, shape)
 
 
-def _strided_gather(x: ir.Value, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> ir.Value:
+def _strided_gather(
+    x: ir.Value, starts: Sequence[Extent], sizes: Sequence[Extent], steps: Sequence[Extent]
+) -> ir.Value:
     index = ir.IndexType.get()
 
     def body(*at: ir.Value) -> ir.Value:
@@ -135,4 +195,4 @@ def _strided_gather(x: ir.Value, starts: Sequence[int], sizes: Sequence[int], st
         ]
         return extract(x, moved)
 
-    return index_map(tuple(np.asarray(sizes).tolist()), element_of(x), body)
+    return index_map(tuple(sizes), element_of(x), body)

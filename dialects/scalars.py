@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from . import arith, float8, ir
+from ..sizes import Sym
+from . import arith, extents, ir, math
 
 Number = float | int
 Comparison = Literal["eq", "ne", "lt", "le", "gt", "ge"]
@@ -28,14 +29,17 @@ def width(value: ir.Value | ir.Type) -> int:
     return type_.width
 
 
-def const(number: Number, type_: ir.Type) -> ir.Value:
-    """A constant of an integer, index or float type."""
+def const(number: Number | Sym, type_: ir.Type) -> ir.Value:
+    """A constant of an integer, index or float type, or an open extent as a value of it."""
+    if isinstance(number, Sym):
+        value = extents.index(number)
+        return value if isinstance(type_, ir.IndexType) else from_index(value, type_)
     if is_float(type_):
         return arith.constant(type_, ir.FloatAttr.get(type_, float(number)))
     return arith.constant(type_, ir.IntegerAttr.get(type_, signless(int(number), type_)))
 
 
-def like(value: ir.Value, number: Number) -> ir.Value:
+def like(value: ir.Value, number: Number | Sym) -> ir.Value:
     """A constant of the type of ``value``."""
     return const(number, value.type)
 
@@ -168,9 +172,7 @@ def compute_type(type_: ir.Type) -> ir.Type:
 def widen(value: ir.Value) -> ir.Value:
     """A stored scalar as bodies compute with it."""
     target = compute_type(value.type)
-    if target == value.type:
-        return value
-    return float8.decode(value) if float8.is_float8(value.type) else arith.extf(target, value)
+    return value if target == value.type else arith.extf(target, value)
 
 
 def narrow(value: ir.Value, type_: ir.Type) -> ir.Value:
@@ -179,13 +181,27 @@ def narrow(value: ir.Value, type_: ir.Type) -> ir.Value:
         return value
     if is_float(value) and is_float(type_):
         if width(type_) < 32 < width(value):  # f64 reaches the narrow types by library calls only
-            value = arith.truncf(ir.F32Type.get(), value)
-        if float8.is_float8(type_):
-            return float8.encode(value, type_)
+            value = to_odd(value)
         return (arith.truncf if width(value) > width(type_) else arith.extf)(type_, value)
     if not is_float(value) and not is_float(type_) and width(value) == 1:
         return arith.extui(type_, value)
     raise ValueError(f"a body made {value.type} where {type_} is stored: convert it in the body")
+
+
+def to_odd(value: ir.Value) -> ir.Value:
+    """An f64 as f32, to be rounded once more: what f32 does not hold becomes the neighbour whose last bit is 1.
+
+    So no number looks like a tie that is none (S. Boldo, G. Melquiond, "When double rounding is odd", 2005). What is
+    too large is infinity.
+    """
+    single, integer = ir.F32Type.get(), ir.IntegerType.get_signless(32)
+    nearest = arith.truncf(single, value)
+    exact, bits = arith.extf(value.type, nearest), arith.bitcast(integer, nearest)
+    farther = compare("gt", math.absf(exact), math.absf(value))
+    odd = arith.ori(arith.subi(bits, arith.extui(integer, farther)), like(bits, 1))
+    inexact = arith.cmpf(arith.CmpFPredicate.ONE, exact, value)  # of NaN it is false
+    finite = compare("lt", math.absf(exact), like(exact, float("inf")))
+    return arith.bitcast(single, arith.select(both(inexact, finite), odd, bits))
 
 
 def signless(number: int, type_: ir.Type) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from . import arith, ir, linalg, scalars, tensor
+from ..sizes import Extent, Sym, if_equal, is_open
+from . import arith, extents, ir, linalg, scalars, tensor
 
 MAX_CONSTANT = 64  # elements of a constant in the IR, unless it is a splat
 
@@ -22,10 +23,9 @@ Body = Callable[..., ir.Value | Sequence[ir.Value]]
 _ITERATORS = {"p": "parallel", "r": "reduction"}
 
 
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """The static shape of a tensor value."""
-    type_: Any = value.type
-    return tuple(type_.shape)
+def shape_of(value: ir.Value) -> tuple[Any, ...]:
+    """The shape of a tensor value, of extents: who needs a number where there is a symbol gets its OpenExtentError."""
+    return extents.noted(value)
 
 
 def element_of(value: ir.Value) -> ir.Type:
@@ -34,9 +34,9 @@ def element_of(value: ir.Value) -> ir.Type:
     return type_.element_type
 
 
-def ranked(shape: Sequence[int], elem: ir.Type) -> ir.RankedTensorType:
+def ranked(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
     """``tensor<shape x elem>``."""
-    return ir.RankedTensorType.get(list(shape), elem)
+    return ir.RankedTensorType.get([*map(extents.as_type_extent, shape)], elem)
 
 
 def scalar(number: float | int, type_: ir.Type) -> ir.Value:
@@ -64,17 +64,18 @@ def is_splat(array: np.ndarray) -> bool:
     return bool((items == items[:1]).all())
 
 
-def empty(shape: Sequence[int], elem: ir.Type) -> ir.Value:
+def empty(shape: Sequence[Extent], elem: ir.Type) -> ir.Value:
     """An uninitialised tensor."""
-    return tensor.EmptyOp(list(shape), elem).result
+    sizes = [extents.index(n) if isinstance(n, Sym) else n for n in shape]
+    return extents.note(tensor.EmptyOp(sizes, elem).result, shape)
 
 
-def full(shape: Sequence[int], value: ir.Value) -> ir.Value:
+def full(shape: Sequence[Extent], value: ir.Value) -> ir.Value:
     """``linalg.fill`` of a new tensor with a scalar value."""
     out = empty(shape, value.type)
     fill = linalg.FillOp([out.type], [value], [out])
     linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
-    return fill.results[0]
+    return extents.note(fill.results[0], shape)
 
 
 def affine_map(dims: int, spec: MapSpec) -> ir.AffineMap:
@@ -101,22 +102,65 @@ def generic(
         made = body(*block.arguments)
         values = [made] if isinstance(made, ir.Value) else list(made)
         linalg.YieldOp([scalars.narrow(v, element_of(out)) for v, out in zip(values, outs, strict=True)])
-    return list(op.results)
+    return [extents.note(result, shape_of(out)) for result, out in zip(op.results, outs, strict=True)]
 
 
-def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[int] | None = None, elem: ir.Type) -> ir.Value:
+def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = None, elem: ir.Type) -> ir.Value:
     """``out[i] = body(a[i], b[i], …)`` with numpy's broadcasting; ``shape`` is the broadcast one by default.
 
     ``body`` sees narrow floats widened to f32 and may return f32 (or an i1 for a bool) in their place.
     """
-    shape = tuple(shape) if shape is not None else np.broadcast_shapes(*map(shape_of, inputs))
+    shape = tuple(shape) if shape is not None else broadcast_shape(*map(shape_of, inputs))
+    inputs = tuple(_stretched(value, shape) for value in inputs)
     rank = len(shape)
     maps = [_broadcast_map(shape_of(value), shape) for value in inputs]
     widened = _widened(body, len(inputs))
     return generic(inputs, [empty(shape, elem)], [*maps, range(rank)], "p" * rank, widened)[0]
 
 
-def index_map(shape: Sequence[int], elem: ir.Type, body: Body) -> ir.Value:
+def broadcast_shape(*shapes: Sequence[Extent]) -> tuple[Extent, ...]:
+    """The common shape by numpy's rules; ValueError where there is none.
+
+    Where only the run knows which of two extents is 1, it is the other one.
+    """
+    rank = max(map(len, shapes), default=0)
+    aligned = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
+    return tuple(_common_extent(list(dict.fromkeys(column))) for column in zip(*aligned, strict=True))
+
+
+def _common_extent(found: list[Extent]) -> Extent:
+    wide = [extent for extent in found if extent != 1]
+    numbers = [extent for extent in wide if isinstance(extent, int)]
+    if len(numbers) > 1:
+        raise ValueError(f"extents {' and '.join(map(str, numbers))} do not broadcast")
+    if numbers:  # an open extent beside a number is that number, or 1
+        return numbers[0]
+    common, *others = wide or [1]
+    for extent in others:
+        common = if_equal(common, 1, extent, common)
+    return common
+
+
+def _stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """An operand whose open extents may be 1 where the shape has more: repeated along those at run time."""
+    own = shape_of(value)
+    first = len(shape) - len(own)
+    unsure = [d for d, n in enumerate(own) if n not in (1, shape[first + d]) and (isinstance(n, Sym) or n > 1)]
+    if not unsure:
+        return value
+    target = [shape[first + d] if d in unsure else n for d, n in enumerate(own)]
+
+    def body(*at: ir.Value) -> ir.Value:
+        place = list(at)
+        for d in unsure:
+            last = arith.subi(extents.index(own[d]), scalars.const(1, ir.IndexType.get()))
+            place[d] = arith.minsi(place[d], last)
+        return extract(value, place)
+
+    return index_map(target, element_of(value), body)
+
+
+def index_map(shape: Sequence[Extent], elem: ir.Type, body: Body) -> ir.Value:
     """``out[i, j, …] = body(i, j, …)``: ``body`` gets indices and may ``extract`` from tensors; clamps are its own."""
     rank = len(shape)
 
@@ -168,14 +212,18 @@ def contract(spec: str, a: ir.Value, b: ir.Value, elem: ir.Type | None = None) -
     terms, output = spec.split("->")
     left, right = terms.split(",")
     letters = list(dict.fromkeys(output + left + right))
-    extents: dict[str, int] = {}
+    sizes: dict[str, Extent] = {}
     for letter, extent in zip(left + right, (*shape_of(a), *shape_of(b)), strict=True):
-        extents[letter] = max(extent, extents.get(letter, 0)) if extents.get(letter, 1) != 0 and extent != 0 else 0
-    maps = [_letters_map(letters, left, shape_of(a), extents), _letters_map(letters, right, shape_of(b), extents)]
+        before = sizes.get(letter, 1)
+        if 1 not in (before, extent) and is_open((before, extent)):
+            extents.demand_equal(before, extent, "the extents of a product differ")
+        if letter not in sizes or sizes[letter] == 1 or extent == 0 or isinstance(sizes[letter], Sym):
+            sizes[letter] = extent if extent != 1 or letter not in sizes else sizes[letter]
+    maps = [_letters_map(letters, left, shape_of(a), sizes), _letters_map(letters, right, shape_of(b), sizes)]
     return contraction(
         (a, b),
         maps,
-        [extents[letter] for letter in output],
+        [sizes[letter] for letter in output],
         [letters.index(letter) for letter in output],
         len(letters) - len(output),
         elem or element_of(a),
@@ -185,7 +233,7 @@ def contract(spec: str, a: ir.Value, b: ir.Value, elem: ir.Type | None = None) -
 def contraction(
     inputs: Sequence[ir.Value],
     maps: Sequence[MapSpec],
-    shape: Sequence[int],
+    shape: Sequence[Extent],
     out_map: MapSpec,
     reduced: int,
     elem: ir.Type,
@@ -207,14 +255,13 @@ def _operand(value: ir.Value, acc: ir.Type) -> ir.Value:
     return value if value.type == acc else arith.extsi(acc, value)
 
 
-def _letters_map(letters: list[str], term: str, shape: tuple[int, ...], extents: dict[str, int]) -> list[MapItem]:
+def _letters_map(letters: list[str], term: str, shape: tuple[Extent, ...], sizes: dict[str, Extent]) -> list[MapItem]:
     return [
-        None if n == 1 and extents[letter] != 1 else letters.index(letter)
-        for letter, n in zip(term, shape, strict=True)
+        None if n == 1 and sizes[letter] != 1 else letters.index(letter) for letter, n in zip(term, shape, strict=True)
     ]
 
 
-def _broadcast_map(shape: tuple[int, ...], target: tuple[int, ...]) -> list[MapItem]:
+def _broadcast_map(shape: Sequence[Extent], target: Sequence[Extent]) -> list[MapItem]:
     first = len(target) - len(shape)
     return [None if n == 1 and target[first + d] != 1 else first + d for d, n in enumerate(shape)]
 

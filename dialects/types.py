@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from ..errors import UnsupportedError
+from ..model import NARROW
 from . import ir
 
 # Signless everywhere: the frontend keeps signs in dtype names and picks signed or unsigned ops by them. A bool is a
-# byte holding 0 or 1, as a vector of i1 is stored as bits and a scalar as a byte. Sub-byte integers are unpacked.
+# byte holding 0 or 1, as a vector of i1 is stored as bits and a scalar as a byte. Narrow types are codes, which
+# ``codes`` reads and writes.
 _ELEMENTS = {
     "bool": "i8",
-    "int4": "i8",
-    "uint4": "i8",
     "int8": "i8",
     "uint8": "i8",
     "int16": "i16",
@@ -25,10 +25,7 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
-    "float8_e4m3fn": "f8E4M3FN",
-    "float8_e4m3fnuz": "f8E4M3FNUZ",
-    "float8_e5m2": "f8E5M2",
-    "float8_e5m2fnuz": "f8E5M2FNUZ",
+    **dict.fromkeys(NARROW, "i8"),
 }
 
 DTYPES = tuple(_ELEMENTS)
@@ -62,11 +59,8 @@ def is_signed(dtype: str) -> bool:
 
 
 def bits(dtype: str) -> int:
-    """The width of one element in bits, as stored (a bool has 8)."""
-    return _WIDTHS[_ELEMENTS[dtype].partition("E")[0]]
-
-
-_WIDTHS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+    """The width of one element in bits (a bool has 8), which narrow types have more of in memory."""
+    return NARROW.get(dtype) or int(_ELEMENTS[dtype].lstrip("bif"))
 
 
 def element_bits(element: ir.Type) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..sizes import Extent
 from . import ir, scalars
 from .movement import reshape
 from .structured import Body, MapItem, contraction, convert_elements, element_of, empty, full, generic, scalar, shape_of
@@ -67,11 +68,11 @@ def pool(
 
 
 def _out_extents(
-    spatial: Sequence[int], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> list[int]:
+    spatial: Sequence[Extent], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[Extent]:
     extents = zip(spatial, window, strides, dilations, strict=True)
     out = [(n - (k - 1) * dilation - 1) // stride + 1 for n, k, stride, dilation in extents]
-    if any(n < 1 for n in out):
+    if any(isinstance(n, int) and n < 1 for n in out):  # open ones are looked at when the program runs
         raise ValueError(f"a window of {tuple(window)} is larger than the padded input {tuple(spatial)}")
     return out
 

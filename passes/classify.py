@@ -18,6 +18,7 @@ from .structure import (
     dim_of,
     dims_in,
     indexing_maps,
+    is_dynamic,
     is_projection,
     is_structured,
     is_zero,
@@ -64,6 +65,11 @@ class Contraction:
     k: tuple[int, ...]
     lhs: int = 0
     rhs: int = 1
+
+    @property
+    def weight(self) -> int:
+        """The right operand: the one that a dense layer, like a convolution, has its weight in."""
+        return self.rhs
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ OpClass = (
 
 
 def classify(op: AnyOp) -> OpClass:
-    """The kind of an op on tensors; Opaque for whatever is none of the others."""
+    """The kind of an op on tensors; Opaque for whatever is none of the others, or has sizes that only the run knows."""
     if not is_structured(op):
         return Opaque()
     maps, kinds = indexing_maps(op), iterator_types(op)
@@ -191,10 +197,15 @@ def classify(op: AnyOp) -> OpClass:
     reduction = tuple(d for d, kind in enumerate(kinds) if kind == "reduction")
     if not outputs or len(parallel) + len(reduction) != len(kinds):
         return Opaque()
+    if any(inner.regions for inner in body_ops(op)):  # loops in a body: what they read is not in sight
+        return Opaque()
     if any(dim_of(e) not in parallel for m in outputs for e in m.results):
         return Opaque()
-    if not reduction:
-        return _classify_parallel(op, inputs, outputs[0], parallel)
+    light = _classify_parallel(op, inputs, outputs[0], parallel) if not reduction else None
+    if is_dynamic(op):
+        return light if isinstance(light, Fill) else Opaque()
+    if light is not None:
+        return light
     transform = _as_transform(op, inputs, parallel, reduction)
     if transform is not None:
         return transform

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..dialects import func, ir
 from ..dialects.types import nbytes
 from .classify import Transform, body_ops, classify, is_structured, loop_extents
+from .kernel import is_dynamic
 
 # Arithmetic that moves or converts a number and makes no new one.
 _FREE = ("arith.constant", "arith.select", "arith.bitcast", "arith.index_cast", "arith.index_castui")
@@ -26,18 +27,21 @@ class Cost:
 
 
 def cost(function: func.FuncOp) -> Cost:
-    """The cost of one run of a kernel of static shapes."""
+    """The cost of one run of a kernel; nothing is said of one whose sizes the run alone knows."""
+    if is_dynamic(function):
+        return Cost(0, 0)
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    return Cost(sum(map(_flops, ops)), sum(map(nbytes, (*function.type.inputs, *function.type.results))))
+    return Cost(sum(map(op_flops, ops)), sum(map(nbytes, (*function.type.inputs, *function.type.results))))
 
 
-def _flops(op: ir.Operation) -> int:
+def op_flops(op: ir.Operation) -> int:
+    """The arithmetic of one structured op; 0 for any other."""
     if not is_structured(op):
         return 0
     if isinstance(kind := classify(op), Transform):
         return _transform_flops(op, kind)
     steps = math.prod(max(extent, 0) for extent in loop_extents(op))
-    return steps * sum(_is_arithmetic(inner.name) for inner in body_ops(op))
+    return steps * sum(is_arithmetic(inner.name) for inner in body_ops(op))
 
 
 def _transform_flops(op: ir.Operation, kind: Transform) -> int:
@@ -49,7 +53,8 @@ def _transform_flops(op: ir.Operation, kind: Transform) -> int:
     return 2 * sums * -(-outputs // math.prod(rows))
 
 
-def _is_arithmetic(name: str) -> bool:
+def is_arithmetic(name: str) -> bool:
+    """Whether an op of this name makes a new number."""
     if name in _FREE or not name.startswith(("arith.", "math.")):
         return False
     return not any(word in name for word in _CONVERSIONS)

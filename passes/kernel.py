@@ -7,6 +7,8 @@ lo, hi)`` on buffers, ``plan-scratch`` puts ``scratch`` before ``lo``, and ``wra
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..dialects import PassManager, func, ir
 from ..dialects.context import diagnostics
 from ..program import Kernel
@@ -17,6 +19,9 @@ EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 AHEAD = "tw.ahead"  # each call computes something before its steps
 SCRATCH = "tw.scratch"  # bytes
+ASKS_SCRATCH = "tw.asks_scratch"  # called with hi = -1 the kernel says how many bytes it needs
+SIZES = "tw.sizes"  # how many sizes the kernel takes behind its pointers
+RESULT_SIZES = "tw.result_sizes"  # how many of the last ones are open extents of its results
 UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
 FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
 AT_MOST_ONE = "tw.at_most_one"  # of an exponential: so it is, and zero in place of a denormal will do
@@ -40,6 +45,17 @@ def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
 def symbol(op: ir.OpView | ir.Operation) -> str:
     """The name of a function or another op with a symbol."""
     return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def is_dynamic(function: func.FuncOp) -> bool:
+    """Whether a kernel on tensors takes sizes, or tensors whose sizes only the run knows."""
+    kinds = (*function.type.inputs, *function.type.results)
+    return any(not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape for kind in kinds)
+
+
+def count_of(op: ir.OpView | ir.Operation, name: str) -> int:
+    """A number that a pass noted on a kernel; 0 where it noted none."""
+    return ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else 0
 
 
 def in_place(op: ir.OpView | ir.Operation) -> list[int]:
@@ -81,4 +97,6 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     texts = {name: ir.StringAttr(attributes[name]).value for name in (SCHEDULE, SCHEDULE_JSON) if name in attributes}
     schedule, as_json = texts.get(SCHEDULE, ""), texts.get(SCHEDULE_JSON, "")
     parallel, ahead = PARALLEL in attributes, AHEAD in attributes
-    return Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
+    asks = ASKS_SCRATCH in attributes
+    made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
+    return replace(made, asks_scratch=asks)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from ..dialects import codegen, func, ir, transform
+from ..dialects import codegen, extents, func, ir, transform
 from ..dialects.context import diagnostics, make_context
 from ..errors import CompileError, ScheduleError
 from ..model import Model, TensorInfo
-from ..program import Kernel, Plan, Program
+from ..program import Call, Kernel, Plan, Program, Routine
 from ..target import Target
 from .cost import cost
 from .graph.canonicalize_ops import CanonicalizeOps
@@ -17,7 +17,7 @@ from .graph.combine_parallel_conv2d import CombineParallelConv2d
 from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
-from .graph.edit import programs, string_attr
+from .graph.edit import is_dynamic, programs, string_attr
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
@@ -27,6 +27,7 @@ from .graph.outline import Outline
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
+from .graph.plan_routine import plan_routine
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
 from .graph.split_prepare import SplitPrepare
@@ -57,8 +58,6 @@ from .table import PASSES
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
-_DTYPES |= {"f8E4M3FN": "float8_e4m3fn", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2": "float8_e5m2"}
-_DTYPES |= {"f8E5M2FNUZ": "float8_e5m2fnuz"}
 
 
 # Why a kernel has no vectors.
@@ -125,7 +124,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
     """
     context = context or PassContext.current()
     check_config(context.config, PASSES)
-    with model.module.context, ir.Location.unknown():
+    with model.module.context, ir.Location.unknown(), extents.scope():
         module = _copy(model.module)
         with context:
             for stage in graph_passes(target, context.opt_level):
@@ -170,7 +169,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
     """Compile the one function of a kernel module to an object."""
-    with make_context(), ir.Location.unknown():
+    with make_context(), ir.Location.unknown(), extents.scope():
         module, kernel = lower_kernel(bytecode, target, context)
         with context.timed("emit-object"):
             return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))
@@ -199,11 +198,17 @@ def _program(
     inputs: tuple[TensorInfo, ...],
     outputs: tuple[TensorInfo, ...],
 ) -> Program:
-    calls, arena_bytes = plan_calls(function)
+    routine = plan_routine(function) if is_dynamic(function) else None
+    calls, arena_bytes = plan_calls(function) if routine is None else (_calls(routine), 0)
     attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
     names = [string_attr(a, "tw.param") for a in attributes]
     params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)
-    return Program(inputs, outputs, params, calls, arena_bytes)
+    return Program(inputs, outputs, params, calls, arena_bytes, routine)
+
+
+def _calls(routine: Routine) -> tuple[Call, ...]:
+    """The kernels that a routine calls, each time that it is written there."""
+    return tuple(Call(s.facts["kernel"], (), s.nodes) for s in routine.walk() if s.op == "func.call")
 
 
 def _info(name: str, type_: ir.Type) -> TensorInfo:

@@ -11,6 +11,12 @@ AnyOp = ir.Operation | ir.OpView
 _ITERATOR = re.compile(r"iterator_type<(\w+)>")
 
 
+def is_dynamic(op: AnyOp) -> bool:
+    """Whether an operand or result is a tensor of a size that only the run knows."""
+    kinds = (value.type for value in (*op.operands, *op.results))
+    return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
+
+
 def is_structured(op: AnyOp) -> bool:
     """Whether the op is a linalg op on tensors with indexing maps and a body."""
     op = op.operation

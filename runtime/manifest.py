@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from ..errors import ArtifactError
 from ..model import TensorInfo
+from ..program import Kernel, Routine
+from ..sizes import Sym
 from ..target import lacking
 
-FORMAT = 2
+FORMAT = 3
+
+
+@dataclass(frozen=True)
+class RoutineRecord:
+    """What the runtime needs of a program that it carries out: its steps, and the kernels in the table's order."""
+
+    routine: Routine
+    kernels: tuple[Kernel, ...]
+
+    @staticmethod
+    def of(routine: Routine, kernels: Mapping[str, Kernel]) -> RoutineRecord:
+        """The record without the kernels' code and texts."""
+        return RoutineRecord(routine, tuple(replace(k, object=b"", schedule_json="") for k in kernels.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold."""
+        rows = [[k.name, k.extent, k.parallel, k.scratch_bytes, k.asks_scratch] for k in self.kernels]
+        return {"routine": self.routine.to_json(), "kernels": rows}
+
+    @staticmethod
+    def from_json(made: dict[str, Any]) -> RoutineRecord:
+        """What ``to_json`` gave."""
+        kernels = (Kernel(name, b"", *facts, asks_scratch=asks) for name, *facts, asks in made["kernels"])
+        return RoutineRecord(Routine.from_json(made["routine"]), tuple(kernels))
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """``fingerprint`` names the weights that belong to the code; ``target`` and ``cpu_features`` say what it is for."""
+    """``fingerprint`` names the weights that belong to the code; ``target`` and ``cpu_features`` say what it is for.
+
+    ``steps`` are those of a program with sizes, or a course, that only the run knows; others have an entry of code.
+    """
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -27,6 +57,7 @@ class Manifest:
     arena_bytes: int
     kernels: int
     options: dict[str, object]
+    steps: RoutineRecord | None = None
 
     @property
     def weight_bytes(self) -> int:
@@ -35,7 +66,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """The text that ``from_json`` reads; the same for equal manifests."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True, ensure_ascii=False)
+        fields = asdict(replace(self, steps=None)) | {"steps": self.steps.to_json() if self.steps else None}
+        return json.dumps({"format": FORMAT, **fields}, sort_keys=True, ensure_ascii=False, default=str)
 
     @staticmethod
     def from_json(text: str, where: str) -> Manifest:
@@ -47,6 +79,8 @@ class Manifest:
             for key in ("inputs", "outputs", "params"):
                 fields[key] = tuple(_tensors(fields[key]))
             fields["cpu_features"] = tuple(fields["cpu_features"])
+            if fields["steps"] is not None:
+                fields["steps"] = RoutineRecord.from_json(fields["steps"])
             return Manifest(**fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtifactError(
@@ -63,4 +97,6 @@ class Manifest:
 
 
 def _tensors(records: Iterable[dict]) -> Iterable[TensorInfo]:
-    return (TensorInfo(r["name"], tuple(r["shape"]), r["dtype"]) for r in records)
+    for record in records:
+        shape = tuple(Sym(extent) if isinstance(extent, str) else extent for extent in record["shape"])
+        yield TensorInfo(record["name"], shape, record["dtype"])

@@ -12,8 +12,10 @@ import numpy as np
 import tvm_ffi
 
 from ..errors import InputError
-from ..model import TensorInfo
+from ..model import OBJECTS, TensorInfo, numpy_dtype
+from ..sizes import Sym
 from . import artifact, tensor
+from .routines import Routines
 from .threads import default_threads, team_lock
 
 
@@ -31,7 +33,18 @@ class Module:
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._functions = {"main": self._create()}
+        self._routines = self._load_routines()
+        self._functions = {} if self._routines else {"main": self._create()}
+
+    def _load_routines(self) -> Routines | None:
+        """What carries the program out where it has no entry of code."""
+        manifest, weights = self._program.manifest, self._program.weights
+        if manifest.steps is None:
+            return None
+        if weights is not None:  # which checks that they are the program's
+            weights.addresses(manifest.params, manifest.fingerprint)
+        params = weights.arrays(manifest.params) if weights is not None else []
+        return Routines(self._program.library, manifest.steps, params)
 
     def _create(self) -> tvm_ffi.Function:
         """Make ``main``, which keeps the code and the weights alive."""
@@ -76,7 +89,10 @@ class Module:
         missing = [info.name for info in self.inputs if info.name not in inputs]
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
-        arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+        sizes: dict[Sym, int] = {}
+        arrays = [tensor.as_array(inputs[info.name], info, sizes) for info in self.inputs]
+        if self._routines:
+            return [_as_output(a, info) for a, info in zip(self._routines.run(arrays), self.outputs, strict=True)]
         outputs = [tensor.empty(info) for info in self.outputs]
         self._functions["main"](*map(tensor.as_tensor, arrays), *map(tensor.as_tensor, outputs))
         return outputs
@@ -90,13 +106,22 @@ class Module:
     def __getitem__(self, name: str) -> tvm_ffi.Function:
         """The packed function ``main(inputs..., outputs...)``, or ``main_alloc(inputs...)``, which returns the outputs.
 
-        They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several.
+        They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several; it is the only one
+        of a program whose outputs' sizes are known only afterwards.
         """
+        if self._routines and name == "main_alloc":
+            return tvm_ffi.convert(self._run_tensors)
+        if self._routines and name == "main":
+            raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name == "main_alloc" and name not in self._functions:
             self._functions[name] = _allocating(self._functions["main"], self.outputs)
         if name not in self._functions:
             raise InputError(f"a program has the functions 'main' and 'main_alloc', not '{name}'")
         return self._functions[name]
+
+    def _run_tensors(self, *inputs: Any) -> Any:
+        made = [tensor.as_tensor(array) for array in self(*inputs)]
+        return made[0] if len(made) == 1 else made
 
     def export_library(self, path: str | os.PathLike[str]) -> Path:
         """Write ``path`` (``model.so``) and the weights beside it; ``load_module`` loads them.
@@ -121,6 +146,10 @@ def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
+
+
+def _as_output(array: Any, info: TensorInfo) -> Any:
+    return array if info.dtype in OBJECTS else array.view(numpy_dtype(info.dtype))
 
 
 def _names_message(unknown: list[str], missing: list[str], names: list[str]) -> str:

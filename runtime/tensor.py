@@ -10,7 +10,8 @@ import tvm_ffi
 
 from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
-from ..model import TensorInfo, numpy_dtype
+from ..model import OBJECTS, TensorInfo, numpy_dtype
+from ..sizes import Extent, Sym
 
 ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
@@ -19,7 +20,7 @@ _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must
 def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
     """A tensor that shares the array's memory and keeps it alive.
 
-    What numpy refuses to export (read-only arrays; bfloat16, float8 and 4-bit types) is described by its address.
+    What numpy refuses to export (read-only arrays; bfloat16 and narrow types) is described by its address.
     """
     if array.flags.writeable and array.dtype.isbuiltin == 1:
         return tvm_ffi.from_dlpack(array)
@@ -39,17 +40,43 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
     return raw[skip : skip + nbytes]
 
 
-def as_array(value: Any, info: TensorInfo) -> np.ndarray:
+def as_array(value: Any, info: TensorInfo, sizes: dict[Sym, int] | None = None) -> np.ndarray:
     """What the caller gave for input ``info`` as a contiguous array; InputError where shape or dtype differ.
 
-    Copies only what is not contiguous or not aligned to its elements.
+    Copies only what is not contiguous or not aligned to its elements. ``sizes`` are those that symbols have in this
+    call; those that the array is the first to have are added.
     """
+    if info.dtype in OBJECTS:
+        return _as_object(value, info)
     array = value if isinstance(value, np.ndarray) else _import(value, info)
     if array.dtype != numpy_dtype(info.dtype):
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
-    if array.shape != info.shape:
-        raise InputError(f"input '{info.name}' must have shape {info.shape}, got {array.shape}")
+    if array.shape != info.shape and not _fits(array.shape, info.shape, {} if sizes is None else sizes):
+        raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {array.shape}")
     return np.require(array, requirements=("C", "A"))
+
+
+def _as_object(value: Any, info: TensorInfo) -> Any:
+    """A value that the host holds: an array of strings, a list, anything or None."""
+    if info.dtype == "string":
+        array = np.asarray(value, dtype=object)
+        if not all(isinstance(item, str) for item in array.reshape(-1)):
+            raise InputError(f"input '{info.name}' must be an array of strings")
+        return array
+    if info.dtype == "sequence" and not isinstance(value, list | tuple):
+        raise InputError(f"input '{info.name}' must be a list, got {type(value).__name__}")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, int]) -> bool:
+    if len(shape) != len(wanted):
+        return False
+    return all(n == (sizes.setdefault(w, n) if isinstance(w, Sym) else w) for n, w in zip(shape, wanted, strict=True))
+
+
+def _shape_text(info: TensorInfo, sizes: dict[Sym, int] | None) -> str:
+    known = [f"{n}={(sizes or {})[n]}" for n in info.shape if isinstance(n, Sym) and n in (sizes or {})]
+    return f"{info.shape}" + (f" with {', '.join(dict.fromkeys(known))}" if known else "")
 
 
 def _import(value: Any, info: TensorInfo) -> np.ndarray:

@@ -9,7 +9,8 @@ from typing import ClassVar
 from ...dialects import PassManager, builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, permutation_of, programs, reassociation_of, replace, shape_of
+from ..structure import is_dynamic
+from .edit import VIEWS, operations, permutation_of, programs, reassociation_of, replace, shape_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _fold_transposes(op: ir.Operation) -> bool:
 
 def _fold_slices(op: ir.Operation) -> bool:
     """Let a slice of a slice, or of the part of a concat that one tensor gives, read that tensor."""
-    if (found := _slice(op)) is None or (before := defining_op(op.operands[0])) is None:
+    if (found := _slice(op)) is None or (before := defining_op(op.operands[0])) is None or not before.operands:
         return False
     offsets, source = found, before.operands[0]
     if (outer := _slice(before)) is not None:
@@ -92,9 +93,11 @@ def _fold_slices(op: ir.Operation) -> bool:
 def _slice_after_view(op: ir.Operation) -> bool:
     """Reshape first and slice then, where all that is cut is the outermost dim of a group of dims."""
     before = defining_op(op.operands[0]) if op.name in VIEWS else None
-    if before is None or (offsets := _slice(before)) is None or not is_static(op.results[0]):
+    if before is None or (offsets := _slice(before)) is None or is_dynamic(op):
         return False
     source, groups = before.operands[0], reassociation_of(op)
+    if not groups:  # of one element and no dims, so that there is none to slice
+        return False
     narrow = [[d] for d in range(len(groups))]
     ours, theirs = (narrow, groups) if op.name == "tensor.expand_shape" else (groups, narrow)
     cut, whole, shape = shape_of(before.results[0]), shape_of(source), shape_of(op.results[0])
@@ -117,7 +120,7 @@ def _slice_after_view(op: ir.Operation) -> bool:
 
 def _slice(op: ir.Operation) -> list[int] | None:
     """The offsets of a static slice of unit strides that keeps the rank."""
-    if op.name != "tensor.extract_slice" or len(op.operands) != 1:
+    if op.name != "tensor.extract_slice" or is_dynamic(op) or len(op.operands) != 1:
         return None
     offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "strides"))
     return offsets if set(strides) <= {1} and len(offsets) == len(shape_of(op.results[0])) else None

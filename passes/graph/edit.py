@@ -8,8 +8,9 @@ from typing import Any
 from ...dialects import builders, func, ir
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
+from ..structure import is_dynamic as is_dynamic_op
 
-VIEWS = ("tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
@@ -122,6 +123,8 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
     for op in operations(function):
+        if is_host_call(op):
+            continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
             if all(v in neutral or v in known for v in uses(op)):  # else a scalar that is read from an input
                 neutral.update(op.results)
@@ -170,8 +173,29 @@ def is_cheap(op: ir.Operation) -> bool:
     """Whether an op is no work of its own: constants, fills, slices, the view of a packed weight, scalar arithmetic."""
     if op.name in CHEAP:
         return True
+    if op.name == "tensor.cast":
+        source = defining_op(op.operands[0])
+        return source is not None and is_cheap(source)
     scalar = bool(len(op.results)) and not any(is_tensor(r) for r in op.results)
     return scalar and not len(op.regions) and op.name.split(".")[0] in ("arith", "math", "tensor", "index", "affine")
+
+
+def is_size(op: ir.Operation) -> bool:
+    """Whether an op computes a size that the program hands to its kernels: an index that is no constant."""
+    return all(isinstance(r.type, ir.IndexType) for r in op.results) and op.name != "arith.constant"
+
+
+def is_dynamic(function: func.FuncOp) -> bool:
+    """Whether a function has a tensor of a size that only the run knows, or values of the host."""
+    values = [*function.arguments, *(r for op in operations(function) for r in op.results)]
+    if any(is_host_call(op) for op in operations(function)):
+        return True
+    return any(isinstance(v.type, ir.NoneType) or (is_tensor(v) and not is_static(v)) for v in values)
+
+
+def is_host_call(op: ir.Operation) -> bool:
+    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
+    return op.name == "func.call" and "tw.host" in op.attributes
 
 
 def erase_dead(function: func.FuncOp) -> None:
@@ -212,7 +236,7 @@ def permutation_of(op: ir.Operation) -> list[int] | None:
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return None
     block = op.regions[0].blocks[0]
-    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0] or not is_static(op.results[0]):
+    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0] or is_dynamic_op(op):
         return None
     if not is_tensor(op.operands[0]) or builders.element_of(op.operands[0]) != builders.element_of(op.results[0]):
         return None
@@ -247,7 +271,9 @@ def drop_identity(op: ir.Operation) -> None:
 
 
 def reassociation_of(view: ir.Operation) -> list[list[int]]:
-    """The dims of the larger side of a reshape that make up each dim of the smaller one."""
+    """The dims of the larger side of a reshape that make up each dim of the smaller one; a cast keeps them."""
+    if view.name == "tensor.cast":
+        return [[axis] for axis in range(len(shape_of(view.results[0])))]
     return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
 
 

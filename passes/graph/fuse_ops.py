@@ -97,7 +97,7 @@ class _Grouping:
 
     def run(self, fuse: bool) -> list[Group]:
         """All groups in program order of their roots."""
-        work = [op for op in self.ops if len(op.results) and not is_cheap(op) and op.name not in VIEWS]
+        work = [op for op in self.ops if len(op.results) and not is_cheap(op) and op.name not in (*VIEWS, "func.call")]
         anchored = self._epilogues(work) if fuse else []
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):

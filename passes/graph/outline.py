@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir
+from ...dialects import builders, func, ir, tensor
 from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
@@ -23,21 +23,26 @@ from ..classify import (
     classify,
 )
 from ..infra import Pass
+from ..kernel import RESULT_SIZES, integer
 from .edit import (
     VIEWS,
     clone,
     erase_dead,
     fused_location,
     is_cheap,
+    is_dynamic,
+    is_host_call,
+    is_size,
+    is_tensor,
     node_names,
     operations,
     program_order,
     programs,
-    shape_of,
     top_level,
     uses,
 )
 from .fuse_ops import GROUP
+from .open_sizes import open_sizes
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
@@ -71,8 +76,9 @@ class Outline(Pass):
         for function in programs(module):
             _materialize(function)
             order = program_order(function)
+            sizes = is_dynamic(function)
             for group in _groups(function):
-                _outline(module, group, _with_cheap(group, order), kernels)
+                _outline(module, group, _with_cheap(group, order, sizes), kernels)
             erase_dead(function)
 
 
@@ -81,9 +87,11 @@ def _materialize(function: func.FuncOp) -> None:
     seen: set[ir.Value] = set()
     for op in operations(function):
         ends = op.name == "func.return"
-        if not ends and op.name not in VIEWS:
+        if not ends and not is_host_call(op) and (op.name not in VIEWS or is_cheap(op)):
             continue
         for i, value in enumerate(op.operands):
+            if not is_tensor(value):
+                continue
             base = _base(value)
             source = defining_op(base)
             if (source is not None and is_cheap(source)) or (ends and (source is None or base in seen)):
@@ -101,8 +109,9 @@ def _base(value: ir.Value) -> ir.Value:
 
 
 def _copy(value: ir.Value) -> ir.Value:
-    rank = len(shape_of(value))
-    out = builders.empty(shape_of(value), builders.element_of(value))
+    sizes, kind = iter(open_sizes(value)), ir.RankedTensorType(value.type)
+    rank, shape = kind.rank, [next(sizes) if extent < 0 else extent for extent in kind.shape]
+    out = tensor.EmptyOp(shape, kind.element_type).result
     return builders.generic([value], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)[0]
 
 
@@ -122,11 +131,14 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
     members = set(group)
     block = group[-1].block
     local = {r for op in ops for r in op.results}
-    inputs = [v for v in dict.fromkeys(v for op in ops for v in uses(op)) if v not in local]
+    captured = [v for v in dict.fromkeys(v for op in ops for v in uses(op)) if v not in local]
+    inputs = sorted(captured, key=lambda v: not is_tensor(v))  # tensors, then sizes
     results = [r for op in group for r in op.results if _escapes(r, members, block)]
     location = fused_location(group)
     with location:
-        function = _kernel(module, ops, inputs, results, location)
+        with ir.InsertionPoint(group[-1]):
+            sizes = [size for r in results for size in open_sizes(r)]
+        function = _kernel(module, ops, inputs, results, location, len(sizes))
         text = _text(function)
         if text in kernels:
             function.operation.erase()
@@ -134,7 +146,8 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
             kernels[text] = _name(text, group)
             function.attributes["sym_name"] = ir.StringAttr.get(kernels[text])
         with ir.InsertionPoint(group[-1]):
-            call = func.CallOp([r.type for r in results], ir.FlatSymbolRefAttr.get(kernels[text]), inputs)
+            symbol = ir.FlatSymbolRefAttr.get(kernels[text])
+            call = func.CallOp([r.type for r in results], symbol, [*inputs, *sizes])
             nodes = [ir.StringAttr.get(name) for name in node_names(location)]
             call.attributes[_NODES] = ir.ArrayAttr.get(nodes)
     for old, new in zip(results, call.results, strict=True):
@@ -143,13 +156,13 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
         op.erase()
 
 
-def _with_cheap(group: list[ir.Operation], order: Mapping[ir.Value, int]) -> list[ir.Operation]:
-    """The group's ops and the cheap ones that they need, in program order."""
+def _with_cheap(group: list[ir.Operation], order: Mapping[ir.Value, int], sizes: bool) -> list[ir.Operation]:
+    """The group's ops and the cheap ones that they need, in order; with ``sizes`` the program computes those."""
     needed, pending = set(group), list(group)
     while pending:
         for value in uses(pending.pop()):
             op = defining_op(value)
-            if op is not None and op not in needed and is_cheap(op):
+            if op is not None and op not in needed and is_cheap(op) and not (sizes and is_size(op)):
                 needed.add(op)
                 pending.append(op)
     return sorted(needed, key=lambda op: order[op.results[0]])
@@ -165,13 +178,16 @@ def _kernel(
     inputs: Sequence[ir.Value],
     results: Sequence[ir.Value],
     location: ir.Location,
+    sizes: int,
 ) -> func.FuncOp:
-    """A function at the module's end that computes ``results`` from ``inputs``."""
+    """A function at the module's end that computes ``results`` from ``inputs`` and the ``sizes`` of the results."""
     with ir.InsertionPoint(module.body):
-        signature = ([v.type for v in inputs], [v.type for v in results])
-        function = func.FuncOp("kernel", signature, visibility="private")
-    block = function.add_entry_block([location] * len(inputs))
-    mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=True))
+        kinds = [*(v.type for v in inputs), *[ir.IndexType.get()] * sizes]
+        function = func.FuncOp("kernel", (kinds, [v.type for v in results]), visibility="private")
+    if sizes:
+        function.attributes[RESULT_SIZES] = integer(sizes)
+    block = function.add_entry_block([location] * len(kinds))
+    mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=False))
     with ir.InsertionPoint(block):
         for op in ops:
             copy = clone(op, mapping)

@@ -56,7 +56,7 @@ class PackWeights(Pass):
         kind = classify(op)
         if not isinstance(kind, Contraction | Conv | DepthwiseConv):
             return
-        number = kind.rhs if isinstance(kind, Contraction) else kind.weight
+        number = kind.weight
         value, results = op.operands[number], indexing_maps(op)[number].results
         dims = [d for d in map(dim_of, results) if d is not None]
         if value not in weights or not is_static(value) or len(dims) != len(results):

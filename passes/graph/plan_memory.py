@@ -14,7 +14,7 @@ from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, in_place
 from .arena import Buffer, assign
-from .edit import VIEWS, is_cheap, is_static, node_names, operations, programs
+from .edit import VIEWS, is_cheap, is_dynamic, is_static, node_names, operations, programs
 from .in_place import overwritable
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
@@ -49,6 +49,8 @@ class PlanMemory(Pass):
     def apply(self, module: ir.Module) -> None:
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""
         for function in programs(module):
+            if is_dynamic(function):  # whose runtime allocates
+                continue
             calls, arena_bytes = plan_calls(function)
             ops = [op for op in operations(function) if op.name == "func.call"]
             kernels = _kernels(function, ops)

@@ -106,6 +106,8 @@ class _Splitter:
         if op is None or value not in self.known or not is_static(value) or is_cheap(op):
             return False
         slice_ = _slice(value, self.order)
+        if any(r in self.kept for o in slice_ for r in o.results):
+            return False  # it is made in @main of what is prepared
         sources = {v for o in slice_ for v in uses(o) if v in self.params}
         return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_bytes, sources)))
 
@@ -157,7 +159,7 @@ def _slice(value: ir.Value, order: Mapping[ir.Value, int]) -> list[ir.Operation]
         if op is not None and op not in found:
             found[op] = None
             pending.extend(defining_op(v) for v in uses(op))
-    return sorted(found, key=lambda op: order[op.results[0]])
+    return sorted(found, key=lambda op: order.get(op.results[0], 0))
 
 
 def _function(

@@ -8,7 +8,8 @@ from typing import ClassVar
 from ...dialects import ir, linalg
 from ...dialects.walk import collect
 from ..infra import Pass
-from ..kernel import run_upstream
+from ..kernel import SCHEDULE, functions, run_upstream
+from .carried import write_carried
 
 _UPSTREAM = (
     "eliminate-empty-tensors",
@@ -44,7 +45,10 @@ class Bufferize(Pass):
     name: ClassVar[str] = "bufferize"
 
     def apply(self, module: ir.Module) -> None:
-        """Bufferize all functions of the module."""
+        """Bufferize all functions of the module; those that have no schedule may have loops of any kind."""
+        for function in functions(module):
+            if SCHEDULE not in function.attributes:
+                write_carried(function)
         run_upstream(module, _UPSTREAM)
         for op in collect(module, lambda op: op.name == "memref.copy"):
             with ir.InsertionPoint(op), op.location:

@@ -61,12 +61,12 @@ def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str = 
     return _emit(_DECLARATIONS + entry_text(program, kernels, metadata))
 
 
-def emit_kernel_table(names: Sequence[str]) -> bytes:
+def emit_kernel_table(names: Sequence[str], metadata: str = "{}") -> bytes:
     """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
 
-    It needs ``emit_support`` as well.
+    It exports ``metadata`` like an entry, and needs ``emit_support`` as well.
     """
-    return _emit(_DECLARATIONS + _table_text(names))
+    return _emit(_DECLARATIONS + _table_text(names) + _metadata_text(metadata))
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -102,13 +102,17 @@ def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str) -
         packed.signature("tw_signature", tensors),
         packed.text_list("tw_names", names),
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
-        packed.constant_bytes("tw_metadata", metadata.encode()),
         *(f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)\n' for name in used),
         _main(program, used, scratch),
         packed.packed_function("create", _CREATE.format(weights=len(program.params))),
-        packed.packed_function("metadata", _METADATA.format(length=len(metadata.encode()))),
+        _metadata_text(metadata),
     ]
     return "".join(parts)
+
+
+def _metadata_text(metadata: str) -> str:
+    function = packed.packed_function("metadata", _METADATA.format(length=len(metadata.encode())))
+    return packed.constant_bytes("tw_metadata", metadata.encode()) + function
 
 
 def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:

@@ -6,13 +6,13 @@ import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir, llvm, vector
+from ...dialects import arith, func, ir, llvm, vector
 from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import LOSES_NAN, MAXIMA, functions, run_upstream
 from .math.emit import at_least
 
-_UPSTREAM = (
+_TO_CODE = (
     "func.func(convert-linalg-to-loops)",
     "fold-memref-alias-ops",
     "expand-strided-metadata",
@@ -28,6 +28,8 @@ _UPSTREAM = (
     "convert-vector-to-llvm{reassociate-fp-reductions=true}",
     "expand-strided-metadata",
     "lower-affine",
+)
+_TO_LLVM = (
     "arith-expand{include-bf16=true}",
     "convert-arith-to-llvm",
     "convert-index-to-llvm",
@@ -57,9 +59,10 @@ class LowerToLlvm(Pass):
 
         llvm.func @k(%x: !llvm.ptr, %scratch: !llvm.ptr, %lo: i64, %hi: i64)
 
-    A bfloat16 that is only moved is 16 bits. A fused multiply-add becomes ``fmuladd``, a product and a sum where the
-    target has no such instruction: LLVM would call ``fmaf`` for each lane of an ``fma``. Maxima that may lose a NaN are
-    comparisons and choices, an instruction each: a vector's took 120 cycles otherwise.
+    A bfloat16 that is only moved is 16 bits, and one made of an integer is rounded from the float32. A fused
+    multiply-add becomes ``fmuladd``, a product and a sum where the target has no such instruction: LLVM would call
+    ``fmaf`` for each lane of an ``fma``. Maxima that may lose a NaN are comparisons and choices, an instruction each: a
+    vector's took 120 cycles otherwise.
     """
 
     name: ClassVar[str] = "lower-to-llvm"
@@ -69,14 +72,33 @@ class LowerToLlvm(Pass):
         for function in functions(module):
             if LOSES_NAN in function.attributes:
                 _maxima_without_nan(function)
-        run_upstream(module, _UPSTREAM)
+        narrow = "bf16" in str(module)  # mostly not: to ask each op took a tenth of a compile
+        if narrow:
+            run_upstream(module, _TO_CODE)
+            _integers_by_float32(module)
+        run_upstream(module, _TO_LLVM if narrow else _TO_CODE + _TO_LLVM)
         for op in collect(module, lambda op: op.name == "llvm.intr.fma"):
             with ir.InsertionPoint(op), op.location:
                 op.results[0].replace_all_uses_with(llvm.intr_fmuladd(*op.operands))
             op.erase()
-        if "bf16" in str(module):  # mostly not: to ask each op took a tenth of a compile
+        if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
+
+
+def _integers_by_float32(module: ir.Module) -> None:
+    """Take conversions of integers to bfloat16 apart, which upstream has made of those to float32 and a rounding.
+
+    LLVM would call a conversion that nobody links; a rounding of float32 is expanded.
+    """
+    for op in collect(module, lambda op: op.name in ("arith.sitofp", "arith.uitofp")):
+        narrow = op.results[0].type
+        if _is_bfloat16(narrow):
+            with ir.InsertionPoint(op), op.location:
+                wide = ir.Type.parse(str(narrow).replace("bf16", "f32"))
+                convert = arith.sitofp if op.name == "arith.sitofp" else arith.uitofp
+                op.results[0].replace_all_uses_with(arith.truncf(narrow, convert(wide, op.operands[0])))
+            op.erase()
 
 
 def _maxima_without_nan(function: func.FuncOp) -> None:

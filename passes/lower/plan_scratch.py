@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir, memref
+from ...dialects import arith, func, ir, memref, scf
 from ...dialects.context import at_node
-from ...dialects.types import nbytes
-from ...dialects.walk import collect
+from ...dialects.types import element_bits, nbytes
+from ...dialects.walk import collect, defining_op
 from ...errors import CompileError
 from ..infra import Pass
-from ..kernel import SCRATCH, functions, integer
+from ..kernel import ASKS_SCRATCH, SCRATCH, functions, integer
 
 _ALIGNMENT = 64
 
@@ -33,6 +33,9 @@ class PlanScratch(Pass):
 
     A buffer made in a loop's body or a branch can have one place for all its steps, because no loop or branch hands a
     buffer on (checked).
+
+    Where a buffer's size is known only at run time, the kernel says how many bytes it needs: called with ``hi = -1`` it
+    writes their number to the scratch memory, and does nothing else (``tw.asks_scratch``).
     """
 
     name: ClassVar[str] = "plan-scratch"
@@ -40,7 +43,8 @@ class PlanScratch(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module.
 
-        Raises CompileError where a loop hands on a buffer, and for a buffer whose size is only known at run time.
+        Raises CompileError where a loop hands on a buffer, and for a buffer whose size depends on more than the
+        kernel's sizes.
         """
         for function in functions(module):
             function.attributes[SCRATCH] = integer(_place_buffers(function))
@@ -54,9 +58,8 @@ def _place_buffers(function: func.FuncOp) -> int:
     for op in _collect(function, ("scf.for", "scf.if", "scf.while")):
         if any(isinstance(r.type, ir.MemRefType) for r in op.results):
             raise CompileError(f"pass 'plan-scratch': a loop or branch of a kernel hands on a buffer{at_node(op)}")
-    for op in allocs:
-        if op.operands:
-            raise CompileError(f"pass 'plan-scratch': a buffer's size is known only at run time{at_node(op)}")
+    open_ = [op for op in allocs if op.operands]
+    for op in (op for op in allocs if op not in open_):
         placed.append((op, offset))
         offset += -(-nbytes(op.results[0].type) // _ALIGNMENT) * _ALIGNMENT
     size = max(offset, 1)
@@ -74,7 +77,63 @@ def _place_buffers(function: func.FuncOp) -> int:
         op.erase()
     for op in _collect(function, ("memref.dealloc",)):
         op.erase()
+    if open_:
+        _place_open(function, open_, scratch, offset)
     return offset
+
+
+def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.Value, offset: int) -> None:
+    """Place buffers whose sizes the kernel computes behind the others, and let it tell how much that is."""
+    entry = function.regions[0].blocks[0]
+    first = next(iter(entry.operations)).operation
+    for op in allocs:
+        for size in op.operands:
+            _hoist(size, first, op)
+    with ir.InsertionPoint(first), ir.Location.unknown():
+        total = _index(offset)
+        for op in allocs:
+            kind, sizes = ir.MemRefType(op.results[0].type), iter(list(op.operands))
+            view = memref.ViewOp(kind, scratch, total, list(op.operands)).result
+            size = _index(-(-element_bits(kind.element_type) // 8))
+            for extent in kind.shape:
+                size = arith.muli(size, next(sizes) if extent < 0 else _index(extent))
+            aligned = arith.muli(arith.ceildivsi(size, _index(_ALIGNMENT)), _index(_ALIGNMENT))
+            total = arith.addi(total, aligned)
+            op.results[0].replace_all_uses_with(view)
+            op.erase()
+        last = list(entry.arguments)[-1]
+        asked = arith.cmpi(arith.CmpIPredicate.eq, last, _index(-1))
+    body = [op.operation for op in entry.operations]
+    rest = body[body.index(first) : -1]
+    with ir.InsertionPoint(first), ir.Location.unknown():
+        either = scf.IfOp(asked, has_else=True)
+    done, rest_block = (region.blocks[0] for region in either.regions)
+    with ir.InsertionPoint(done), ir.Location.unknown():
+        words = memref.ViewOp(ir.MemRefType.get([1], ir.IndexType.get()), scratch, _index(0), []).result
+        memref.StoreOp(total, words, [_index(0)])
+        scf.YieldOp([])
+    for op in rest:
+        rest_block.append(op)
+    with ir.InsertionPoint(rest_block), ir.Location.unknown():
+        scf.YieldOp([])
+    function.attributes[ASKS_SCRATCH] = ir.UnitAttr.get()
+
+
+def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
+    """Move what computes a size before ``place``, which is where the function begins."""
+    op = defining_op(value)
+    if op is None and value.owner == place.block:
+        return
+    if op is None or len(op.regions) or not op.name.startswith(("arith.", "memref.dim", "memref.reinterpret_cast")):
+        raise CompileError(f"pass 'plan-scratch': a buffer's size depends on a kernel's data{at_node(alloc)}")
+    for operand in op.operands:
+        _hoist(operand, place, alloc)
+    if op != place and not (op.block == place.block and op.is_before_in_block(place)):
+        op.move_before(place)
+
+
+def _index(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result
 
 
 def _collect(function: func.FuncOp, names: tuple[str, ...]) -> list[ir.Operation]:

@@ -11,6 +11,7 @@ from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import (
     AHEAD,
+    ASKS_SCRATCH,
     EXTENT,
     FLUSH,
     IN_PLACE,
@@ -19,7 +20,9 @@ from ..kernel import (
     SCHEDULE,
     SCHEDULE_JSON,
     SCRATCH,
+    SIZES,
     STREAMS,
+    count_of,
     in_place,
     integer,
     symbol,
@@ -40,7 +43,7 @@ _FLUSH = """
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
 _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
 
-_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, SCRATCH, FLUSH)
+_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, SCRATCH, ASKS_SCRATCH, FLUSH)
 
 
 @dataclass(frozen=True)
@@ -76,23 +79,25 @@ class WrapKernel(Pass):
 
 def _wrap(module: ir.Module, body: ir.OpView) -> None:
     name = symbol(body)
-    count = len(list(body.regions[0].blocks[0].arguments)) - 3
+    sizes = count_of(body, SIZES)
+    count = len(list(body.regions[0].blocks[0].arguments)) - 3 - sizes
     shared = in_place(body)
     shared += [count - 1] if shared else []
     noalias, nothing = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()}), ir.DictAttr.get({})
-    pointers = [nothing if i in shared else noalias for i in range(count + 1)]
-    body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, nothing, nothing])
+    pointers = [nothing if i in shared else noalias for i in range(count)]
+    others = [*[nothing] * sizes, noalias, nothing, nothing]  # sizes, scratch, lo, hi
+    body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *others])
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     if STREAMS in body.attributes:
         _add_streamed(body, name + STREAMED)
-    parsed = ir.Module.parse(_entry_text(name, count, FLUSH in body.attributes, STREAMS in body.attributes))
+    parsed = ir.Module.parse(_entry_text(name, count, sizes, FLUSH in body.attributes, STREAMS in body.attributes))
     entry = list(parsed.body.operations)[-1].operation.clone(ip=ir.InsertionPoint(module.body))
     for attribute in _DESCRIBING:
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
-    for attribute in (IN_PLACE, STREAMS):
+    for attribute in (IN_PLACE, STREAMS, SIZES):
         if attribute in body.attributes:
             del body.attributes[attribute]
 
@@ -110,14 +115,15 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
         store.attributes["alignment"] = integer(element_bits(value.element_type) // 8)
 
 
-def _entry_text(name: str, count: int, flush: bool, streams: bool) -> str:
+def _entry_text(name: str, count: int, sizes: int, flush: bool, streams: bool) -> str:
+    kinds = ["!llvm.ptr"] * count + ["i64"] * sizes
     loads = "\n".join(
-        f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n"
-        f"%p{i} = llvm.load %a{i} : !llvm.ptr -> !llvm.ptr"
-        for i in range(count)
+        f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, {kind}\n"
+        f"%p{i} = llvm.load %a{i} : !llvm.ptr -> {kind}"
+        for i, kind in enumerate(kinds)
     )
-    pointers = ", ".join([*(f"%p{i}" for i in range(count)), "%scratch", "%lo", "%hi"])
-    types = ", ".join(["!llvm.ptr"] * (count + 1) + ["i64", "i64"])
+    pointers = ", ".join([*(f"%p{i}" for i in range(count + sizes)), "%scratch", "%lo", "%hi"])
+    types = ", ".join([*kinds, "!llvm.ptr", "i64", "i64"])
     names = (name + BODY, name + STREAMED) if streams else (name + BODY,)
     plain, *streamed = (f"llvm.call @{body}({pointers}) : ({types}) -> ()" for body in names)
     declared = "\n".join(f"llvm.func @{body}({types})" for body in names)

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import bufferization, func, ir, tensor, transform
-from ...dialects.walk import collect
+from ...dialects import arith, bufferization, func, ir, memref, tensor, transform
+from ...dialects.walk import collect, defining_op
 from ...errors import ScheduleError
 from ...target import Target, host
+from ..graph.edit import is_static
+from ..graph.open_sizes import destination
 from ..infra import Pass
 from ..kernel import (
     AHEAD,
     EXTENT,
     PARALLEL,
+    RESULT_SIZES,
     SCHEDULE,
     SCHEDULE_JSON,
+    SIZES,
     copy_marks,
+    count_of,
     functions,
     in_place,
     integer,
+    is_dynamic,
     run_upstream,
     symbol,
 )
@@ -85,6 +91,8 @@ class ApplySchedule(Pass):
     def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | None, ir.Module]:
         if self.schedule is not None:
             return self.schedule, as_asked(function, self.schedule)
+        if is_dynamic(function):
+            return None, as_it_is(function)
         schedule = None if self.plain else heuristic.choose(function, self.target or host())
         try:
             if schedule is not None:
@@ -142,7 +150,10 @@ def as_it_is(function: func.FuncOp) -> ir.Module:
             copy = op.operation.clone()
             _remap(copy, mapping)
             mapping.update(zip(op.operation.results, copy.results, strict=True))
-        return [mapping.get(v, v) for v in _returned(function)]
+        results = [mapping.get(v, v) for v in _returned(function)]
+        for result, dest in zip(results, dests, strict=True):
+            _write_into(result, dest)
+        return results
 
     made = destination_passing(function, body)
     with transform.sequence() as script:
@@ -151,6 +162,30 @@ def as_it_is(function: func.FuncOp) -> ir.Module:
     transform.apply(script, made)
     run_upstream(made, _TENSORS)
     return made
+
+
+def _write_into(result: ir.Value, dest: ir.Value) -> None:
+    """Let the ops that make an open result write it where it belongs: upstream proves that for static shapes alone.
+
+    What they write over, unless it is nothing, is copied there first.
+    """
+    value, reader = result, None
+    while (before := destination(value)) is not None:
+        value, reader = before, defining_op(value)
+    source = defining_op(value)
+    if reader is None or is_static(value):
+        return
+    with ir.InsertionPoint(reader):
+        into = dest if value.type == dest.type else tensor.CastOp(value.type, dest).result
+        if source is None or source.name != "tensor.empty":
+            rank = ir.RankedTensorType(value.type).rank
+            dims = [tensor.DimOp(value, arith.ConstantOp(ir.IndexType.get(), axis)).result for axis in range(rank)]
+            marks = [ir.ShapedType.get_dynamic_size()] * rank
+            # Upstream would fold a copy, and then make a buffer of its own.
+            into = tensor.InsertSliceOp(value, into, [], dims, [], [0] * rank, marks, [1] * rank).result
+    for i, operand in enumerate(reader.operands):
+        if operand == value and destination(reader.results[0]) == value:
+            reader.operands[i] = into
 
 
 Body = Callable[[dict[ir.Value, ir.Value], list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
@@ -164,23 +199,61 @@ def destination_passing(
     ``view`` gives the tensor type that the body sees a value's buffer as.
     """
     module = ir.Module.create()
-    inputs, results = [view(t) for t in function.type.inputs], [view(t) for t in function.type.results]
-    buffers = [_buffer_type(t) for t in (*inputs, *results)]
-    index = ir.IndexType.get()
+    inputs = [view(t) for t in function.type.inputs if isinstance(t, ir.RankedTensorType)]
+    results, index = [view(t) for t in function.type.results], ir.IndexType.get()
+    buffers, sizes = [_buffer_type(t) for t in (*inputs, *results)], _sizes(function)
     with ir.InsertionPoint(module.body):
-        made = func.FuncOp(symbol(function), ([*buffers, index, index], []))
+        made = func.FuncOp(symbol(function), ([*buffers, *[index] * (sizes + 2)], []))
+    if sizes:
+        made.attributes[SIZES] = integer(sizes)
     block = made.add_entry_block()
     with ir.InsertionPoint(block):
-        arguments = list(block.arguments)
+        arguments, given = list(block.arguments), iter(list(block.arguments)[len(buffers) :])
         outputs = arguments[len(inputs) : len(buffers)]
-        tensors = [_tensor(t, a) for t, a in zip(inputs, arguments[: len(inputs)], strict=True)]
-        dests = [_tensor(t, o, writable=True) for t, o in zip(results, outputs, strict=True)]
-        mapping = dict(zip(function.arguments, tensors, strict=True))
-        for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), outputs, strict=True):
+        tensors = [_tensor(t, _shaped(t, a, given)) for t, a in zip(inputs, arguments, strict=False)]
+        own = [next(given) for t in function.type.inputs if isinstance(t, ir.IndexType)]
+        extents = iter(own[len(own) - count_of(function, RESULT_SIZES) :])
+        places = [_shaped(t, o, extents) for t, o in zip(results, outputs, strict=True)]
+        dests = [_tensor(t, o, writable=True) for t, o in zip(results, places, strict=True)]
+        mapping = dict(zip(function.arguments, [*tensors, *own], strict=True))
+        for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), places, strict=True):
             if not _is_empty(value.type):
                 bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
         func.ReturnOp([])
     return module
+
+
+def _sizes(function: func.FuncOp) -> int:
+    """How many sizes a kernel takes: the open extents of its tensors, then those that it is given."""
+    kinds = list(function.type.inputs)
+    open_ = [t for kind in kinds if isinstance(kind, ir.RankedTensorType) for t in kind.shape if t < 0]
+    return len(open_) + sum(isinstance(kind, ir.IndexType) for kind in kinds)
+
+
+def _shaped(kind: ir.Type, buffer: ir.Value, extents: Iterator[ir.Value]) -> ir.Value:
+    """A buffer under a tensor's shape, whose open extents are the next of ``extents``."""
+    ranked = ir.RankedTensorType(kind)
+    if ranked.has_static_shape:
+        return buffer
+    shape = [next(extents) if extent < 0 else extent for extent in ranked.shape]
+    strides: list[int | ir.Value] = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, _times(strides[0], extent))
+    mixed = [([n for n in part if isinstance(n, ir.Value)], [_static(n) for n in part]) for part in (shape, strides)]
+    target = ir.MemRefType.get(ranked.shape, ranked.element_type)
+    (sizes, static_sizes), (steps, static_steps) = mixed
+    return memref.ReinterpretCastOp(target, buffer, [], sizes, steps, [0], static_sizes, static_steps).result
+
+
+def _times(a: int | ir.Value, b: int | ir.Value) -> int | ir.Value:
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    index = ir.IndexType.get()
+    return arith.muli(*(arith.ConstantOp(index, n).result if isinstance(n, int) else n for n in (a, b)))
+
+
+def _static(extent: int | ir.Value) -> int:
+    return extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
 
 
 def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func.FuncOp) -> None:
@@ -203,8 +276,13 @@ def _returned(function: func.FuncOp) -> list[ir.Value]:
 
 
 def _buffer_type(kind: ir.Type) -> ir.Type:
-    """A tensor's buffer; one without elements has rank 1: a stride of 0 has no form as a bare pointer."""
+    """A tensor's buffer; one without elements has rank 1: a stride of 0 has no form as a bare pointer.
+
+    One whose sizes only the run knows is a pointer to an element until ``_shaped`` has said more.
+    """
     ranked = ir.RankedTensorType(kind)
+    if not ranked.has_static_shape:
+        return ir.MemRefType.get([1], ranked.element_type)
     return ir.MemRefType.get([0] if _is_empty(kind) else ranked.shape, ranked.element_type)
 
 

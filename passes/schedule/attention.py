@@ -81,7 +81,7 @@ def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool
     """Whether another dim lies between an operand's rows, which the loops ``rows`` walk, and their elements.
 
     A tile of a left operand's rows would be gathered element by element. Those of a right operand are read whole, but
-    again and again, and with a power of two between them they share few lines of the first cache.
+    again and again, and where a large power of two divides their distance they share few lines of the first cache.
     """
     value, long = op.operands[number], _long(op, rows)
     extents = loop_extents(op)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,7 +25,7 @@ from ..classify import (
     loop_extents,
 )
 from ..infra import Pass
-from ..kernel import copy_marks, functions, symbol
+from ..kernel import copy_marks, functions, is_dynamic, symbol
 from .structured import clone_body, element_of, empty, full_region, generic, outside, shape_of
 
 
@@ -49,7 +50,7 @@ class CollapseLoops(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rebuild those functions of the module that can be."""
         for function in functions(module):
-            ops = _structured(function)
+            ops = [] if is_dynamic(function) else _structured(function)
             if not ops:
                 continue
             walks = [_Walk.of(op) for op in ops]
@@ -210,12 +211,12 @@ def _constant(value: ir.Value, kind: ir.RankedTensorType) -> ir.Value:
     source = defining_op(value)
     assert source is not None
     numbers = source.attributes["value"]
-    assert isinstance(numbers, ir.DenseFPElementsAttr | ir.DenseIntElementsAttr)
+    assert isinstance(numbers, ir.DenseElementsAttr)
     if numbers.is_splat:
         return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, numbers.get_splat_value()))
-    element = kind.element_type
-    floats = isinstance(element, ir.FloatType)
-    elements = [ir.FloatAttr.get(element, n) if floats else ir.IntegerAttr.get(element, int(n)) for n in numbers]
+    # As text: the bindings cannot read the elements of a narrow float type.
+    text = str(numbers)[len("dense<") :].rpartition(">")[0].rpartition(">")[0]
+    elements = [ir.Attribute.parse(f"{n} : {kind.element_type}") for n in re.findall(r"[^][,\s]+", text)]
     return arith.constant(kind, ir.DenseElementsAttr.get(elements, kind))
 
 

@@ -81,7 +81,9 @@ def unroll_sum(schedule: Schedule, of: str = RESULT) -> Schedule:
 
 def stream_sum(schedule: Schedule) -> Schedule:
     """Take steps of a sum from several parts of it at once: memory gives more to several streams than to one."""
-    [*_, innermost] = schedule.result.inner
+    if not schedule.result.inner:
+        return schedule  # a sum of one term has no loop
+    innermost = schedule.result.inner[-1]
     parts = next((n for n in (_STREAMS, _STREAMS // 2) if innermost.steps % n == 0), 1)
     return schedule.unroll(innermost.name, parts, apart=True) if parts > 1 else schedule
 

@@ -158,9 +158,8 @@ def _contraction(
 
 def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:
     """Whether there is one row, so that all that matters is how fast a weight comes from memory."""
-    weight = op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight]
     one_row = math.prod(shape) == shape[vector_axis(shape)] and not (isinstance(kind, Contraction) and kind.batch)
-    return one_row and nbytes(weight.type) > target.l2_bytes
+    return one_row and nbytes(op.operands[kind.weight].type) > target.l2_bytes
 
 
 def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
@@ -169,14 +168,12 @@ def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> b
     Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
     again for each tile of rows.
     """
-    value = op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight]
     extents = loop_extents(op)
     made, summed, window = (
         math.prod(extents[d] for d in loops)
         for loops in ((kind.n, kind.k, ()) if isinstance(kind, Contraction) else (kind.f, kind.c, kind.k))
     )
-    size = math.prod(shape_of(value)) * element_bits(element_of(value)) // 8
-    small = size <= _SMALL_WEIGHT * target.l2_bytes
+    small = nbytes(op.operands[kind.weight].type) <= _SMALL_WEIGHT * target.l2_bytes
     return small and (made >= summed or window > 1 or made <= 32)
 
 
@@ -224,7 +221,7 @@ def _row_blocks(
 
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:
     """Whether the right operand can be read as vectors along the output channels: packed, or contiguous there."""
-    weight = indexing_maps(op)[kind.rhs if isinstance(kind, Contraction) else kind.weight].results
+    weight = indexing_maps(op)[kind.weight].results
     return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel
 
 

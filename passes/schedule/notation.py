@@ -139,7 +139,7 @@ def read(
 
 
 def _extent(extent: Extent) -> int | str:
-    return extent if isinstance(extent, int) else extent.name
+    return extent if isinstance(extent, int) else str(extent)
 
 
 def _extent_of(entry: object) -> Extent:

@@ -167,7 +167,7 @@ def is_dot(op: ir.Operation, kind: OpClass) -> bool:
 
 def block_of(op: ir.Operation, kind: Contraction | Conv) -> int:
     """Width of the blocks that the weight is packed in; 0 where it is not packed."""
-    weight = defining_op(op.operands[kind.rhs if isinstance(kind, Contraction) else kind.weight])
+    weight = defining_op(op.operands[kind.weight])
     return packed_dims(weight)[1][0] if weight is not None and weight.name == "linalg.unpack" else 0
 
 
@@ -224,11 +224,10 @@ def _packed(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str
     """The packed weight of an anchor, along the axis that its blocks are of."""
     if not isinstance(kind, Contraction | Conv) or not block_of(op, kind):
         return ()
-    number = kind.rhs if isinstance(kind, Contraction) else kind.weight
-    unpack = defining_op(op.operands[number])
+    unpack = defining_op(op.operands[kind.weight])
     assert unpack is not None  # what `block_of` found
     source, (dims, (size, *_)) = unpack.operands[0], packed_dims(unpack)
-    loop = dim_of(list(indexing_maps(op)[number].results)[dims[0]])
+    loop = dim_of(list(indexing_maps(op)[kind.weight].results)[dims[0]])
     axis = result_axis(op, loop, value) if loop is not None else None
     if axis is None or not isinstance(source, ir.BlockArgument):
         return ()

@@ -45,6 +45,10 @@ def _generic(loops: str, maps: list[str], types: list[str], kinds: str, body: st
       return %r : {tensors[-1]} }}"""
 
 
+BRANCH = """%t = arith.cmpf olt, %a, %a : f32
+  %d = scf.if %t -> f32 { scf.yield %a : f32 } else { scf.yield %b : f32 }
+  linalg.yield %d : f32"""
+
 CASES = {
     "matmul": (
         ("m,n,k", ["m,k", "k,n", "m,n"], ["4x8", "8x16", "4x16"], "ppr", FMA),
@@ -120,6 +124,7 @@ CASES = {
         ),
         Opaque(),
     ),
+    "a branch in a body": (("i", ["i", "i", "i"], ["4", "4", "4"], "p", BRANCH), Opaque()),
 }
 
 

@@ -14,6 +14,7 @@ from tilewright.dialects.context import make_context
 from tilewright.errors import CompileError
 from tilewright.passes.infra import MlirPass, Pass, PassContext, Sequential, parse_pipeline
 from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
+from tilewright.passes.kernel import run_upstream
 from tilewright.passes.table import PASSES
 from tilewright.tools import opt
 
@@ -147,3 +148,15 @@ def test_a_context_forks_for_workers_if_all_its_instruments_do():
     here = PassContext(instruments=[Timing(), Instrument()])
     assert not here.forks()
     assert here.fork("k1") is here
+
+
+def test_what_upstream_passes_leave_broken_is_noticed() -> None:
+    """They are verified once, after the last of them."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse("func.func @f(%x: i32, %y: i64) { return }")
+        block = module.body.operations[0].regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_begin(block):
+            x, y = block.arguments
+            ir.Operation.create("arith.addi", results=[x.type], operands=[x, y])
+        with pytest.raises(CompileError, match="what upstream passes made"):
+            run_upstream(module, ("symbol-dce",))

@@ -127,3 +127,16 @@ func.func @rejects_reshapes_of_slices(%x: tensor<1x8x24xf32>) -> (tensor<1x8x2x4
   %b = tensor.collapse_shape %s [[0, 1, 2]] : tensor<1x8x8xf32> into tensor<64xf32>
   return %a, %b : tensor<1x8x2x4xf32>, tensor<64xf32>
 }
+
+// A slice of a constant has no tensor to read instead, and one element without dims is no slice of anything.
+// CHECK-LABEL: func.func @rejects_slices_of_constants(
+// CHECK:         tensor.extract_slice %{{.*}}[1] [1]
+// CHECK:         tensor.extract_slice %arg0[1] [1]
+// CHECK-NEXT:    tensor.collapse_shape
+func.func @rejects_slices_of_constants(%x: tensor<2xf32>) -> (tensor<1xi32>, tensor<f32>) {
+  %c = arith.constant dense<[-3, 3]> : tensor<2xi32>
+  %a = tensor.extract_slice %c[1] [1] [1] : tensor<2xi32> to tensor<1xi32>
+  %s = tensor.extract_slice %x[1] [1] [1] : tensor<2xf32> to tensor<1xf32>
+  %b = tensor.collapse_shape %s [] : tensor<1xf32> into tensor<f32>
+  return %a, %b : tensor<1xi32>, tensor<f32>
+}

@@ -33,3 +33,67 @@ func.func @rejects_writing_an_input(%x: memref<4x8xf32>, %r: memref<4x4xf32>) {
   bufferization.materialize_in_destination %s in restrict writable %r : (tensor<4x4xf32>, memref<4x4xf32>) -> ()
   return
 }
+
+// A loop carries the same buffers all along: a state that is a row of the output too is copied, never the output.
+// CHECK-LABEL: func.func @carried(
+// CHECK-SAME:    %{{.*}}: memref<8xf32>, %{{.*}}: memref<8xf32>, %[[Y:.*]]: memref<4x8xf32>)
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} to %{{.*}} step %{{.*}} {
+// CHECK-NOT:     memref<4x8xf32>)
+// CHECK:         %[[ROW:.*]] = memref.subview %[[Y]][%[[I]], 0]
+// CHECK-NEXT:    linalg.copy {{.*}} outs(%[[ROW]]
+// CHECK-NOT:     memref<4x8xf32>)
+// CHECK:         return
+func.func @carried(%s: memref<8xf32>, %r: memref<8xf32>, %y: memref<4x8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %t = bufferization.to_tensor %s restrict : memref<8xf32> to tensor<8xf32>
+  %e = tensor.empty() : tensor<4x8xf32>
+  %f:2 = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %t, %b = %e) -> (tensor<8xf32>, tensor<4x8xf32>) {
+    %o = tensor.empty() : tensor<8xf32>
+    %n = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
+      ins(%a : tensor<8xf32>) outs(%o : tensor<8xf32>) {
+    ^bb0(%v: f32, %w: f32):
+      %m = arith.negf %v : f32
+      linalg.yield %m : f32
+    } -> tensor<8xf32>
+    %d = tensor.insert_slice %n into %b[%i, 0] [1, 8] [1, 1] : tensor<8xf32> into tensor<4x8xf32>
+    scf.yield %n, %d : tensor<8xf32>, tensor<4x8xf32>
+  }
+  bufferization.materialize_in_destination %f#0 in restrict writable %r : (tensor<8xf32>, memref<8xf32>) -> ()
+  bufferization.materialize_in_destination %f#1 in restrict writable %y : (tensor<4x8xf32>, memref<4x8xf32>) -> ()
+  return
+}
+
+// States that change places are copied before one is written over the other, and no loop or branch hands on a buffer.
+// CHECK-LABEL: func.func @exchanged(
+// CHECK:         scf.while
+// CHECK-SAME:    (index) -> index
+// CHECK:         scf.if %{{.*}} {
+// CHECK:         linalg.copy
+// CHECK:         } else {
+func.func @exchanged(%x: memref<8xf32>, %n: memref<index>, %p: memref<8xf32>, %q: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %t = bufferization.to_tensor %x restrict : memref<8xf32> to tensor<8xf32>
+  %l = memref.load %n[] : memref<index>
+  %z = arith.constant dense<0.0> : tensor<8xf32>
+  %f:3 = scf.while (%i = %c0, %a = %t, %b = %z) : (index, tensor<8xf32>, tensor<8xf32>)
+      -> (index, tensor<8xf32>, tensor<8xf32>) {
+    %go = arith.cmpi slt, %i, %l : index
+    scf.condition(%go) %i, %b, %a : index, tensor<8xf32>, tensor<8xf32>
+  } do {
+  ^bb0(%i: index, %b: tensor<8xf32>, %a: tensor<8xf32>):
+    %first = arith.cmpi eq, %i, %c0 : index
+    %c = scf.if %first -> tensor<8xf32> {
+      scf.yield %z : tensor<8xf32>
+    } else {
+      scf.yield %a : tensor<8xf32>
+    }
+    %j = arith.addi %i, %c1 : index
+    scf.yield %j, %b, %c : index, tensor<8xf32>, tensor<8xf32>
+  }
+  bufferization.materialize_in_destination %f#1 in restrict writable %p : (tensor<8xf32>, memref<8xf32>) -> ()
+  bufferization.materialize_in_destination %f#2 in restrict writable %q : (tensor<8xf32>, memref<8xf32>) -> ()
+  return
+}

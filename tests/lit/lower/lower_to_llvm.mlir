@@ -88,3 +88,24 @@ func.func @rejects_arithmetic(%x: memref<4xbf16>, %lo: index) {
 }
 
 // FAIL: error: upstream pass 'finalize-memref-to-llvm' failed: conversion of memref memory space
+
+// An integer becomes a float32 first, whose rounding is arithmetic on bits: nobody links LLVM's.
+// CHECK-LABEL: llvm.func @integer_to_bfloat16(
+// CHECK:         llvm.sitofp %{{.*}} : i32 to f32
+// CHECK-NOT:     bf16
+// CHECK-LABEL: llvm.func @unsigned_vector_to_bfloat16(
+// CHECK:         llvm.uitofp %{{.*}} : vector<4xi8> to vector<4xf32>
+// CHECK-NOT:     fptrunc
+func.func @integer_to_bfloat16(%x: memref<4xi32>, %r: memref<4xbf16>, %lo: index) {
+  %i = memref.load %x[%lo] : memref<4xi32>
+  %f = arith.sitofp %i : i32 to f32
+  %n = arith.truncf %f : f32 to bf16
+  memref.store %n, %r[%lo] : memref<4xbf16>
+  return
+}
+func.func @unsigned_vector_to_bfloat16(%x: memref<4xi8>, %r: memref<4xbf16>, %lo: index) {
+  %i = vector.load %x[%lo] : memref<4xi8>, vector<4xi8>
+  %n = arith.uitofp %i : vector<4xi8> to vector<4xbf16>
+  vector.store %n, %r[%lo] : memref<4xbf16>, vector<4xbf16>
+  return
+}

@@ -31,5 +31,22 @@ func.func @none(%lo: index, %hi: index) {
   return
 }
 
-// SIZE: error: pass 'plan-scratch': a buffer's size is known only at run time at node 'topk1'
+// A kernel with a buffer of a size that it is given says how many bytes it needs when it is called with hi = -1.
+// CHECK-LABEL: func.func @asks(
+// CHECK-SAME:    %[[N:.*]]: index, %[[SCRATCH:.*]]: memref<1xi8>, %{{.*}}: index, %[[HI:.*]]: index)
+// CHECK-SAME:    tw.asks_scratch
+// CHECK:         %[[BUFFER:.*]] = memref.view %[[SCRATCH]][{{.*}}][%[[N]]] : memref<1xi8> to memref<?xf32>
+// CHECK:         %[[ASKED:.*]] = arith.cmpi eq, %[[HI]]
+// CHECK:         scf.if %[[ASKED]] {
+// CHECK:           memref.store
+// CHECK:         } else {
+// CHECK:           linalg.fill ins(%{{.*}}) outs(%[[BUFFER]] : memref<?xf32>)
+func.func @asks(%n: index, %lo: index, %hi: index) {
+  %z = arith.constant 0.0 : f32
+  %a = memref.alloc(%n) : memref<?xf32>
+  linalg.fill ins(%z : f32) outs(%a : memref<?xf32>)
+  return
+}
+
+// SIZE: error: pass 'plan-scratch': a buffer's size depends on a kernel's data at node 'topk1'
 // LOOP: error: pass 'plan-scratch': a loop or branch of a kernel hands on a buffer at node 'loop1'

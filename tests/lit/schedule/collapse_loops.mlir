@@ -78,3 +78,19 @@ func.func @centre(%a: tensor<64x7x7xf32>) -> tensor<64x7x7xf32> attributes {tw.f
   } -> tensor<64x7x7xf32>
   return %r : tensor<64x7x7xf32>
 }
+
+#whole = affine_map<(n, c, h, w) -> (n, c, h, w)>
+
+// The elements of a constant of a narrow type keep their bits, NaN's too.
+// CHECK-LABEL: func.func @narrow_constant(
+// CHECK:         arith.constant dense<[1.000000e+00, 0x7FC0, -5.000000e-01]> : tensor<3xbf16>
+func.func @narrow_constant(%a: tensor<1x3x7x7xbf16>) -> tensor<1x3x7x7xbf16> {
+  %s = arith.constant dense<[[[[1.0]], [[0x7FC0]], [[-0.5]]]]> : tensor<1x3x1x1xbf16>
+  %e = tensor.empty() : tensor<1x3x7x7xbf16>
+  %r = linalg.generic {indexing_maps = [#whole, affine_map<(n, c, h, w) -> (0, c, 0, 0)>, #whole], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%a, %s : tensor<1x3x7x7xbf16>, tensor<1x3x1x1xbf16>) outs(%e : tensor<1x3x7x7xbf16>) {
+  ^bb0(%x: bf16, %y: bf16, %o: bf16):
+    linalg.yield %y : bf16
+  } -> tensor<1x3x7x7xbf16>
+  return %r : tensor<1x3x7x7xbf16>
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import pytest
 from kernel_runner import CompiledKernel
 
 RNG = np.random.default_rng(0)
@@ -59,4 +60,23 @@ def test_a_padding_with_a_constant() -> None:
       return %p : tensor<4x7xbf16> }"""
     x = RNG.standard_normal((3, 5)).astype(ml_dtypes.bfloat16)
     want = np.pad(x, [(1, 0), (0, 2)], constant_values=0.5)
+    np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)
+
+
+@pytest.mark.parametrize("convert, dtype", [("sitofp", np.int32), ("uitofp", np.uint64)])
+@pytest.mark.parametrize("extent", [3, 40])
+def test_integers_become_bfloat16(convert, dtype, extent) -> None:
+    kind = f"i{8 * np.dtype(dtype).itemsize}"
+    text = f"""func.func @k(%x: tensor<{extent}x{kind}>) -> tensor<{extent}xbf16> {{
+      %e = tensor.empty() : tensor<{extent}xbf16>
+      %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
+        ins(%x : tensor<{extent}x{kind}>) outs(%e : tensor<{extent}xbf16>) {{
+      ^bb0(%a: {kind}, %o: bf16):
+        %f = arith.{convert} %a : {kind} to f32
+        %n = arith.truncf %f : f32 to bf16
+        linalg.yield %n : bf16
+      }} -> tensor<{extent}xbf16>
+      return %r : tensor<{extent}xbf16> }}"""
+    x = (RNG.integers(0, 1 << 20, extent) * (1 if dtype == np.uint64 else -1)).astype(dtype)
+    want = x.astype(np.float32).astype(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(CompiledKernel(text)([x], want), want)

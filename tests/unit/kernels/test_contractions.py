@@ -41,10 +41,10 @@ def test_a_result_narrower_than_its_packed_block() -> None:
     np.testing.assert_allclose(kernel([a, packed], want), want, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1)])
+@pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1), (8, 8), (2, 1), (1, 1)])
 def test_a_weight_that_is_read_once_comes_in_several_streams(k: int, parts: int) -> None:
-    """Eight parts of 125, four of 251, whose chains of sums have rests; 999 has neither."""
-    token = TARGET.set(replace(TARGET.get(host()), l2_bytes=16 << 10))
+    """Eight parts of 125, four of 251, whose chains of sums have rests; 999 has neither, and a sum of 1 no loop."""
+    token = TARGET.set(replace(TARGET.get(host()), l2_bytes=64))
     try:
         block = block_of(40)
         text = matmul(1, 40, k, block)

@@ -1,0 +1,150 @@
+"""Sizes that only the run knows, as SSA values: what a symbol is in the IR, and the shapes of dynamic tensors.
+
+A builder that makes a tensor with open extents notes its shape in symbols, so that ``shape_of`` gives back what it was
+made with and equal sizes stay equal. A symbol is bound to the index value that it stands for; expressions of symbols
+are emitted where they are needed, at the current insertion point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ..sizes import Atom, Extent, Sym, is_open
+from . import arith, cf, ir, tensor
+
+
+@dataclass
+class _Scope:
+    """What is known within one module."""
+
+    symbols: dict[str, ir.Value] = field(default_factory=dict)
+    shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
+
+
+_SCOPE: ContextVar[_Scope] = ContextVar("extents")
+
+
+@contextmanager
+def scope() -> Iterator[None]:
+    """Within the block symbols are those of one module, which is being made."""
+    token = _SCOPE.set(_Scope())
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
+
+
+def bind(name: str, value: ir.Value) -> Sym:
+    """The symbol ``name``, which stands for an index value that is not negative."""
+    _SCOPE.get().symbols[name] = value
+    return Sym(name)
+
+
+def fresh(value: ir.Value, what: str, low: int | None = None) -> Sym:
+    """A new symbol for an index value that is at least ``low``; ``what`` begins its name."""
+    scope_ = _SCOPE.get()
+    name = f"{what}.{next(scope_.numbers)}"
+    scope_.symbols[name] = value
+    return Sym(name, low)
+
+
+def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """Remember the shape of a tensor with open extents; gives the tensor."""
+    if is_open(shape):
+        _SCOPE.get().shapes[value] = tuple(shape)
+    return value
+
+
+def renoted(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """The tensor under other expressions of the same sizes."""
+    if tuple(shape) == noted(value):
+        return value
+    return note(tensor.CastOp(value.type, value).result, shape)
+
+
+def noted(value: ir.Value) -> tuple[Extent, ...]:
+    """The shape of a tensor value; an open extent that nobody noted becomes a symbol of its own."""
+    type_: Any = value.type
+    if type_.has_static_shape:
+        return tuple(type_.shape)
+    scope_ = _SCOPE.get()
+    if value not in scope_.shapes:
+        open_, extents = ir.ShapedType.get_dynamic_size(), []
+        for axis, extent in enumerate(type_.shape):
+            extents.append(fresh(dim(value, axis), "size", 0) if extent == open_ else extent)
+        scope_.shapes[value] = tuple(extents)
+    return scope_.shapes[value]
+
+
+def dim(value: ir.Value, axis: int) -> ir.Value:
+    """``tensor.dim``, right behind what makes the tensor, so that it is in sight wherever that is."""
+    owner = value.owner
+    place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+    with place:
+        return tensor.DimOp(value, _constant(axis)).result
+
+
+def as_type_extent(extent: Extent) -> int:
+    """The extent as a tensor type holds it."""
+    return ir.ShapedType.get_dynamic_size() if isinstance(extent, Sym) else extent
+
+
+def index(extent: Extent) -> ir.Value:
+    """The extent as an index value at the insertion point."""
+    if isinstance(extent, int):
+        return _constant(extent)
+    total: ir.Value | None = None
+    for atoms, factor in extent.terms:
+        value = _product([*map(_atom, atoms), *([_constant(factor)] if factor != 1 or not atoms else [])])
+        total = value if total is None else arith.addi(total, value)
+    assert total is not None
+    return total
+
+
+def mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
+    """Extents as ops take them: the values of the open ones, and a list in which a mark stands for each of them."""
+    values = [index(extent) for extent in extents if isinstance(extent, Sym)]
+    return values, [as_type_extent(extent) for extent in extents]
+
+
+def demand_equal(a: Extent, b: Extent, otherwise: str) -> None:
+    """Refuse sizes that differ: ValueError for numbers, else a check that the program makes when it runs."""
+    if a == b:
+        return
+    if isinstance(a, int) and isinstance(b, int):
+        raise ValueError(f"{otherwise}: {a} is not {b}")
+    cf.assert_(arith.cmpi(arith.CmpIPredicate.eq, index(a), index(b)), f"{otherwise}: {a} is not {b}")
+
+
+def _atom(atom: Atom) -> ir.Value:
+    if atom.function is None:
+        return _SCOPE.get().symbols[atom.text]
+    args = [index(arg) for arg in atom.args]
+    match atom.function:
+        case "floordiv":
+            return arith.floordivsi(*args)
+        case "mod":
+            return arith.remsi(*args)
+        case "min":
+            return arith.minsi(*args)
+        case "max":
+            return arith.maxsi(*args)
+    how = arith.CmpIPredicate.eq if atom.function == "if_equal" else arith.CmpIPredicate.slt
+    return arith.select(arith.cmpi(how, args[0], args[1]), args[2], args[3])
+
+
+def _product(values: Sequence[ir.Value]) -> ir.Value:
+    first, *others = values
+    for value in others:
+        first = arith.muli(first, value)
+    return first
+
+
+def _constant(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result

@@ -1,0 +1,79 @@
+"""Sizes of dynamic tensors as index values of the program, for kernels that are told how large their results are."""
+
+from __future__ import annotations
+
+from ...dialects import arith, ir, tensor
+from ...dialects.walk import defining_op
+from ..structure import num_inputs
+from .edit import reassociation_of
+
+_DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
+
+
+def destination(value: ir.Value) -> ir.Value | None:
+    """The tensor that an op writes a result over, which therefore has its shape; None for other values."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name in _DESTINATIONS:
+        return op.operands[_DESTINATIONS[op.name]]
+    number = list(op.results).index(value)
+    if op.name.startswith("linalg."):
+        return op.operands[num_inputs(op) + number]
+    return op.operands[3 + number] if op.name == "scf.for" else None
+
+
+def open_sizes(value: ir.Value) -> list[ir.Value]:
+    """The open extents of a tensor in order, computed at the insertion point without the tensor where that can be."""
+    shape = ir.RankedTensorType(value.type).shape
+    return [_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
+
+
+def _size(value: ir.Value, axis: int) -> ir.Value:
+    kind = ir.RankedTensorType(value.type)
+    if kind.shape[axis] >= 0:
+        return _constant(kind.shape[axis])
+    op = defining_op(value)
+    if op is None:
+        return _dim(value, axis)
+    if op.name == "tensor.empty":
+        return _operand_of(op.operands, kind, axis)
+    if op.name == "tensor.extract_slice":
+        static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+        return _segment(op, 2)[sum(n < 0 for n in static[:axis])]
+    if op.name == "tensor.expand_shape":
+        return _operand_of(list(op.operands)[1:], kind, axis)
+    if op.name == "tensor.collapse_shape":
+        return _product([_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+    if (source := destination(value)) is not None:
+        return _size(source, axis)
+    if op.name == "arith.select":
+        return _size(op.operands[1], axis)
+    return _dim(value, axis)
+
+
+def _operand_of(operands: object, kind: ir.RankedTensorType, axis: int) -> ir.Value:
+    return list(operands)[sum(n < 0 for n in kind.shape[:axis])]  # type: ignore[call-overload]
+
+
+def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
+    """Operands of one of an op's segments."""
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    # The first segment of a slice is its source.
+    start = sum(sizes[:number])
+    return list(op.operands)[start : start + sizes[number]]
+
+
+def _product(values: list[ir.Value]) -> ir.Value:
+    first, *others = values
+    for value in others:
+        first = arith.muli(first, value)
+    return first
+
+
+def _dim(value: ir.Value, axis: int) -> ir.Value:
+    return tensor.DimOp(value, _constant(axis)).result
+
+
+def _constant(number: int) -> ir.Value:
+    return arith.ConstantOp(ir.IndexType.get(), number).result

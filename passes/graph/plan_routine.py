@@ -1,0 +1,136 @@
+"""A program with sizes that only the run knows becomes a routine: steps on registers, which the runtime carries out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...dialects import func, ir
+from ...errors import CompileError
+from ...program import Routine, Step
+from .edit import (
+    VIEWS,
+    has_uses,
+    is_cheap,
+    is_host_call,
+    is_tensor,
+    node_names,
+    reassociation_of,
+    string_attr,
+)
+
+_SCALAR_DIALECTS = ("arith", "math", "index")
+_TEXTS = ("tw.attributes", "tw.dtypes")
+_REGIONS = ("scf.if", "scf.for", "scf.while")
+_KEPT = (*VIEWS, "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
+
+
+def plan_routine(function: func.FuncOp) -> Routine:
+    """The routine of an outlined function. Raises CompileError for an op that no routine has."""
+    return _Planner().routine(function.regions[0].blocks[0])
+
+
+class _Planner:
+    def __init__(self) -> None:
+        self._registers: dict[ir.Value, int] = {}
+
+    def routine(self, block: ir.Block) -> Routine:
+        """The steps of a block; its terminator's operands are the results."""
+        arguments = tuple(map(self._new, block.arguments))
+        *ops, last = [op.operation for op in block.operations]
+        steps = [self._step(op) for op in ops if not _is_dropped(op)]
+        results = tuple(self._registers[v] for v in last.operands)
+        return Routine(arguments, tuple(_with_dead(steps, results)), results)
+
+    def _new(self, value: ir.Value) -> int:
+        return self._registers.setdefault(value, len(self._registers))
+
+    def _step(self, op: ir.Operation) -> Step:
+        if op.name not in _KEPT and not _is_scalar(op):
+            raise CompileError(f"'{op.name}' is in no kernel{_where(op)}, and a program cannot carry it out")
+        operands = tuple(self._registers[v] for v in op.operands)
+        regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
+        results = tuple(map(self._new, op.results))
+        name = "host.call" if is_host_call(op) else op.name
+        return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
+
+
+def _is_dropped(op: ir.Operation) -> bool:
+    return is_cheap(op) and not has_uses(op)
+
+
+def _is_scalar(op: ir.Operation) -> bool:
+    return op.name.split(".")[0] in _SCALAR_DIALECTS and not any(map(is_tensor, op.results))
+
+
+def _facts(op: ir.Operation) -> dict[str, Any]:
+    """What a step has to say beside its operands."""
+    facts: dict[str, Any] = {}
+    match op.name:
+        case "func.call" if is_host_call(op):
+            facts["function"] = string_attr(op.attributes, "tw.host")
+            facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)
+        case "func.call":
+            facts["kernel"] = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            facts["open"] = [_open_axes(v) for v in op.operands if is_tensor(v)]
+            facts["types"] = [_type(r) for r in op.results]
+        case "tensor.collapse_shape":
+            facts["groups"] = reassociation_of(op)
+        case "tensor.expand_shape" | "tensor.cast":
+            facts["shape"] = _type(op.results[0])[1]
+        case "arith.constant":
+            facts["value"] = _number(op.attributes["value"])
+        case "arith.cmpi" | "arith.cmpf":
+            facts["predicate"] = ir.IntegerAttr(op.attributes["predicate"]).value
+        case "cf.assert":
+            facts["text"] = ir.StringAttr(op.attributes["msg"]).value
+    if _is_scalar(op) and op.operands:
+        facts["bits"] = _bits(op.operands[0].type)
+    return facts
+
+
+def _type(value: ir.Value) -> tuple[str, list[int | None]]:
+    kind = ir.RankedTensorType(value.type)
+    return str(kind.element_type), [None if n < 0 else n for n in kind.shape]
+
+
+def _open_axes(value: ir.Value) -> list[int]:
+    return [axis for axis, n in enumerate(ir.RankedTensorType(value.type).shape) if n < 0]
+
+
+def _bits(kind: ir.Type) -> int:
+    return 64 if isinstance(kind, ir.IndexType) else int(getattr(kind, "width", 64))
+
+
+def _number(attribute: ir.Attribute) -> int | float:
+    if isinstance(attribute, ir.FloatAttr):
+        return float(attribute.value)
+    return int(attribute.value)  # type: ignore[attr-defined]  # an integer's or a bool's
+
+
+def _nodes(op: ir.Operation) -> tuple[str, ...]:
+    if (names := op.attributes.get("tw.nodes", None)) is None:
+        return tuple(node_names(op.location))
+    return tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(names))
+
+
+def _where(op: ir.Operation) -> str:
+    names = node_names(op.location)
+    return f" (node '{names[0]}')" if names else ""
+
+
+def _with_dead(steps: Sequence[Step], results: Iterable[int]) -> list[Step]:
+    """The steps with the registers that each of them is the last to read, or makes for nobody."""
+    wanted, made = set(results), []
+    own = {register for step in steps for register in step.results}
+    for step in reversed(steps):
+        read = {*step.operands, *(r for region in step.regions for r in _reads(region))}
+        dead = tuple(sorted(r for r in (read | set(step.results)) & own if r not in wanted))
+        wanted |= read
+        made.append(Step(step.op, step.results, step.operands, step.facts, step.regions, dead, step.nodes))
+    return made[::-1]
+
+
+def _reads(routine: Routine) -> set[int]:
+    return {r for step in routine.walk() for r in step.operands} | set(routine.results)

@@ -1,0 +1,225 @@
+"""Functions of the host: what compiled programs call for values that are no tensors of numbers.
+
+Each takes a call's attributes and then its arguments, and gives a tuple of results. Tensors are numpy arrays (of text:
+of dtype object), sequences are lists, an optional is its value or None. Semantics are those of the ONNX operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+Attributes = Mapping[str, Any]
+HostFunction = Callable[..., tuple[Any, ...]]
+
+FUNCTIONS: dict[str, HostFunction] = {}
+
+
+def host(name: str) -> Callable[[HostFunction], HostFunction]:
+    """Register the decorated function under the name that programs call it by."""
+
+    def register(function: HostFunction) -> HostFunction:
+        FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+@host("text")
+def _text(attributes: Attributes) -> tuple[Any, ...]:
+    return (np.array(attributes["items"], object).reshape(attributes["shape"]),)
+
+
+@host("StringConcat")
+def _concat_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
+    return (np.asarray(_strings(a) + _strings(b), dtype=object),)
+
+
+@host("StringSplit")
+def _split_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """The parts of each string, filled with empty ones to the largest number of them; and these numbers."""
+    delimiter, most = attributes["delimiter"] or None, attributes["maxsplit"]
+    parts = [text.split(delimiter, -1 if most is None else most) for text in _strings(x).reshape(-1)]
+    width = max(map(len, parts), default=0)
+    table = np.array([row + [""] * (width - len(row)) for row in parts], object).reshape(*x.shape, width)
+    return table, np.array([len(row) for row in parts], np.int64).reshape(x.shape)
+
+
+@host("StringNormalizer")
+def _normalize_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """Stop words are removed, then the case is changed; where nothing is left there is one empty string."""
+    change = {"LOWER": str.lower, "UPPER": str.upper}.get(attributes["case_change_action"], str)
+    words, exact = attributes["stopwords"], bool(attributes["is_case_sensitive"])
+    stop = set(words if exact else map(str.lower, words))
+    rows = _strings(x).reshape(-1, x.shape[-1]) if x.ndim else _strings(x).reshape(1, 1)
+    kept = [[change(text) for text in row if (text if exact else text.lower()) not in stop] or [""] for row in rows]
+    made = np.array(kept, object)
+    return (made if x.ndim == 2 else made.reshape(-1),)
+
+
+@host("RegexFullMatch")
+def _match_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    pattern = re.compile(attributes["pattern"])
+    return (np.array([pattern.fullmatch(t) is not None for t in _strings(x).reshape(-1)], bool).reshape(x.shape),)
+
+
+@host("Equal")
+def _equal_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
+    return (np.asarray(_strings(a) == _strings(b), dtype=bool),)
+
+
+@host("LabelEncoder")
+def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    table = dict(zip(attributes["keys"], attributes["values"], strict=True))
+    items = _strings(x).reshape(-1) if x.dtype == object else x.reshape(-1).tolist()
+    made = [table.get(item, attributes["default"]) for item in items]
+    return (np.array(made, attributes["dtype"]).reshape(x.shape),)
+
+
+@host("sequence")
+def _sequence(_: Attributes, *items: Any) -> tuple[Any, ...]:
+    return (list(items),)
+
+
+@host("SequenceInsert")
+def _insert(_: Attributes, sequence: list[Any], item: Any, at: np.ndarray | None = None) -> tuple[Any, ...]:
+    position = len(sequence) if at is None else _position(sequence, at, len(sequence))
+    return ([*sequence[:position], item, *sequence[position:]],)
+
+
+@host("SequenceErase")
+def _erase(_: Attributes, sequence: list[Any], at: np.ndarray | None = None) -> tuple[Any, ...]:
+    position = len(sequence) - 1 if at is None else _position(sequence, at, len(sequence) - 1)
+    return ([*sequence[:position], *sequence[position + 1 :]],)
+
+
+@host("SequenceAt")
+def _at(_: Attributes, sequence: list[Any], at: np.ndarray) -> tuple[Any, ...]:
+    return (sequence[_position(sequence, at, len(sequence) - 1)],)
+
+
+@host("SequenceLength")
+def _length(_: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    return (np.array(len(sequence), np.int64),)
+
+
+@host("SplitToSequence")
+def _split(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = None) -> tuple[Any, ...]:
+    """Parts of one size (the last may be smaller), of given sizes, or slices of one element."""
+    axis, extent = attributes["axis"] % x.ndim, x.shape[attributes["axis"]]
+    if split is None:
+        sizes = [1] * extent
+    elif split.ndim == 0:
+        size = int(split)
+        if size < 1:
+            raise InputError(f"SplitToSequence: parts of {size} elements")
+        sizes = [min(size, extent - start) for start in range(0, extent, size)]
+    else:
+        sizes = split.tolist()
+        if sum(sizes) != extent or min(sizes, default=0) < 0:
+            raise InputError(f"SplitToSequence: parts of {sizes} do not make {extent} elements")
+    parts = [np.ascontiguousarray(part) for part in np.split(x, np.cumsum(sizes)[:-1].tolist(), axis)] if sizes else []
+    if split is None and not attributes["keepdims"]:
+        parts = [part.reshape(part.shape[:axis] + part.shape[axis + 1 :]) for part in parts]
+    return (parts,)
+
+
+@host("ConcatFromSequence")
+def _concat(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    if not sequence:
+        raise InputError("ConcatFromSequence: the sequence is empty")
+    join = np.stack if attributes["new_axis"] else np.concatenate
+    try:
+        return (np.ascontiguousarray(join(sequence, axis=attributes["axis"])),)
+    except ValueError as error:
+        raise InputError(f"ConcatFromSequence: {error}") from error
+
+
+@host("optional")
+def _optional(_: Attributes, value: Any = None) -> tuple[Any, ...]:
+    return (value,)
+
+
+@host("OptionalHasElement")
+def _has_element(_: Attributes, value: Any = None) -> tuple[Any, ...]:
+    return (np.array(value is not None),)
+
+
+@host("OptionalGetElement")
+def _get_element(_: Attributes, value: Any) -> tuple[Any, ...]:
+    if value is None:
+        raise InputError("OptionalGetElement: the optional has no element")
+    return (value,)
+
+
+@host("Unique")
+def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """Sorted, or in the order of their first appearance."""
+    axis = attributes["axis"]
+    wide = x.astype(np.float32) if x.dtype.kind == "V" else x
+    values, first, inverse, counts = np.unique(wide, True, True, True, axis=axis)
+    if not attributes["sorted"]:
+        order = np.argsort(first, kind="stable")
+        values, first, counts = np.take(values, order, axis=axis or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse.reshape(-1)]
+    places = [np.ascontiguousarray(a.reshape(-1), np.int64) for a in (first, inverse, counts)]
+    return np.ascontiguousarray(values.astype(x.dtype)), *places
+
+
+@host("NonMaxSuppression")
+def _suppress(attributes: Attributes, boxes: np.ndarray, scores: np.ndarray, *limits: np.ndarray | None) -> tuple:
+    """The boxes that overlap no better one of their class by more than a limit: [batch, class, box] each."""
+    most, overlap, least = ([*limits, None, None, None])[:3]
+    count = int(most.reshape(-1)[0]) if most is not None else 0
+    limit = float(overlap.reshape(-1)[0]) if overlap is not None else 0.0
+    threshold = float(least.reshape(-1)[0]) if least is not None else None
+    found: list[list[int]] = []
+    for batch in range(scores.shape[0]):
+        corners = _corners(boxes[batch], bool(attributes["center_point_box"]))
+        for kind in range(scores.shape[1] if count > 0 else 0):
+            chosen = _best(corners, scores[batch, kind], count, limit, threshold)
+            found += [[batch, kind, box] for box in chosen]
+    return (np.array(found, np.int64).reshape(-1, 3),)
+
+
+def _corners(boxes: np.ndarray, centered: bool) -> np.ndarray:
+    """(low y, low x, high y, high x) of each box, given by two corners or by its center and size (x, y, w, h)."""
+    boxes = boxes.astype(np.float32)
+    if centered:
+        low, high = boxes[:, 1::-1] - boxes[:, 3:1:-1] / 2, boxes[:, 1::-1] + boxes[:, 3:1:-1] / 2
+    else:
+        low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    return np.concatenate([low, high], axis=1)
+
+
+def _best(corners: np.ndarray, scores: np.ndarray, most: int, limit: float, threshold: float | None) -> list[int]:
+    order = np.argsort(-scores, kind="stable")
+    if threshold is not None:
+        order = order[scores[order] > threshold]
+    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    chosen: list[int] = []
+    while order.size and len(chosen) < most:
+        best, order = order[0], order[1:]
+        chosen.append(int(best))
+        low, high = np.maximum(corners[best, :2], corners[order, :2]), np.minimum(corners[best, 2:], corners[order, 2:])
+        shared = np.prod(np.maximum(high - low, 0), axis=1)
+        union = areas[best] + areas[order] - shared
+        order = order[~((union > 0) & (shared > limit * union))]
+    return chosen
+
+
+def _strings(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x, dtype=object)
+
+
+def _position(sequence: list[Any], at: np.ndarray, highest: int) -> int:
+    """A place in a sequence; negative ones count from its end."""
+    position = int(at.reshape(-1)[0])
+    if not -len(sequence) <= position <= highest:
+        raise InputError(f"position {position} is outside of a sequence of {len(sequence)} elements")
+    return position + len(sequence) if position < 0 else position
