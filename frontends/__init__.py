@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..inspection import CheckReport
 from ..model import Model
 
 if TYPE_CHECKING:
@@ -22,3 +23,12 @@ def import_model(
     from .onnx.importer import import_onnx  # imports MLIR and onnx, which `import tilewright` must not
 
     return import_onnx(source, input_shapes)
+
+
+def examine_model(
+    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[CheckReport, Model | None]:
+    """All that can be said about a model without compiling it, and the model if it could be imported as it is."""
+    from .onnx.examine import examine
+
+    return examine(source, input_shapes)

@@ -74,6 +74,33 @@ def check_node(
     check_model(model, inputs, rtol, atol)
 
 
+def foreign_model(
+    op: str,
+    arrays: Sequence[np.ndarray | None],
+    domain: str,
+    results: Sequence[str] = ("float32",),
+    known: Collection[int] = (),
+    opset: int = 18,
+    version: int = 1,
+    **attributes: Any,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model of one node of another domain and its inputs; ``results`` are the outputs' dtypes, "" for one left out."""
+    names = [f"in{i}" if a is not None else "" for i, a in enumerate(arrays)]
+    given = {n: a for i, (n, a) in enumerate(zip(names, arrays, strict=True)) if a is not None and i not in known}
+    weights = [numpy_helper.from_array(a, names[i]) for i in known if (a := arrays[i]) is not None]
+    outputs = [f"out{i}" if dtype else "" for i, dtype in enumerate(results)]
+    kinds = [helper.np_dtype_to_tensor_dtype(np.dtype(dtype)) for dtype in results if dtype]
+    graph = helper.make_graph(
+        [helper.make_node(op, names, outputs, name=f"the_{op}", domain=domain, **attributes)],
+        "case",
+        [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in given.items()],
+        [helper.make_tensor_value_info(n, k, None) for n, k in zip(filter(None, outputs), kinds, strict=True)],
+        weights,
+    )
+    opsets = [helper.make_opsetid("", opset), *([helper.make_opsetid(domain, version)] if domain else [])]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), given
+
+
 def check_model(model: onnx.ModelProto, inputs: dict[str, np.ndarray], rtol: float = 1e-5, atol: float = 1e-6) -> None:
     """The model's outputs, as imported and run by the reference executor, are onnxruntime's."""
     options = onnxruntime.SessionOptions()

@@ -11,8 +11,8 @@ from ...errors import ModelError
 from .weights import Detached
 
 OLDEST_OPSET = 6
-# An op without a schema is for the conversion to judge, which lists all of them.
-_UNKNOWN_OP = ("No Op registered", "is not registered", "No opset import for domain")
+# Ops without a schema, and attributes that a schema lacks, are for the conversion to judge, which lists all of them.
+_UNKNOWN = ("No Op registered", "is not registered", "No opset import for domain", "Unrecognized attribute")
 
 
 def check_model(detached: Detached) -> dict[str, int]:
@@ -38,7 +38,7 @@ def check_model(detached: Detached) -> dict[str, int]:
     try:
         checker.check_model(_stand_in(proto))
     except checker.ValidationError as error:
-        if not any(words in str(error) for words in _UNKNOWN_OP):
+        if not any(words in str(error) for words in _UNKNOWN):
             raise ModelError(f"{what}: is not a valid ONNX model: {_first_line(error)}") from error
     except UnicodeDecodeError as error:  # raised for the checker's own message where that quotes a broken name
         raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8") from error

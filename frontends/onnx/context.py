@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import onnx
 
-from ...dialects import builders, ir, scalars
+from ...dialects import builders, codes, extents, ir, scalars, tensor
 from ...dialects.types import element_type, is_float
 from ...errors import ModelError
-from ...model import numpy_dtype
+from ...model import NARROW, numpy_dtype
+from ...sizes import Extent, is_open
+from .objects import KINDS, Element, Object
 from .tensor import Tensor
 
 if TYPE_CHECKING:
@@ -22,7 +25,14 @@ KNOWN_LIMIT = 1 << 16  # elements of a weight that ``known`` reads from the file
 
 
 class Unsupported(Exception):
-    """A converter's refusal; the importer turns all of them into one UnsupportedError."""
+    """A converter's refusal; the importer turns all of them into one UnsupportedError.
+
+    ``kind`` is what a remedy depends on (``remedies.py``). Without a reason, other nodes have said why.
+    """
+
+    def __init__(self, reason: str, kind: str = "use") -> None:
+        super().__init__(reason)
+        self.kind = kind
 
 
 class Context:
@@ -59,13 +69,79 @@ class Context:
         """The value of an input that must be known at import; ``what`` is the input's name in the schema."""
         if tensor.known is not None:
             return tensor.known
-        if tensor.load is not None and tensor.size <= KNOWN_LIMIT:
+        if tensor.load is not None and int(tensor.size) <= KNOWN_LIMIT:
             return tensor.load()
-        self.unsupported(f"input '{what}' must be a constant, here it is computed from the model's inputs")
+        raise Unsupported(f"input '{what}' must be a constant, here it is computed from the model's inputs", "constant")
+
+    def is_known(self, tensor: Tensor) -> bool:
+        """Whether ``known`` would give the tensor's value."""
+        return tensor.known is not None or (tensor.load is not None and int(tensor.size) <= KNOWN_LIMIT)
+
+    def sizes(self, tensor: Tensor, what: str, low: int | None = None) -> list[Extent]:
+        """An integer tensor's elements as sizes; those that only the run knows are read from it there.
+
+        The tensor must have a known number of elements. ``low`` is what those are at least, where that is sure.
+        """
+        if self.is_known(tensor):
+            return list(self.ints(tensor, what))
+        if tensor.items is not None:
+            return list(tensor.items)
+        if ir.InsertionPoint.current.block != self.graph.block:  # in a kernel, which has no sizes of its own
+            return list(self.ints(tensor, what))
+        count = tensor.size
+        if not isinstance(count, int):
+            self.unsupported(f"the number of elements of input '{what}' is known only at run time")
+        flat = self.reshape(tensor, [count]).value
+        found = []
+        for i in range(count):
+            item = builders.extract(flat, [extents.index(i)])
+            found.append(extents.fresh(scalars.to_index(item, tensor.signed), f"{what}[{i}]", low))
+        return found
+
+    def of_sizes(self, items: Sequence[Extent], shape: Sequence[int] | None = None, dtype: str = "int64") -> Tensor:
+        """A small integer tensor of sizes; one of numbers alone is a constant."""
+        shape = (len(items),) if shape is None else tuple(shape)
+        if not is_open(items):
+            return self.const(np.array(items, numpy_dtype(dtype)).reshape(shape), dtype)
+        elem = element_type(dtype)
+        elements = [scalars.from_index(extents.index(item), elem) for item in items]
+        value = tensor.FromElementsOp(builders.ranked(shape, elem), elements).result
+        return Tensor(dtype, shape, lambda: value, items=tuple(items))
 
     def ints(self, tensor: Tensor, what: str) -> list[int]:
         """``known`` as a list of Python integers, for axes, shapes and the like."""
         return [int(i) for i in self.known(tensor, what).reshape(-1)]
+
+    def host(
+        self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
+    ) -> tuple[Tensor, ...]:
+        """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        values = [t.value for t in inputs]
+        types = [self._host_type(result) for result in results]
+        call = self.graph.call_host(function, values, types)
+        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
+        dtypes = [[t.dtype for t in inputs], [result.dtype for result in results]]
+        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
+        return tuple(self._host_result(v, r) for v, r in zip(call.results, results, strict=True))
+
+    def _host_type(self, result: Element) -> ir.Type:
+        if result.dtype in KINDS:
+            return ir.NoneType.get()
+        assert result.rank is not None  # as who asks for it has made sure
+        return ir.RankedTensorType.get([ir.ShapedType.get_dynamic_size()] * result.rank, element_type(result.dtype))
+
+    def _host_result(self, value: ir.Value, result: Element) -> Tensor:
+        if result.dtype in KINDS:
+            return Object(result.dtype, lambda: value, result.inner, result.rank)
+        return self.wrap(value, result.dtype)
+
+    def as_shape(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
+        """The tensor, whose extents are known to be these; the program checks that when it runs."""
+        return self.wrap(builders.cast_shape(x.value, shape), x.dtype)
+
+    def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
+        """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
+        extents.demand_equal(a, b, otherwise)
 
     def axis(self, axis: int, rank: int) -> int:
         """A possibly negative axis as one of 0 … rank - 1."""
@@ -80,29 +156,34 @@ class Context:
             self.invalid(f"an axis appears twice in {list(axes)}")
         return made
 
-    def broadcast_shape(self, *tensors: Tensor) -> tuple[int, ...]:
+    def broadcast_shape(self, *tensors: Tensor) -> tuple[Extent, ...]:
         """The common shape of tensors by numpy's rules."""
         try:
-            return np.broadcast_shapes(*(t.shape for t in tensors))
+            return builders.broadcast_shape(*(t.shape for t in tensors))
         except ValueError:
             self.invalid(f"shapes {' and '.join(str(list(t.shape)) for t in tensors)} do not broadcast")
 
     def elementwise(
-        self, body: Body, *tensors: Tensor, dtype: str | None = None, shape: tuple[int, ...] | None = None
+        self, body: Body, *tensors: Tensor, dtype: str | None = None, shape: tuple[Extent, ...] | None = None
     ) -> Tensor:
         """``body`` on each element, with broadcasting; the result's dtype is the first tensor's unless given.
 
-        The body sees floats narrower than f32 as f32 and bools as i8, and may return an i1 for a bool. Operands that
-        are known to have the same value everywhere come as constants inside the body.
+        The body sees floats narrower than f32 as f32, and bools and narrow integers as i8; it may return an i1 for a
+        bool, and a code for a float that is stored as one. Operands that are known to have the same value everywhere
+        come as constants inside the body.
         """
         shape = self.broadcast_shape(*tensors) if shape is None else shape
         operands = [t for t in tensors if splat(t) is None]
+        dtype = dtype or tensors[0].dtype
 
         def with_constants(*args: ir.Value) -> ir.Value:
             left = iter(args)
-            return body(*(next(left) if (s := splat(t)) is None else self._scalar(s, t.dtype) for t in tensors))
+            numbers = [
+                codes.decode(next(left), t.dtype) if (s := splat(t)) is None else self._scalar(s, t.dtype)
+                for t in tensors
+            ]
+            return codes.encode(body(*numbers), dtype)
 
-        dtype = dtype or tensors[0].dtype
         values = [t.value for t in operands]
         return self.wrap(builders.elementwise(with_constants, *values, shape=shape, elem=element_type(dtype)), dtype)
 
@@ -121,7 +202,7 @@ class Context:
             result = builders.reshape(result, [1 if i in dropped else n for i, n in enumerate(x.shape)])
         return self.wrap(result, x.dtype)
 
-    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+    def reshape(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
         """The same elements under another shape."""
         return x if tuple(shape) == x.shape else self.wrap(builders.reshape(x.value, shape), x.dtype)
 
@@ -129,9 +210,14 @@ class Context:
         """``result.shape[i] = x.shape[perm[i]]``."""
         return self.wrap(builders.transpose(x.value, perm), x.dtype)
 
-    def broadcast(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+    def broadcast(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
         """``x`` repeated to a shape that it broadcasts to."""
-        return x if tuple(shape) == x.shape else self.elementwise(lambda a: a, x, shape=tuple(shape))
+        if tuple(shape) == x.shape:
+            return x
+        if x.dtype not in NARROW:
+            return self.elementwise(lambda a: a, x, shape=tuple(shape))
+        # Codes as they are: an infinity would be saturated.
+        return self.wrap(builders.elementwise(lambda a: a, x.value, shape=shape, elem=element_type(x.dtype)), x.dtype)
 
     def cast(self, x: Tensor, dtype: str) -> Tensor:
         """``x`` converted as ONNX's Cast does (floats to integers toward zero)."""
@@ -143,7 +229,7 @@ class Context:
 
     def scalar(self, number: float | int, dtype: str) -> ir.Value:
         """A scalar constant as bodies compute with it."""
-        return scalars.const(number, scalars.compute_type(element_type(dtype)))
+        return scalars.const(number, codes.compute_type(dtype))
 
     def _scalar(self, item: np.generic, dtype: str) -> ir.Value:
         return self.scalar(float(item) if is_float(dtype) else int(item), dtype)

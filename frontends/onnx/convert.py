@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-from ...dialects import arith, float8, ir, scalars
-from ...dialects.types import element_type, is_float, is_integer, is_signed
+from ...dialects import arith, codes, ir, math, scalars
+from ...dialects.types import bits, element_type, is_float, is_integer, is_signed
 from .context import Context
 from .tensor import Tensor
 
-NIBBLES = ("int4", "uint4")
 
-
-def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True) -> Tensor:
+def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True, round_mode: str = "up") -> Tensor:
     """``x`` as ``dtype``: floats to integers toward zero, numbers to bool by ``!= 0``, integers modulo 2ⁿ.
 
     ``saturate`` is about float8 alone: what is too large becomes the largest number, else infinity or NaN.
+    ``round_mode`` is about float8_e8m0fnu alone (``codes.ROUND_MODES``).
     """
+    if round_mode not in codes.ROUND_MODES:
+        ctx.invalid(f"round_mode '{round_mode}' is none of {', '.join(codes.ROUND_MODES)}")
     if x.dtype == dtype:
         return x
-    source, target = x.dtype, element_type(dtype)
+    source = x.dtype
 
     def body(value: ir.Value) -> ir.Value:
-        if source in NIBBLES:  # numpy's int4 leaves the byte's other half zero: an input's sign is to be spread here
-            value = _nibble(value, source)
         if dtype == "bool":
             return scalars.truth(value)
         if is_float(dtype):
-            return _to_float(value, source, target, saturate)
-        made = _to_integer(value, source, dtype)
-        return _nibble(made, dtype) if dtype in NIBBLES else made
+            return codes.encode(_to_float(value, source, dtype), dtype, saturate, round_mode)
+        return _to_integer(value, source, dtype)
 
     return ctx.elementwise(body, x, dtype=dtype)
 
 
-def _to_float(value: ir.Value, source: str, target: ir.Type, saturate: bool) -> ir.Value:
-    wide = scalars.compute_type(target)
+def _to_float(value: ir.Value, source: str, dtype: str) -> ir.Value:
+    wide = codes.compute_type(dtype)
     if not is_float(source):
-        value = (arith.sitofp if is_signed(source) else arith.uitofp)(wide, value)
-    value = scalars.narrow(value, wide)
-    if float8.is_float8(target):
-        return float8.encode(value, target, saturate)
-    return value
+        return (arith.sitofp if is_signed(source) else arith.uitofp)(wide, value)
+    if bits(dtype) < 32:  # rounded once, where it is stored
+        return value
+    return scalars.narrow(value, wide)
 
 
 def _to_integer(value: ir.Value, source: str, dtype: str) -> ir.Value:
     target = element_type(dtype)
     if is_float(source):
-        if dtype == "uint64":
-            return arith.fptoui(target, value)
-        # Through a wider signed integer negative numbers wrap, as C compilers have it in practice.
-        bits = 32 if scalars.width(target) < 32 or dtype == "int32" else 64
-        value = arith.fptosi(ir.IntegerType.get_signless(bits), value)
+        value = _truncated(value, dtype)
     if value.type == target:
         return value
     if scalars.width(value) > scalars.width(target):
@@ -58,8 +51,23 @@ def _to_integer(value: ir.Value, source: str, dtype: str) -> ir.Value:
     return (arith.extsi if signed else arith.extui)(target, value)
 
 
-def _nibble(value: ir.Value, dtype: str) -> ir.Value:
-    """The low four bits, with their sign."""
-    four = scalars.like(value, 4)
-    shift = arith.shrsi if is_signed(dtype) else arith.shrui
-    return shift(arith.shli(value, four), four)
+def _truncated(value: ir.Value, dtype: str) -> ir.Value:
+    """A float toward zero, as an integer of 32 or 64 bits whose low bits are the dtype's.
+
+    Through a wider signed integer negative numbers wrap, as C compilers have it in practice.
+    """
+    narrow = scalars.width(element_type(dtype)) < 32 or dtype == "int32"
+    integer = ir.IntegerType.get_signless(32 if narrow else 64)
+    if dtype != "uint64":
+        return _to_signed(value, integer)
+    half = scalars.like(value, 2.0**63)
+    upper = scalars.compare("ge", value, half)
+    low = _to_signed(arith.select(upper, arith.subf(value, half), value), integer)
+    return arith.xori(low, arith.select(upper, scalars.like(low, 1 << 63), scalars.like(low, 0)))
+
+
+def _to_signed(value: ir.Value, integer: ir.Type) -> ir.Value:
+    """What the integer does not hold, and NaN, is its least number, as x86 has it: LLVM may do anything with them."""
+    least = 1 << (scalars.width(integer) - 1)
+    inside = scalars.compare("lt", math.absf(value), scalars.like(value, float(least)))
+    return arith.select(inside, arith.fptosi(integer, value), scalars.const(-least, integer))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, NodeProto, TypeProto, defs, helper
+from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, defs, helper
 
+from .objects import OPTIONAL, SEQUENCE, TEXT, Element, Object
 from .tensor import Tensor
 from .weights import DTYPES
 
@@ -48,6 +49,20 @@ def schema_body(node: NodeProto, inputs: Sequence[Tensor | None], opset: int) ->
     return Body(function.input, function.output, nodes, opsets)
 
 
+def without_absent(body: Body, bound: Container[str]) -> list[NodeProto]:
+    """The body's nodes, with the names of inputs that the call leaves out removed."""
+    absent = {name for name in body.inputs if name not in bound}
+    nodes = []
+    for node in body.nodes:
+        if absent.intersection(node.input):
+            copy = NodeProto()
+            copy.CopyFrom(node)
+            copy.input[:] = ["" if n in absent else n for n in node.input]
+            node = copy
+        nodes.append(node)
+    return nodes
+
+
 def _schema_function(schema: Any, node: NodeProto, inputs: Sequence[Tensor | None], opset: int) -> bytes | None:
     versions = [v for v in schema.function_opset_versions if v <= opset] if schema.has_function else []
     if versions:
@@ -56,14 +71,30 @@ def _schema_function(schema: Any, node: NodeProto, inputs: Sequence[Tensor | Non
     versions = [v for v in versions if v <= opset]
     if not versions:
         return None
-    types = [_type_of(t).SerializeToString() for t in inputs]
+    types = [type_proto(t).SerializeToString() for t in inputs]
     return schema.get_context_dependent_function_with_opset_version(max(versions), node.SerializeToString(), types)
 
 
-def _type_of(tensor: Tensor | None) -> TypeProto:
+def type_proto(tensor: Tensor | None) -> TypeProto:
+    """The ONNX type of a value; an empty one for an input that is absent."""
     if tensor is None:
         return TypeProto()
-    return helper.make_tensor_type_proto(_TENSOR_TYPES[tensor.dtype], tensor.shape)
+    if isinstance(tensor, Object):
+        return _object_type(Element(tensor.dtype, tensor.rank_, tensor.element))
+    shape = [extent if isinstance(extent, int) else str(extent) for extent in tensor.shape]
+    return helper.make_tensor_type_proto(_TENSOR_TYPES[tensor.dtype], shape)
+
+
+def _object_type(element: Element | None) -> TypeProto:
+    """The ONNX type of a value of the host."""
+    if element is None:
+        return TypeProto()
+    if element.dtype == SEQUENCE:
+        return helper.make_sequence_type_proto(_object_type(element.inner))
+    if element.dtype == OPTIONAL:
+        return helper.make_optional_type_proto(_object_type(element.inner))
+    number = TensorProto.STRING if element.dtype == TEXT else _TENSOR_TYPES[element.dtype]
+    return helper.make_tensor_type_proto(number, None if element.rank is None else [None] * element.rank)
 
 
 def _bind(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:

@@ -2,44 +2,56 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
-from ...dialects import builders, ir
+from ...dialects import builders, func, ir
 from ...dialects.types import element_type
 from ...errors import ModelError, UnsupportedError
-from ...model import Param, TensorInfo
+from ...model import Param, TensorInfo, stored
 from . import functions, registry
 from .context import Context, Unsupported
 from .fold import fold
-from .nodes import captures, chosen_branch, has_body, node_captures, op_title, title, wrong_dtype
+from .fold_sizes import as_tensors, fold_sizes
+from .nodes import (
+    Place,
+    bodies,
+    captures,
+    chosen_branch,
+    has_body,
+    node_captures,
+    place,
+    title,
+    unknown_attribute,
+    unknown_op,
+)
+from .refusals import Refusals, refuse_use, signature
+from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
-from .weights import Detached, dtype_name
-
-
-class _Failed:
-    """Stands for the outputs of a node that could not be converted."""
-
-
-FAILED = _Failed()
+from .weights import Detached, dtype_name, type_name
 
 _MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a splat
 
 
 @dataclass
 class Scope:
-    """Names of one graph: what is converted, what makes the rest, and the graph around it."""
+    """Names of one graph: what is converted, what makes the rest, and the graph around it.
+
+    ``function`` is the model-local one that the nodes stand in; those of a schema's body stand for ``caller``.
+    """
 
     opsets: dict[str, int]
     outer: Scope | None = None
     node_name: str = ""  # of the call, for the nodes inside a function's body
-    values: dict[str, Tensor | _Failed] = field(default_factory=dict)
+    function: str = ""
+    caller: Place | None = None
+    values: dict[str, Value] = field(default_factory=dict)
+    declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
     weights: dict[str, TensorProto] = field(default_factory=dict)
     producers: dict[str, int] = field(default_factory=dict)
     nodes: Sequence[NodeProto] = ()
@@ -53,14 +65,19 @@ class Scope:
                     raise ModelError(f"node '{title(node, index)}' makes '{name}', which another node makes as well")
                 self.producers[name] = index
 
+    def add_graph(self, graph: onnx.GraphProto) -> None:
+        """Take the graph's nodes, its weights, and what it says about types."""
+        self.weights.update({t.name: t for t in graph.initializer})
+        self.declared.update({v.name: v.type for v in (*graph.value_info, *graph.output)})
+        self.add_nodes(graph.node)
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a node could not be converted."""
+    def nested(self, values: Mapping[str, Value]) -> Scope:
+        """A scope inside of this one, with values of its own."""
+        return Scope(self.opsets, self, self.node_name, self.function, self.caller, dict(values))
 
-    op: str
-    node: str
-    reason: str
+    def place(self, node: NodeProto) -> Place:
+        """Where one of the nodes is in the file."""
+        return self.caller or place(self.function, node)
 
 
 class Graph:
@@ -70,12 +87,22 @@ class Graph:
         self.detached = detached
         self.block = block
         self.params: dict[str, Param] = {}
-        self.refusals: list[Refusal] = []
+        self.refusals = Refusals()
         self.scope = Scope(opsets)
+        self._host_functions: dict[tuple[str, str, str], str] = {}
+        self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
 
     def initializer(self, tensor: TensorProto, name: str) -> Tensor:
-        """A tensor of the file: known if it is small, else a weight that becomes a param when it is used."""
+        """A tensor of the file: known if it is small, else a weight that becomes a param when it is used.
+
+        However often the graph that it belongs to is converted (a loop's body), it is one weight.
+        """
+        if id(tensor) not in self._initializers:
+            self._initializers[id(tensor)] = (tensor, self._initializer(tensor, name))
+        return self._initializers[id(tensor)][1]
+
+    def _initializer(self, tensor: TensorProto, name: str) -> Tensor:
         dtype = dtype_name(tensor.data_type, f"tensor '{name}'")
         source = self.detached.source(tensor)
         shape = tuple(tensor.dims)
@@ -96,7 +123,7 @@ class Graph:
     def _constant(self, array: np.ndarray, dtype: str) -> ir.Value:
         # At the entry, so that it is in sight from every region.
         with ir.InsertionPoint.at_block_begin(self.block):
-            return builders.constant(array, element_type(dtype))
+            return builders.constant(stored(array, dtype), element_type(dtype))
 
     def _argument(self, param: Param) -> ir.Value:
         info = param.info
@@ -107,7 +134,22 @@ class Graph:
         self.params[name] = Param(TensorInfo(name, shape, info.dtype), param.source)
         return self.block.add_argument(builders.ranked(shape, element_type(info.dtype)), ir.Location.name(name))
 
-    def convert(self, outputs: Iterable[str]) -> list[Tensor | _Failed]:
+    def call_host(self, function: str, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> ir.Operation:
+        """A call of a declared function, whose name begins with the host's."""
+        kinds = [value.type for value in values]
+        made = (function, str(kinds), str(list(types)))
+        if made not in self._host_functions:
+            self._host_functions[made] = f"host.{function}.{len(self._host_functions)}"
+            module = self.block.owner.operation.parent
+            assert module is not None  # the function is in one
+            with ir.InsertionPoint(module.regions[0].blocks[0]):
+                func.FuncOp(self._host_functions[made], (kinds, list(types)), visibility="private")
+        key = self._host_functions[made]
+        call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(key), list(values)).operation
+        call.attributes["tw.host"] = ir.StringAttr.get(function)
+        return call
+
+    def convert(self, outputs: Iterable[str]) -> list[Value]:
         """Convert what these names of the current scope need, and give their tensors."""
         outputs = list(outputs)
         for name in outputs:
@@ -144,13 +186,17 @@ class Graph:
             scope = scope.outer
         raise ModelError(f"'{name}' is used, but no node, input or initializer makes it")
 
-    def _lookup(self, name: str) -> Tensor | _Failed:
+    def _lookup(self, name: str) -> Value:
         scope: Scope | None = self.scope
         while scope is not None:
             if name in scope.values:
                 return scope.values[name]
             if name in scope.weights:
-                scope.values[name] = self.initializer(scope.weights[name], name)
+                try:
+                    scope.values[name] = self.initializer(scope.weights[name], name)
+                except UnsupportedError:
+                    self.refusals.add_other("tensor", name, f"dtype {type_name(scope.weights[name].data_type)}")
+                    scope.values[name] = FAILED
                 return scope.values[name]
             scope = scope.outer
         raise ModelError(f"'{name}' is used before it is made")
@@ -166,65 +212,70 @@ class Graph:
     def _convert_node(self, node: NodeProto, index: int, scope: Scope) -> None:
         name = scope.node_name or title(node, index)
         inputs = [self._lookup(n) if n else None for n in node.input]
-        outputs: Sequence[Tensor | _Failed]
+        outputs: Sequence[Value]
         caller, self.scope = self.scope, scope
+        before = len(self.refusals)
         try:
             with ir.Location.name(name):
-                outputs = self._outputs(node, name, inputs)
+                outputs = after(inputs, self._outputs(node, name, inputs))
+            whole = len(self.refusals) == before  # nothing inside of it, if it is a function, has failed
+            (self.refusals.converted if whole else self.refusals.failed).add(scope.place(node))
         except (Unsupported, UnsupportedError) as refusal:
-            if str(refusal):
-                self.refusals.append(Refusal(op_title(node), name, str(refusal)))
-            outputs = [FAILED] * len(node.output)
-        except ValueError as error:  # a builder refuses shapes that do not fit together
-            raise ModelError(f"node '{name}' ({node.op_type}): {error}") from error
+            outputs = self._failed(node, name, refusal, inputs)
+        except Exception as error:
+            if self.refusals:  # what could not be made may be the cause
+                outputs = self._failed(node, name, Unsupported(""), inputs)
+            elif isinstance(error, ValueError):  # a builder refuses shapes that do not fit together
+                raise ModelError(f"node '{name}' ({node.op_type}): {error}") from error
+            else:
+                raise
         finally:
             self.scope = caller
         for output, tensor in zip(node.output, outputs, strict=False):
             if output:
                 scope.values[output] = tensor
         for output in node.output[len(outputs) :]:
-            self.refusals.append(Refusal(op_title(node), name, f"output '{output}' is not supported"))
+            reason = Unsupported(f"output '{output}' is not supported", "output")
+            self.refusals.add(node, name, scope.place(node), reason)
             scope.values[output] = FAILED
 
-    def _outputs(
-        self, node: NodeProto, name: str, inputs: Sequence[Tensor | _Failed | None]
-    ) -> Sequence[Tensor | _Failed]:
+    def _failed(self, node: NodeProto, name: str, refusal: Exception, inputs: Sequence[Value | None]) -> list[Value]:
+        """What stands for the outputs of a node that failed, once the nodes of its bodies are looked at as well."""
+        self.refusals.add(node, name, self.scope.place(node), refusal)
+        chosen = chosen_branch(node, inputs[0]) if node.op_type == "If" else None
+        for body in bodies(node) if chosen is None else ():  # of an If that is decided, all was tried
+            with suppress(Exception):  # for want of values
+                self._within(self._inner(body, [of_type(i.type) for i in body.input]), [o.name for o in body.output])
+        return stand_ins(node, inputs, self.scope.opsets, self.scope.declared)
+
+    def _outputs(self, node: NodeProto, name: str, inputs: Sequence[Value | None]) -> Sequence[Value]:
         domain = "" if node.domain == "ai.onnx" else node.domain
         opset = self.scope.opsets.get(domain, 0)
-        tensors = [t for t in inputs if not isinstance(t, _Failed)]
+        tensors = [t for t in inputs if not isinstance(t, Failed)]
         complete = len(tensors) == len(inputs)
         local = self._functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
-            return self._call(functions.local_body(local, node), node, inputs, name)
+            return self._call(functions.local_body(local, node), node, inputs, name, f"{node.domain}.{node.op_type}")
+        if attribute := unknown_attribute(node, domain, opset):
+            raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
+        if complete and (sizes := fold_sizes(node, tensors)) is not None:
+            return as_tensors(Context(self, node, name, opset), sizes, tensors)
         converter = registry.find(domain, node.op_type, opset)
         if converter is None:
             body = functions.schema_body(node, tensors, opset) if complete else None
             if body is not None:
                 return self._call(body, node, inputs, name)
             if not complete and has_body(node.op_type, opset, domain):
-                return [FAILED] * len(node.output)
-            known = bool(registry.registered(domain))
-            raise Unsupported(f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown")
+                raise Unsupported("")
+            raise Unsupported(unknown_op(domain, opset, known=bool(registry.registered(domain))), "operator")
+        refuse_use(converter, node, domain, inputs)
         if not complete:
-            return [FAILED] * len(node.output)
-        if reason := wrong_dtype(node, domain, tensors):
-            raise Unsupported(reason)
-        return self._apply(converter, Context(self, node, name, opset), tensors)
-
-    def _apply(
-        self, converter: Callable[..., object], ctx: Context, inputs: Sequence[Tensor | None]
-    ) -> Sequence[Tensor]:
-        attributes = {a.name: self._attribute(a) for a in ctx.node.attribute}
-        positional, keywords, variadic = _signature(converter)
-        for name in attributes:
-            if name not in keywords:
-                ctx.unsupported(f"attribute '{name}'")
-        if not variadic and len(inputs) > positional:
-            ctx.unsupported(f"{len(inputs)} inputs")
-        padded = [*inputs, *[None] * (positional - len(inputs))]
-        made = converter(ctx, *padded, **attributes)
+            raise Unsupported("")
+        attributes = {a.name: self._attribute(a) for a in node.attribute}
+        padded = [*tensors, *[None] * (signature(converter)[0] - len(tensors))]
+        made = converter(Context(self, node, name, opset), *padded, **attributes)
         return [made] if isinstance(made, Tensor) else list(made)  # type: ignore[call-overload]
 
     def _attribute(self, attribute: AttributeProto) -> object:
@@ -241,55 +292,40 @@ class Graph:
         return value
 
     def _call(
-        self, body: functions.Body, node: NodeProto, inputs: Sequence[Tensor | _Failed | None], name: str
-    ) -> Sequence[Tensor | _Failed]:
-        """Convert a function's body in place of its call, as far as the outputs that the call uses need it."""
+        self, body: functions.Body, node: NodeProto, inputs: Sequence[Value | None], name: str, function: str = ""
+    ) -> Sequence[Value]:
+        """Convert a function's body in place of its call, as far as the outputs that the call uses need it.
+
+        ``function`` is a model-local one; the nodes of a schema's body are in no file.
+        """
         bound = {n: t for n, t in zip(body.inputs, inputs, strict=False) if t is not None}
-        nodes = _without_absent(body, bound)
         opsets = {("" if d == "ai.onnx" else d): v for d, v in body.opsets.items()}
-        scope = Scope({**self.scope.opsets, **opsets}, node_name=name, values=dict(bound))
-        scope.add_nodes(nodes)
+        caller = None if function and not self.scope.caller else self.scope.place(node)
+        scope = Scope({**self.scope.opsets, **opsets}, None, name, function, caller, dict(bound))
+        scope.add_nodes(functions.without_absent(body, bound))
         used = [inner for inner, outer in zip(body.outputs, node.output, strict=False) if outer]
         made = iter(self._within(scope, used))
         return [next(made) if outer else FAILED for outer in node.output[: len(body.outputs)]]
 
     def convert_subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Convert a nested graph at the current insertion point; names of the outer graphs are in sight."""
-        scope = Scope(self.scope.opsets, outer=self.scope, node_name=self.scope.node_name)
-        scope.values.update({i.name: t for i, t in zip(graph.input, inputs, strict=True)})
-        scope.weights.update({t.name: t for t in graph.initializer})
-        scope.add_nodes(graph.node)
-        made = self._within(scope, [o.name for o in graph.output])
-        if any(isinstance(t, _Failed) for t in made):
-            raise Unsupported("")  # its own nodes have said why
+        return self.made_in(self._inner(graph, inputs), [o.name for o in graph.output])
+
+    def made_in(self, scope: Scope, outputs: Sequence[str]) -> list[Tensor]:
+        """Convert what these names of a scope need; the nodes that are refused say why, and so is what needs them."""
+        made = self._within(scope, outputs)
+        if any(isinstance(t, Failed | StandIn) for t in made):
+            raise Unsupported("")
         return [t for t in made if isinstance(t, Tensor)]
 
-    def _within(self, scope: Scope, outputs: Sequence[str]) -> list[Tensor | _Failed]:
+    def _inner(self, graph: onnx.GraphProto, inputs: Sequence[Value]) -> Scope:
+        scope = self.scope.nested({i.name: t for i, t in zip(graph.input, inputs, strict=True)})
+        scope.add_graph(graph)
+        return scope
+
+    def _within(self, scope: Scope, outputs: Sequence[str]) -> list[Value]:
         caller, self.scope = self.scope, scope
         try:
             return self.convert(outputs)
         finally:
             self.scope = caller
-
-
-@lru_cache
-def _signature(converter: Callable[..., object]) -> tuple[int, set[str], bool]:
-    """The number of inputs a converter takes by position, its attributes, and whether more inputs may follow."""
-    parameters = list(inspect.signature(converter).parameters.values())[1:]  # without ctx
-    positional = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
-    return positional, keywords, any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-
-def _without_absent(body: functions.Body, bound: dict[str, Tensor | _Failed]) -> list[NodeProto]:
-    """The body's nodes, with the names of inputs that the call leaves out removed."""
-    absent = set(body.inputs) - set(bound)
-    nodes = []
-    for node in body.nodes:
-        if absent.intersection(node.input):
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            copy.input[:] = ["" if n in absent else n for n in node.input]
-            node = copy
-        nodes.append(node)
-    return nodes

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import onnx
 
-from ...dialects import func, ir
+from ...dialects import builders, extents, func, ir
 from ...dialects.context import diagnostics, make_context
-from ...dialects.types import tensor_type
+from ...dialects.types import element_type
 from ...errors import ModelError, UnsupportedError
-from ...model import Model, TensorInfo
+from ...model import OBJECTS, Model, TensorInfo
+from ...sizes import Sym
 from . import ops
 from .check import check_model
-from .graph import Graph, Refusal
+from .graph import Graph
 from .inputs import fixed_inputs
+from .objects import Element, Object, element_of_type
+from .refusals import Refusal
+from .standins import Failed
 from .tensor import Tensor
 from .weights import Detached, Source, detach
 
@@ -28,12 +32,17 @@ def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None
     """
     ops.load()
     detached = detach(source)
-    with _named(detached.what):
-        return _import(detached, input_shapes or {}, name)
+    with named(detached.what):
+        opsets = check_model(detached)
+        inputs = fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what)
+        model, graph = convert(detached, opsets, inputs, name=name)
+        if model is None:
+            raise UnsupportedError(f"{detached.what}: {_all_reasons(graph.refusals)}")
+        return model
 
 
 @contextmanager
-def _named(what: str) -> Iterator[None]:
+def named(what: str) -> Iterator[None]:
     """Let every error begin with the model's name."""
     try:
         yield
@@ -43,39 +52,70 @@ def _named(what: str) -> Iterator[None]:
         raise type(error)(f"{what}: {error}") from error
 
 
-def _import(detached: Detached, input_shapes: Mapping[str, Sequence[int]], name: str) -> Model:
-    opsets = check_model(detached)
+def convert(
+    detached: Detached,
+    opsets: dict[str, int],
+    inputs: Sequence[TensorInfo],
+    missing: Mapping[str, Failed] | None = None,
+    name: str = "",
+) -> tuple[Model | None, Graph]:
+    """The model, or None where the graph's refusals say why it is none; ``missing`` are inputs without a value."""
     proto = detached.proto.graph
-    inputs = fixed_inputs(proto, input_shapes, detached.what)
-    with make_context(), ir.Location.unknown(), diagnostics("import"):
+    with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
-            main = func.FuncOp("main", ([tensor_type(_ints(i), i.dtype) for i in inputs], []))
+            main = func.FuncOp("main", ([_type(i) for i in inputs], []))
         graph = Graph(detached, main.add_entry_block(), opsets)
+        graph.scope.values.update(missing or {})
         with ir.InsertionPoint(graph.block):
             outputs = _convert(graph, proto, inputs)
+            if graph.refusals or missing:
+                return None, graph
             func.ReturnOp([t.value for t in outputs])
+        _drop_unused_params(graph)
         _finish(main, graph, inputs)
         module.operation.verify()
     results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files))
+    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files)), graph
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:
     scope = graph.scope
+    bound: set[Sym] = set()
+    declared = {value.name: element_of_type(value.type) for value in proto.input}
     for info, argument in zip(inputs, graph.block.arguments, strict=False):
-        scope.values[info.name] = _input(info, argument)
-    scope.weights.update({t.name: t for t in proto.initializer})
-    scope.add_nodes(proto.node)
+        scope.values[info.name] = _input(info, argument, bound, declared[info.name])
+    scope.add_graph(proto)
     outputs = graph.convert(o.name for o in proto.output)
-    if graph.refusals:
-        raise UnsupportedError(f"{graph.detached.what}: {_all_reasons(graph.refusals)}")
     return [t for t in outputs if isinstance(t, Tensor)]
 
 
-def _input(info: TensorInfo, argument: ir.Value) -> Tensor:
-    return Tensor(info.dtype, tuple(_ints(info)), lambda: argument)
+def _type(info: TensorInfo) -> ir.Type:
+    if info.dtype in OBJECTS:
+        return ir.NoneType.get()
+    return builders.ranked(info.shape, element_type(info.dtype))
+
+
+def _input(info: TensorInfo, argument: ir.Value, bound: set[Sym], declared: Element) -> Tensor:
+    """An input as a tensor; symbols that it is the first to have are bound to its extents."""
+    if info.dtype in OBJECTS:
+        return Object(info.dtype, lambda: argument, declared.inner, declared.rank)
+    for axis, extent in enumerate(info.shape):
+        if isinstance(extent, Sym) and extent not in bound:
+            extents.bind(str(extent), extents.dim(argument, axis))
+            bound.add(extent)
+    extents.note(argument, info.shape)
+    return Tensor(info.dtype, info.shape, lambda: argument)
+
+
+def _drop_unused_params(graph: Graph) -> None:
+    """Forget the weights that only a draft read which was dropped (see ``loops.Draft``)."""
+    first = len(graph.block.arguments) - len(graph.params)
+    for i, name in reversed(list(enumerate(graph.params, first))):
+        if not any(True for _ in graph.block.arguments[i].uses):
+            graph.block.erase_argument(i)
+            del graph.params[name]
 
 
 def _finish(main: func.FuncOp, graph: Graph, inputs: Sequence[TensorInfo]) -> None:
@@ -89,7 +129,7 @@ def _finish(main: func.FuncOp, graph: Graph, inputs: Sequence[TensorInfo]) -> No
     main.arg_attrs = attributes
 
 
-def _all_reasons(refusals: Sequence[Refusal]) -> str:
+def _all_reasons(refusals: Iterable[Refusal]) -> str:
     """Every refusal once, with the nodes that it is about: one line."""
     nodes: dict[tuple[str, str], list[str]] = {}
     for refusal in refusals:
@@ -99,7 +139,3 @@ def _all_reasons(refusals: Sequence[Refusal]) -> str:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         parts.append(f"{op} ({', '.join(dict.fromkeys(names[:3]))}{more}): {reason}")
     return " ".join(f"cannot be imported: {'; '.join(parts)}".split())  # names may hold line breaks
-
-
-def _ints(info: TensorInfo) -> tuple[int, ...]:
-    return tuple(int(n) for n in info.shape if isinstance(n, int))

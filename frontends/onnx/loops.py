@@ -1,15 +1,20 @@
-"""Loops for what no structured op expresses: ``scf.for`` that carries tensors."""
+"""Loops for what no structured op expresses: ``scf.for`` and ``scf.while`` that carry tensors, or scalars in a body."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-from ...dialects import ir, scalars, scf
+from ...dialects import builders, ir, scalars, scf, tensor
+from ...sizes import Extent
 
 Values = Sequence[ir.Value]
 
 
-def sequential(extents: Sequence[int], states: Values, step: Callable[[Values, Values], Values]) -> list[ir.Value]:
+def sequential(
+    extents: Sequence[Extent | ir.Value], states: Values, step: Callable[[Values, Values], Values]
+) -> list[ir.Value]:
     """A nest of loops, the last the innermost: ``states = step(indices, states)``; gives the last states.
 
     A loop of one iteration is none: its index is the constant 0.
@@ -18,20 +23,108 @@ def sequential(extents: Sequence[int], states: Values, step: Callable[[Values, V
 
 
 def _nest(
-    extents: list[int], at: list[ir.Value], states: list[ir.Value], step: Callable[[Values, Values], Values]
+    extents: list[Extent | ir.Value],
+    at: list[ir.Value],
+    states: list[ir.Value],
+    step: Callable[[Values, Values], Values],
 ) -> list[ir.Value]:
     if len(at) == len(extents):
         return list(step(at, states))
     extent = extents[len(at)]
     zero = index(0)
-    if extent == 1:
+    if isinstance(extent, int) and extent == 1:
         return _nest(extents, [*at, zero], states, step)
-    loop = scf.ForOp(zero, index(extent), index(1), states)
+    loop = scf.ForOp(zero, extent if isinstance(extent, ir.Value) else index(extent), index(1), states)
     with ir.InsertionPoint(loop.body):
         scf.YieldOp(_nest(extents, [*at, loop.induction_variable], list(loop.inner_iter_args), step))
     return list(loop.results)
 
 
-def index(number: int) -> ir.Value:
-    """An index constant."""
+def counted(count: int | ir.Value, states: Values, step: Callable[[ir.Value, Values], Values]) -> list[ir.Value]:
+    """``states = step(i, states)`` for i from 0 to ``count``, which may be known only at run time."""
+    return sequential([count], states, lambda at, carried: step(at[0], carried))
+
+
+def guarded(
+    limit: ir.Value | None,
+    condition: ir.Value,
+    states: Values,
+    step: Callable[[ir.Value, Values], tuple[ir.Value, Values]],
+) -> list[ir.Value]:
+    """``condition, states = step(i, states)`` while the condition (an i1) holds and i is below the limit."""
+    inits = [index(0), condition, *states]
+    types = [v.type for v in inits]
+    loop: Any = scf.WhileOp(types, inits)
+    places = [ir.Location.current] * len(types)
+    before, after = (region.blocks.append(*types, arg_locs=places) for region in loop.regions)
+    with ir.InsertionPoint(before):
+        at, go, *_ = before.arguments
+        below = [scalars.compare("lt", at, limit)] if limit is not None else []
+        scf.ConditionOp(scalars.both(go, *below) if below else go, list(before.arguments))
+    with ir.InsertionPoint(after):
+        at, _, *old = after.arguments
+        go, new = step(at, old)
+        scf.YieldOp([scalars.add(at, index(1)), go, *new])
+    return list(loop.results)[2:]
+
+
+def index(number: Extent) -> ir.Value:
+    """A size as an index."""
     return scalars.const(number, ir.IndexType.get())
+
+
+def at(x: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
+    """``x`` at one index of each axis in ``where``, without these axes: ``{1: i}`` is ``x[:, i]``."""
+    shape = [n for axis, n in enumerate(builders.shape_of(x)) if axis not in where]
+    result = builders.ranked(shape, builders.element_of(x))
+    return tensor.ExtractSliceOp(result, x, *_place(builders.shape_of(x), where)).result
+
+
+def stored(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
+    """``into`` with ``x`` at the place that ``at`` reads."""
+    return tensor.InsertSliceOp(x, into, *_place(builders.shape_of(into), where)).result
+
+
+def _place(shape: Sequence[int], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
+    """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones."""
+    open_ = ir.ShapedType.get_dynamic_stride_or_offset()
+    offsets = [open_ if axis in where else 0 for axis in range(len(shape))]
+    sizes = [1 if axis in where else n for axis, n in enumerate(shape)]
+    return [where[axis] for axis in sorted(where)], [], [], offsets, sizes, [1] * len(shape)
+
+
+class Draft:
+    """Ops that are made apart from the program, for a region whose types are known only once its ops are there.
+
+    ``results`` are set by whoever fills it. Then the ops move to where they belong (``place``), or they are dropped.
+    """
+
+    def __init__(self, types: Sequence[ir.Type]) -> None:
+        self._holder = ir.Operation.create("scf.execute_region", regions=1)
+        self._block = self._holder.regions[0].blocks.append(*types, arg_locs=[ir.Location.current] * len(types))
+        self.arguments = list(self._block.arguments)
+        self.results: Values = ()
+
+    @contextmanager
+    def filling(self) -> Iterator[None]:
+        """Emit into the draft; it is dropped where that fails."""
+        try:
+            with ir.InsertionPoint(self._block):
+                yield
+        except BaseException:
+            self.drop()
+            raise
+
+    def place(self, values: Values) -> list[ir.Value]:
+        """Move the ops to the end of the current block, with ``values`` as the arguments; gives the results."""
+        given = dict(zip(self.arguments, values, strict=True))
+        for old, new in given.items():
+            old.replace_all_uses_with(new)
+        for op in list(self._block.operations):
+            ir.InsertionPoint.current.block.append(op.operation)
+        self.drop()
+        return [given.get(value, value) for value in self.results]
+
+    def drop(self) -> None:
+        """Erase what was not placed."""
+        self._holder.erase()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
+from .objects import OPTIONAL, SEQUENCE, TEXT
 from .tensor import Tensor
+from .weights import DTYPES
+
+if TYPE_CHECKING:
+    from .standins import Value
 
 
 def title(node: NodeProto, index: int) -> str:
@@ -35,8 +40,7 @@ def captures(graph: onnx.GraphProto) -> list[str]:
 
 def node_captures(node: NodeProto) -> list[str]:
     """The outer names that the graphs in a node's attributes use."""
-    graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
-    return [name for graph in graphs for name in captures(graph)]
+    return [name for graph in bodies(node) for name in captures(graph)]
 
 
 def has_body(op: str, opset: int, domain: str) -> bool:
@@ -52,13 +56,55 @@ def op_title(node: NodeProto) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
-def wrong_dtype(node: NodeProto, domain: str, inputs: Sequence[Tensor | None]) -> str:
+def bodies(node: NodeProto) -> list[onnx.GraphProto]:
+    """The graphs in a node's attributes."""
+    return [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
+
+
+Place = tuple[str, str, tuple[str, ...]]
+
+
+def place(function: str, node: NodeProto) -> Place:
+    """What tells a node from others while it is copied: the function that it stands in, its op, what it makes."""
+    return function, op_title(node), tuple(node.output)
+
+
+def unknown_attribute(node: NodeProto, domain: str, opset: int) -> str:
+    """The first attribute that the op's schema does not have; "" if none is."""
+    known = _attributes(node.op_type, domain, opset)
+    return next((a.name for a in node.attribute if known is not None and a.name not in known), "")
+
+
+@lru_cache
+def _attributes(op: str, domain: str, opset: int) -> frozenset[str] | None:
+    if not onnx.defs.has(op, max_inclusive_version=opset, domain=domain):
+        return None
+    return frozenset(onnx.defs.get_schema(op, opset, domain).attributes)
+
+
+# Domains that are no part of a model as it is exported, and what to do about them.
+_REMEDIES = {
+    "com.microsoft.nchwc": "is onnxruntime's layout for one CPU: save the model optimized at level extended, not all",
+    "com.ms.internal.nhwc": "is onnxruntime's layout for one device: save the model optimized at level extended",
+}
+
+
+def unknown_op(domain: str, opset: int, known: bool) -> str:
+    """Why an op without converter is refused; ``known`` says whether its domain has any."""
+    if domain in _REMEDIES:
+        return f"the domain '{domain}' {_REMEDIES[domain]}"
+    return f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown"
+
+
+def wrong_dtype(node: NodeProto, domain: str, inputs: Sequence[Value | None]) -> str:
     """Which input has a dtype that the op's schema does not allow, in words; "" if none has.
 
     The newest schema is asked, as exporters are lenient: what a later version allows means the same in earlier ones.
     """
     for tensor, (name, allowed) in zip(inputs, _input_dtypes(node.op_type, domain), strict=False):
-        if tensor is not None and allowed and tensor.dtype not in allowed:
+        if getattr(tensor, "dtype", "") in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
+            continue
+        if tensor is not None and tensor.dtype and allowed and tensor.dtype not in allowed:
             return f"dtype {tensor.dtype} of input '{name}'"
     return ""
 
@@ -71,6 +117,8 @@ def _input_dtypes(op: str, domain: str) -> list[tuple[str, frozenset[str]]]:
 
 
 def _dtype_of(type_: str) -> str:
-    """``tensor(float)`` -> ``float32``"""
-    name = type_.removeprefix("tensor(").removesuffix(")")
-    return {"float": "float32", "double": "float64"}.get(name, name.replace("float8e", "float8_e"))
+    """``tensor(float)`` -> ``float32``; types without a name of ours keep theirs."""
+    kind = type_.removeprefix("tensor(").removesuffix(")").upper()
+    if kind == TEXT.upper():
+        return TEXT
+    return DTYPES.get(getattr(TensorProto, kind, 0), type_)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dialects import builders, ir, math, scalars, tensor
+from ...dialects import builders, ir, math, scalars
 from .context import Context
-from .loops import index, sequential
+from .loops import at, index, sequential, stored
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
 from .tensor import Tensor
 
@@ -144,11 +144,11 @@ def _pass(
         made = step(index(0), builders.reshape(gates, builders.shape_of(gates)[1:]), states, fresh)
         return made[-1], made[: len(states)]
 
-    def iteration(at: Values, carried: Values) -> list[ir.Value]:
-        time = scalars.sub(index(steps - 1), at[0]) if direction.reverse else at[0]
+    def iteration(indices: Values, carried: Values) -> list[ir.Value]:
+        time = scalars.sub(index(steps - 1), indices[0]) if direction.reverse else indices[0]
         old = carried[: len(states)]
-        made = step(time, _at(gates, time), old, old)
-        return [*made[: len(states)], *(_stored(made[-1], y, time) for y in carried[len(states) :])]
+        made = step(time, at(gates, {0: time}), old, old)
+        return [*made[: len(states)], *(stored(made[-1], y, {0: time}) for y in carried[len(states) :])]
 
     shown = [builders.empty((steps, *builders.shape_of(states[0])), elem)] if ctx.wants(0) else []
     carried = sequential([steps], [*states, *shown], iteration)
@@ -195,21 +195,6 @@ def _advanced(
     maps += [(0,)] * (lengths is not None) + [(0, 1)] * len(outs)
     made = builders.generic(inputs, outs, maps, "pp", merged)
     return made if lengths is not None else [*made, made[0]]
-
-
-def _at(x: ir.Value, time: ir.Value) -> ir.Value:
-    """``x[time]``"""
-    _, *shape = builders.shape_of(x)
-    result = builders.ranked(shape, builders.element_of(x))
-    offsets, ones = [ir.ShapedType.get_dynamic_stride_or_offset(), *(0 for _ in shape)], [1] * (1 + len(shape))
-    return tensor.ExtractSliceOp(result, x, [time], [], [], offsets, [1, *shape], ones).result
-
-
-def _stored(x: ir.Value, into: ir.Value, time: ir.Value) -> ir.Value:
-    """``into`` with ``x`` at ``[time]``."""
-    shape = builders.shape_of(x)
-    offsets, ones = [ir.ShapedType.get_dynamic_stride_or_offset(), *(0 for _ in shape)], [1] * (1 + len(shape))
-    return tensor.InsertSliceOp(x, into, [time], [], [], offsets, [1, *shape], ones).result
 
 
 def _row(x: Tensor, which: int) -> ir.Value:

@@ -30,6 +30,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
+
 Converter = Callable[..., object]
 _F = TypeVar("_F", bound=Converter)
 
@@ -43,6 +45,10 @@ def op(name: str, since: int = 1, domain: str = "") -> Callable[[_F], _F]:
         versions = _TABLE.setdefault((domain, name), {})
         if since in versions:
             raise ValueError(f"two converters for {name} since version {since}")
+        # A number in a model file is a float32; what stands for one that is left out is too, also among float64s.
+        defaults = converter.__kwdefaults__ or {}
+        rounded = {n: float(np.float32(v)) if isinstance(v, float) else v for n, v in defaults.items()}
+        converter.__kwdefaults__ = rounded or None
         versions[since] = converter
         return converter
 
@@ -59,3 +65,8 @@ def find(domain: str, name: str, opset: int) -> Converter | None:
 def registered(domain: str = "") -> list[str]:
     """The names of all ops of a domain that have a converter, sorted."""
     return sorted(name for d, name in _TABLE if d == domain)
+
+
+def versions(domain: str, name: str) -> list[int]:
+    """The opset versions from which on an op has a converter."""
+    return sorted(_TABLE.get((domain, name), {}))

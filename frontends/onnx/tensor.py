@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ...dialects import ir
 from ...dialects.types import is_float, is_signed
+from ...sizes import Extent, is_open, product
 
 
 class Tensor:
-    """A tensor of the model: its dtype (Tilewright's name), its static shape, and where its value comes from.
+    """A tensor of the model: its dtype (Tilewright's name), its shape, and where its value comes from.
 
     ``known`` is the value as a numpy array where the import knows it: small initialisers and constants, and what is
     computed from them alone. ``value`` is the SSA value; a known tensor or a weight enters the IR only when it is asked
-    for. ``load`` reads a weight's data, mapped, without putting it into the IR.
+    for. ``load`` reads a weight's data, mapped, without putting it into the IR. ``items`` are the elements of a small
+    integer tensor as sizes, some of which the run alone knows: what is computed from the shapes of dynamic tensors.
     """
 
-    __slots__ = ("_make", "_value", "dtype", "known", "load", "shape")
+    __slots__ = ("_make", "_value", "dtype", "items", "known", "load", "shape")
+
+    # Of extents. A converter that needs a number where there is a symbol refuses by that: the symbol raises.
+    shape: tuple[Any, ...]
 
     def __init__(
         self,
         dtype: str,
-        shape: tuple[int, ...],
+        shape: tuple[Extent, ...],
         make: Callable[[], ir.Value],
         known: np.ndarray | None = None,
         load: Callable[[], np.ndarray] | None = None,
+        items: tuple[Extent, ...] | None = None,
     ) -> None:
         self.dtype = dtype
         self.shape = shape
         self.known = known
         self.load = load
+        self.items = items
         self._make = make
         self._value: ir.Value | None = None
 
@@ -48,9 +56,14 @@ class Tensor:
         return len(self.shape)
 
     @property
-    def size(self) -> int:
+    def size(self) -> Any:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return product(self.shape)
+
+    @property
+    def open(self) -> bool:
+        """Whether an extent is known only when the program runs."""
+        return is_open(self.shape)
 
     @property
     def signed(self) -> bool:

@@ -7,18 +7,18 @@ reference (marked as external data, location ``MAPPED``) to the bytes of the fil
 
 from __future__ import annotations
 
+import math
 import mmap
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError, UnsupportedError
-from ...model import FileSlice, numpy_dtype
+from ...model import NARROW, FileSlice, numpy_dtype
 from . import wire
 
 MAPPED = "tilewright:mapped"  # location of data that lies in the model file itself
@@ -47,8 +47,14 @@ DTYPES: dict[int, str] = {
     TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     TensorProto.UINT4: "uint4",
     TensorProto.INT4: "int4",
+    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
+    TensorProto.UINT2: "uint2",
+    TensorProto.INT2: "int2",
+    TensorProto.FLOAT6E2M3: "float6_e2m3fn",
+    TensorProto.FLOAT6E3M2: "float6_e3m2fn",
 }
-_PACKED = {"int4", "uint4"}  # two values in a byte of raw data
+_PACKED = {name: bits for name, bits in NARROW.items() if bits < 8}  # bits of a value in raw data
 
 
 @dataclass
@@ -71,9 +77,8 @@ class Detached:
         location, offset = where.get("location", ""), self._number(tensor, where, "offset", 0)
         if location == DECODED:
             return self.decoded[offset]
-        nbytes = int(np.prod(tensor.dims, dtype=np.int64)) * numpy_dtype(dtype).itemsize
-        if dtype in _PACKED:
-            nbytes = (nbytes + 1) // 2
+        width = _PACKED.get(dtype) or 8 * numpy_dtype(dtype).itemsize
+        nbytes = -(-int(np.prod(tensor.dims, dtype=np.int64)) * width // 8)
         nbytes = self._length(tensor, where, nbytes)
         if location == MAPPED and self.path is None:
             return _unpacked(np.frombuffer(self.data, np.uint8, nbytes, offset), dtype, tuple(tensor.dims))
@@ -161,7 +166,7 @@ def detach(source: Source) -> Detached:
 
 
 def decode(tensor: TensorProto) -> np.ndarray:
-    """The inline data of a tensor as an array, sub-byte integers one to a byte."""
+    """The inline data of a tensor as an array, types of less than a byte one to a byte."""
     dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
     try:
         array = numpy_helper.to_array(tensor)
@@ -174,19 +179,36 @@ def dtype_name(data_type: int, what: str) -> str:
     """Tilewright's name of an ONNX tensor type. Raises UnsupportedError for types that have none (strings …)."""
     if data_type in DTYPES:
         return DTYPES[data_type]
-    name = TensorProto.DataType.Name(data_type).lower() if data_type in TensorProto.DataType.values() else data_type
     raise UnsupportedError(
-        f"{what} has dtype {name}, which is not supported: the known ones are {', '.join(DTYPES.values())}"
+        f"{what} has dtype {type_name(data_type)}, which is not supported: the known ones are"
+        f" {', '.join(DTYPES.values())}"
     )
 
 
+def type_name(data_type: int) -> str:
+    """An ONNX tensor type in words: Tilewright's name, or ONNX's where there is none."""
+    if data_type in DTYPES:
+        return DTYPES[data_type]
+    known = data_type in TensorProto.DataType.values()
+    return TensorProto.DataType.Name(data_type).lower() if known else str(data_type)
+
+
 def _unpacked(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Bytes of raw data as an array; of 4-bit integers, the low half of a byte comes first."""
+    """Bytes of raw data as an array; of types of less than a byte, the low bits come first."""
     if dtype not in _PACKED:
         return packed.view(numpy_dtype(dtype)).reshape(shape)
-    halves = np.stack([packed & 15, packed >> 4], -1).reshape(-1)[: int(np.prod(shape, dtype=np.int64))]
-    signed = ((halves ^ 8).astype(np.int8) - 8) if dtype == "int4" else halves
-    return signed.astype(getattr(ml_dtypes, dtype)).reshape(shape)
+    bits, size = _PACKED[dtype], int(np.prod(shape, dtype=np.int64))
+    group = math.lcm(bits, 8) // 8  # bytes after which a value begins a byte again
+    whole = np.zeros((-(-packed.size // group), group), np.uint8)
+    whole.reshape(-1)[: packed.size] = packed
+    made = np.empty((len(whole), 8 * group // bits), np.uint8)
+    for i in range(made.shape[1]):
+        byte, shift = divmod(i * bits, 8)
+        made[:, i] = whole[:, byte] >> shift
+        if shift + bits > 8:
+            made[:, i] |= whole[:, byte + 1] << (8 - shift)
+    made &= (1 << bits) - 1
+    return made.reshape(-1)[:size].view(numpy_dtype(dtype)).reshape(shape)
 
 
 def _from_bytes(data: bytes, what: str) -> Detached:

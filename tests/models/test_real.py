@@ -18,6 +18,10 @@ CASES = {
     "centerface": ("b2_256x320", "china480x640"),
     "basic_pitch": ("tones",),
     "silero_vad_openvino_16k": ("first", "speech"),
+    "silero_vad_16k_op15": ("first", "speech"),
+    "silero_vad_16k_sequence": ("speech",),
+    "silero_vad_half": ("first", "speech"),
+    "silero_vad_op18_ifless": ("first", "speech"),
 }
 # Random pixels drive this network's last Sigmoid to 1e-22. onnxruntime's is right to 1.2e-7 of 1 at most, and zero for
 # 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,

@@ -5,27 +5,27 @@ from __future__ import annotations
 from ....dialects import arith, builders
 from ....dialects.types import bits, element_type
 from ..context import Context
-from ..convert import NIBBLES, cast
+from ..convert import cast
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
 
 
 @op("Cast")
-def cast_to(ctx: Context, x: Tensor, *, to: int, saturate: int = 1) -> Tensor:
-    return cast(ctx, x, dtype_name(to, "the result"), bool(saturate))
+def cast_to(ctx: Context, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    return cast(ctx, x, dtype_name(to, "the result"), bool(saturate), round_mode)
 
 
 @op("CastLike")
-def cast_like(ctx: Context, x: Tensor, target: Tensor, *, saturate: int = 1) -> Tensor:
-    return cast(ctx, x, target.dtype, bool(saturate))
+def cast_like(ctx: Context, x: Tensor, target: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
+    return cast(ctx, x, target.dtype, bool(saturate), round_mode)
 
 
 @op("BitCast", since=26)
 def bit_cast(ctx: Context, x: Tensor, *, to: int) -> Tensor:
     """The same bits under another dtype of the same width; what is not 0 is made the bool 1, the only other one."""
     dtype = dtype_name(to, "the result")
-    if _width(x.dtype) != _width(dtype):
+    if bits(x.dtype) != bits(dtype):
         ctx.invalid(f"{x.dtype} and {dtype} have not the same width")
     if dtype == "bool":
         return ctx.cast(x, dtype)
@@ -35,7 +35,3 @@ def bit_cast(ctx: Context, x: Tensor, *, to: int) -> Tensor:
     out, each = builders.empty(x.shape, elem), range(x.rank)
     made = builders.generic([x.value], [out], [each, each], "p" * x.rank, lambda a, _: arith.bitcast(elem, a))
     return ctx.wrap(made[0], dtype)
-
-
-def _width(dtype: str) -> int:
-    return 4 if dtype in NIBBLES else bits(dtype)

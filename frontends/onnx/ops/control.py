@@ -8,7 +8,9 @@ import onnx
 
 from ....dialects import builders, ir, scalars, scf
 from ....dialects.types import element_type
+from ....errors import ModelError, UnsupportedError
 from ..context import Context
+from ..loops import Draft
 from ..registry import op
 from ..tensor import Tensor
 
@@ -26,27 +28,26 @@ def branch(
 
 
 def _both(ctx: Context, condition: ir.Value, first: onnx.GraphProto, second: onnx.GraphProto) -> tuple[Tensor, ...]:
-    # The results' types are known only once the branches are there, so these are made apart and moved in.
-    blocks: list[ir.Block] = []
+    drafts: list[Draft] = []
     results: list[list[Tensor]] = []
-    holder: Any = scf.IfOp(condition, has_else=True)
-    for graph, block in ((first, holder.then_block), (second, holder.else_block)):
-        with ir.InsertionPoint(block):
-            made = ctx.subgraph(graph)
-            scf.YieldOp([t.value for t in made])
-        blocks.append(block)
+    for name, graph in (("then_branch", first), ("else_branch", second)):
+        draft = Draft([])
+        try:
+            with draft.filling():
+                made = ctx.subgraph(graph)
+                draft.results = [t.value for t in made]
+        except UnsupportedError:
+            raise
+        except ModelError as error:  # shapes for one of the branches are often none for the other
+            ctx.invalid(f"its {name} cannot be run: {error}; where it is not meant to, make the condition a constant")
+        drafts.append(draft)
         results.append(made)
     kinds = [[(t.dtype, t.shape) for t in made] for made in results]
     if kinds[0] != kinds[1]:
         ctx.unsupported(f"its branches give different types, {results[0]} and {results[1]}")
     types = [builders.ranked(shape, element_type(dtype)) for dtype, shape in kinds[0]]
     whole: Any = scf.IfOp(condition, types, has_else=True)
-    for block, place in zip(blocks, (whole.then_block, whole.else_block), strict=True):
-        _move(block, place)
-    holder.erase()
+    for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
+        with ir.InsertionPoint(block):
+            scf.YieldOp(draft.place([]))
     return tuple(ctx.wrap(value, t.dtype) for value, t in zip(whole.results, results[0], strict=True))
-
-
-def _move(source: ir.Block, target: ir.Block) -> None:
-    for operation in list(source.operations):
-        target.append(operation.operation)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
+from ....sizes import Extent, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -29,15 +31,31 @@ def conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """Cross-correlation over 1 to any number of spatial dims; the padding is a pad before."""
-    spatial = x.rank - 2
+    y = correlate(ctx, x, w, Windows(auto_pad, dilations, group, pads, strides), x.dtype)
+    return y if b is None else add_bias(ctx, y, b)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The attributes of a convolution."""
+
+    auto_pad: str
+    dilations: Ints | None
+    group: int
+    pads: Ints | None
+    strides: Ints | None
+
+
+def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) -> Tensor:
+    """A convolution without bias, with sums in ``dtype``."""
+    spatial, group = x.rank - 2, windows.group
     if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
         ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
-    strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
-    low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, pads, auto_pad)
+    strides, dilations = list(windows.strides or [1] * spatial), list(windows.dilations or [1] * spatial)
+    low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, windows.pads, windows.auto_pad)
     padded = pad_spatial(ctx, x, low, high, 0)
     check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
-    y = ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group), x.dtype)
-    return y if b is None else add_bias(ctx, y, b)
+    return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
 
 
 def padding(
@@ -55,22 +73,22 @@ def padding(
     return list(pads[:count]), list(pads[count:])
 
 
-def pad_spatial(ctx: Context, x: Tensor, low: Ints, high: Ints, value: float | int) -> Tensor:
+def pad_spatial(ctx: Context, x: Tensor, low: Sequence[Extent], high: Sequence[Extent], value: float | int) -> Tensor:
     """Pad the spatial dims; a negative amount crops."""
-    if not any(low) and not any(high):
+    if all(n == 0 for n in (*low, *high)):
         return x
-    starts = [0, 0, *(max(-n, 0) for n in low)]
-    ends = [0, 0, *(max(-n, 0) for n in high)]
+    starts = [0, 0, *(largest(-n, 0) for n in low)]
+    ends = [0, 0, *(largest(-n, 0) for n in high)]
     sizes = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
     cropped = x.value if sizes == list(x.shape) else builders.slice_(x.value, starts, sizes)
-    before, after = ([0, 0, *(max(n, 0) for n in amounts)] for amounts in (low, high))
+    before, after = ([0, 0, *(largest(n, 0) for n in amounts)] for amounts in (low, high))
     return ctx.wrap(builders.pad(cropped, before, after, scalars.const(value, element_type(x.dtype))), x.dtype)
 
 
 def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) -> None:
     """Refuse a window that is larger, with its dilation, than the padded input."""
     dilated = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
-    if any(k > n for n, k in zip(spatial, dilated, strict=True)):
+    if any(isinstance(n, int) and k > n for n, k in zip(spatial, dilated, strict=True)):
         ctx.invalid(f"a window of {dilated} is larger than the padded input {list(spatial)}")
 
 

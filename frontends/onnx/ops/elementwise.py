@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 from ....dialects import arith, ir, math, scalars
 from ..context import Context
+from ..objects import TEXT
 from ..registry import op
 from ..tensor import Tensor
+from .text import equal_text
 
 Body = Callable[..., ir.Value]
 
@@ -104,6 +106,14 @@ _COMPARISONS: dict[str, scalars.Comparison] = {
 }
 for _name, _how in _COMPARISONS.items():
     _binary(_name, _compare(_how), result="bool")
+
+
+@op("Equal", since=19)
+def equal(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype == TEXT:
+        return equal_text(ctx, a, b)
+    return ctx.elementwise(lambda x, y: _compare("eq")(x, y, a.signed), a, b, dtype="bool")
+
 
 _binary("Add", lambda a, b, _: scalars.add(a, b))
 _binary("Sub", lambda a, b, _: scalars.sub(a, b))

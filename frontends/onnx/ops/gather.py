@@ -1,4 +1,4 @@
-"""Gather*, Scatter* and Compress: reads and writes at positions that are data.
+"""Gather* and Scatter*: reads and writes at positions that are data.
 
 Negative indices count from the end. Known ones are checked here; others are clamped, so that no program reads or
 writes outside a tensor whatever it is given. Scatters are sequential loops: a position may be written twice.
@@ -12,6 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, scalars, tensor
 from ....dialects.types import element_type
+from ....sizes import Extent, is_open
 from ..context import KNOWN_LIMIT, Context
 from ..loops import index, sequential
 from ..registry import op
@@ -66,15 +67,6 @@ def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) 
 
     shape = [*indices.shape[:-1], *x.shape[batch_dims + depth :]]
     return ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
-
-
-@op("Compress")
-def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = None) -> Tensor:
-    """The elements, or slices along an axis, where a known condition holds."""
-    if axis is None:
-        x, axis = ctx.reshape(x, [x.size]), 0
-    chosen = np.flatnonzero(ctx.known(condition, "condition"))
-    return gather(ctx, x, ctx.const(chosen, "int64"), axis=axis)
 
 
 Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
@@ -173,17 +165,19 @@ def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequen
     return write
 
 
-def _checked(ctx: Context, indices: Tensor, *extents: int) -> tuple[Tensor, bool]:
+def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:
     """Known indices made non-negative, and whether all are known to be inside.
 
     Of several extents each is for one position along the last axis.
     """
     known = indices.known
-    if known is None and indices.load is not None and indices.size <= KNOWN_LIMIT:
+    if known is None and indices.load is not None and int(indices.size) <= KNOWN_LIMIT:
         known = indices.load()
     if known is None:
         if 0 in extents and indices.size:
             ctx.invalid("there is nothing to choose from: an extent is 0")
+        return indices, False
+    if is_open(extents):
         return indices, False
     limit = np.array(extents, np.int64)
     if ((known < -limit) | (known >= limit)).any():
@@ -191,7 +185,7 @@ def _checked(ctx: Context, indices: Tensor, *extents: int) -> tuple[Tensor, bool
     return ctx.const(np.where(known < 0, known + limit, known), "int64"), True
 
 
-def _position(value: ir.Value, extent: int, inside: bool) -> ir.Value:
+def _position(value: ir.Value, extent: Extent, inside: bool) -> ir.Value:
     at = scalars.to_index(value)
     if inside:
         return at
@@ -199,13 +193,13 @@ def _position(value: ir.Value, extent: int, inside: bool) -> ir.Value:
     return scalars.minimum(at, scalars.like(at, extent - 1))
 
 
-def _wrapped(at: ir.Value, extent: int) -> ir.Value:
+def _wrapped(at: ir.Value, extent: Extent) -> ir.Value:
     """An index that counts from the end where it is negative."""
     below = scalars.compare("lt", at, scalars.like(at, 0))
     return scalars.select(below, scalars.add(at, scalars.like(at, extent)), at)
 
 
-def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[int], inside: bool) -> list[ir.Value]:
+def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[Extent], inside: bool) -> list[ir.Value]:
     """The positions that the last axis of the indices holds."""
     found = [builders.extract(indices.value, [*at, index(j)]) for j in range(len(extents))]
     return [_position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
@@ -255,8 +249,13 @@ def _depth(ctx: Context, indices: Tensor, rank: int) -> int:
 def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
     """Indices have the rank of the data and are nowhere larger but along the axis."""
     pairs = enumerate(zip(indices.shape, x.shape, strict=False))
-    if indices.rank != x.rank or any(n > m for i, (n, m) in pairs if i != axis):
+    if indices.rank != x.rank or any(not may_fit(n, m) for i, (n, m) in pairs if i != axis):
         ctx.invalid(f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}")
+
+
+def may_fit(n: Extent, m: Extent) -> bool:
+    """Whether an extent is at most another, or may be when the program runs."""
+    return not (isinstance(n, int) and isinstance(m, int)) or n <= m
 
 
 def _demand_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> None:

@@ -7,6 +7,7 @@ import string
 
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
+from ....sizes import may_be_equal
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -14,30 +15,36 @@ from ..tensor import Tensor
 
 @op("MatMul")
 def matmul(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
-    """``numpy.matmul``. With a matrix on the right, all leading dims of the left are rows of one product."""
-    if a.rank == 0 or b.rank == 0 or a.shape[-1] != b.shape[max(b.rank - 2, 0)]:
+    """``numpy.matmul``."""
+    return product(ctx, a, b, a.dtype)
+
+
+def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
+    """``numpy.matmul`` with sums in ``dtype``: with a matrix on the right, all leading dims of the left are rows."""
+    if a.rank == 0 or b.rank == 0 or not may_be_equal(a.shape[-1:], [b.shape[max(b.rank - 2, 0)]]):
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)}")
     left = ctx.reshape(a, (1, *a.shape)) if a.rank == 1 else a
     right = ctx.reshape(b, (*b.shape, 1)) if b.rank == 1 else b
     rows = left.shape[:-1]
     if right.rank == 2:
         flat = ctx.reshape(left, (math.prod(rows), left.shape[-1]))
-        product = contract(ctx, "mk,kn->mn", flat, right)
+        made = contract(ctx, "mk,kn->mn", flat, right, dtype)
         shape = (*rows, right.shape[-1])
     else:
         batch = max(left.rank, right.rank) - 2
         letters = string.ascii_uppercase[:batch]
         spec = f"{letters[batch - left.rank + 2 :]}mk,{letters[batch - right.rank + 2 :]}kn->{letters}mn"
-        product = contract(ctx, spec, left, right)
-        shape = product.shape
+        made = contract(ctx, spec, left, right, dtype)
+        shape = made.shape
     if a.rank == 1:
         shape = (*shape[:-2], shape[-1])
-    return ctx.reshape(product, shape[:-1] if b.rank == 1 else shape)
+    return ctx.reshape(made, shape[:-1] if b.rank == 1 else shape)
 
 
-def contract(ctx: Context, spec: str, a: Tensor, b: Tensor) -> Tensor:
-    """A contraction of two tensors of one dtype."""
-    return ctx.wrap(builders.contract(spec, a.value, b.value, element_type(a.dtype)), a.dtype)
+def contract(ctx: Context, spec: str, a: Tensor, b: Tensor, dtype: str | None = None) -> Tensor:
+    """A contraction of two tensors with sums in ``dtype``, by default the first one's."""
+    dtype = dtype or a.dtype
+    return ctx.wrap(builders.contract(spec, a.value, b.value, element_type(dtype)), dtype)
 
 
 @op("Gemm", since=7)
@@ -53,7 +60,7 @@ def gemm(
     transB: int = 0,
 ) -> Tensor:
     """``alpha A' B' + beta C``; a transposed operand is read as it lies."""
-    if a.rank != 2 or b.rank != 2 or a.shape[0 if transA else 1] != b.shape[1 if transB else 0]:
+    if a.rank != 2 or b.rank != 2 or not may_be_equal([a.shape[not transA]], [b.shape[bool(transB)]]):
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
     if not a.floating and (alpha % 1 or beta % 1):
         ctx.unsupported(f"alpha {alpha} and beta {beta} for dtype {a.dtype}")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
+from ....model import stored
+from ....sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ..context import Context, splat
+from ..open_axes import slice_bounds, wrapped
 from ..registry import op
 from ..tensor import Tensor
 
@@ -25,7 +29,8 @@ def transpose(ctx: Context, x: Tensor, *, perm: Sequence[int] | None = None) -> 
 def concat(ctx: Context, *inputs: Tensor, axis: int) -> Tensor:
     first = inputs[0]
     axis = ctx.axis(axis, first.rank)
-    if len({t.shape[:axis] + t.shape[axis + 1 :] for t in inputs}) > 1 or any(t.rank != first.rank for t in inputs):
+    others = [t.shape[:axis] + t.shape[axis + 1 :] for t in inputs]
+    if any(t.rank != first.rank for t in inputs) or not all(map(may_be_equal, others, [others[0]] * len(others))):
         ctx.invalid(f"shapes {', '.join(str(list(t.shape)) for t in inputs)} differ in more than axis {axis}")
     return ctx.wrap(builders.concat([t.value for t in inputs], axis), first.dtype)
 
@@ -35,14 +40,16 @@ def split_by_attribute(
     ctx: Context, x: Tensor, *, split: Sequence[int] | None = None, axis: int = 0
 ) -> tuple[Tensor, ...]:
     axis, count = ctx.axis(axis, x.rank), len(ctx.node.output)
-    if split is None and x.shape[axis] % count:
+    if split is None and isinstance(x.shape[axis], int) and x.shape[axis] % count:
         ctx.invalid(f"extent {x.shape[axis]} of axis {axis} does not divide into {count} equal parts")
     return _parts(ctx, x, axis, split or [x.shape[axis] // count] * count)
 
 
 @op("Split", since=13)
 def split_by_input(ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
-    return split_by_attribute(ctx, x, split=None if split is None else ctx.ints(split, "split"), axis=axis)
+    if split is None:
+        return split_by_attribute(ctx, x, axis=axis)
+    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split"))
 
 
 @op("Split", since=18)
@@ -55,14 +62,20 @@ def split_by_count(
     axis = ctx.axis(axis, x.rank)
     extent, count = x.shape[axis], num_outputs or len(ctx.node.output)
     part = -(-extent // count)
-    return _parts(ctx, x, axis, [max(min(part, extent - i * part), 0) for i in range(count)])
+    return _parts(ctx, x, axis, [largest(smallest(part, extent - i * part), 0) for i in range(count)])
 
 
-def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    if sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0:
+def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[Extent]) -> tuple[Tensor, ...]:
+    if not is_open((*sizes, x.shape[axis])) and (sum(sizes) != x.shape[axis] or min(sizes, default=0) < 0):
         ctx.invalid(f"parts of {list(sizes)} do not make the extent {x.shape[axis]} of axis {axis}")
-    ends = np.cumsum(sizes).tolist()
-    return tuple(cut(ctx, x, {axis: range(end - size, end)}) for size, end in zip(sizes, ends, strict=True))
+    parts, start = [], 0
+    for size in sizes:
+        starts = [start if i == axis else 0 for i in range(x.rank)]
+        shape = [size if i == axis else n for i, n in enumerate(x.shape)]
+        parts.append(ctx.wrap(builders.slice_(x.value, starts, shape), x.dtype))
+        start = start + size
+    ctx.demand_equal(start, x.shape[axis], "the parts do not make the whole axis")
+    return tuple(parts)
 
 
 def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
@@ -83,8 +96,33 @@ def slice_by_attributes(
 def slice_by_inputs(
     ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None = None, steps: Tensor | None = None
 ) -> Tensor:
+    given = [t for t in (starts, ends, axes, steps) if t is not None]
+    if x.open or not all(map(ctx.is_known, given)):
+        return _sliced_open(ctx, x, starts, ends, axes, steps)
     chosen, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
     return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), chosen, strides)
+
+
+def _sliced_open(
+    ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None, steps: Tensor | None
+) -> Tensor:
+    """A slice with bounds, axes or steps that only the run knows."""
+    first, last = ctx.sizes(starts, "starts"), ctx.sizes(ends, "ends")
+    along = list(range(len(first))) if axes is None else [wrapped(a, x.rank) for a in ctx.sizes(axes, "axes")]
+    by = [1] * len(first) if steps is None else ctx.sizes(steps, "steps")
+    if not len(first) == len(last) == len(along) == len(by) or 0 in by:
+        ctx.invalid(f"{len(first)} starts, {len(last)} ends, {len(along)} axes and steps {by}")
+    at, sizes, strides = [], [], []
+    for i, extent in enumerate(x.shape):
+        start, size, stride = 0, extent, 1
+        for axis, a, b, step in zip(along, first, last, by, strict=True):
+            here = slice_bounds(extent, a, b, step)
+            start, size = (if_equal(axis, i, new, old) for new, old in zip(here, (start, size), strict=True))
+            stride = if_equal(axis, i, step, stride)
+        at.append(start)
+        sizes.append(size)
+        strides.append(stride)
+    return ctx.wrap(builders.slice_(x.value, at, sizes, strides), x.dtype)
 
 
 def _sliced(
@@ -130,8 +168,32 @@ def pad(
     mode: str = "constant",
 ) -> Tensor:
     fill = ctx.const(0, x.dtype) if constant_value is None else constant_value
+    if x.open or not all(ctx.is_known(t) for t in (pads, axes) if t is not None):
+        return _padded_open(ctx, x, mode, pads, fill, axes)
     along = range(x.rank) if axes is None else ctx.axes(ctx.ints(axes, "axes"), x.rank)
     return _padded(ctx, x, mode, ctx.ints(pads, "pads"), fill, along)
+
+
+def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
+    """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
+    along = list(range(x.rank)) if axes is None else [wrapped(a, x.rank) for a in ctx.sizes(axes, "axes")]
+    given, count = ctx.sizes(pads, "pads"), len(along)
+    if len(given) != 2 * count:
+        ctx.invalid(f"{len(given)} pads for {count} axes, there must be twice as many")
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, before, after in zip(along, given[:count], given[count:], strict=True):
+        low = [if_equal(axis, i, before, n) for i, n in enumerate(low)]
+        high = [if_equal(axis, i, after, n) for i, n in enumerate(high)]
+    starts, ends = ([largest(-1 * n, 0) for n in amounts] for amounts in (low, high))
+    kept = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
+    core = ctx.wrap(builders.slice_(x.value, starts, kept), x.dtype)
+    low, high = [largest(n, 0) for n in low], [largest(n, 0) for n in high]
+    if mode == "constant":
+        value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), element_type(x.dtype))
+        return ctx.wrap(builders.pad(core.value, low, high, value), x.dtype)
+    if mode not in _SOURCES:
+        ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
+    return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
 
 
 def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:
@@ -151,7 +213,9 @@ def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tenso
         ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
     core = cut(ctx, x, kept)
     if 0 in core.shape:
-        ctx.invalid(f"mode '{mode}' has nothing to repeat in shape {list(core.shape)}")
+        if any(n == 0 and a + b for n, a, b in zip(core.shape, low, high, strict=True)):
+            ctx.invalid(f"mode '{mode}' has nothing to repeat in shape {list(core.shape)}")
+        return ctx.const(np.empty([a + n + b for n, a, b in zip(core.shape, low, high, strict=True)]), x.dtype)
     return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
 
 
@@ -163,44 +227,56 @@ def _padded_by_constant(
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:
-        value = builders.scalar(known.item() if known.dtype.kind in "biu" else float(known), elem)
+        item = stored(np.asarray(known), x.dtype)
+        value = builders.scalar(item.item() if item.dtype.kind in "biu" else float(item), elem)
     else:
         value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
     return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)
 
 
-def _edge(at: ir.Value, before: int, extent: int) -> ir.Value:
+def _edge(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
     inside = scalars.maximum(scalars.sub(at, scalars.like(at, before)), scalars.like(at, 0))
     return scalars.minimum(inside, scalars.like(at, extent - 1))
 
 
-def _wrap(at: ir.Value, before: int, extent: int) -> ir.Value:
-    return arith.remui(scalars.add(at, scalars.like(at, -before % extent)), scalars.like(at, extent))
+def _wrap(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
+    shift = -before % extent if isinstance(before, int) and isinstance(extent, int) else _above(before, extent)
+    return arith.remui(scalars.add(at, scalars.like(at, shift)), scalars.like(at, extent))
 
 
-def _reflect(at: ir.Value, before: int, extent: int) -> ir.Value:
+def _above(before: Extent, extent: Extent) -> Extent:
+    """What makes ``before`` a multiple of an extent that is at least 1."""
+    extent = largest(extent, 1)
+    return -floordiv(-1 * before, extent) * extent - before
+
+
+def _reflect(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
     if extent == 1:
         return scalars.like(at, 0)
-    period = 2 * (extent - 1)  # there and back, the ends once
+    period = largest(2 * (extent - 1), 1)  # there and back, the ends once
     at = _wrap(at, before, period)
     return scalars.minimum(at, scalars.sub(scalars.like(at, period), at))
 
 
-_SOURCES: dict[str, Callable[[ir.Value, int, int], ir.Value]] = {"edge": _edge, "wrap": _wrap, "reflect": _reflect}
+_SOURCES: dict[str, Callable[[ir.Value, Extent, Extent], ir.Value]] = {
+    "edge": _edge,
+    "wrap": _wrap,
+    "reflect": _reflect,
+}
 
 
 def _padded_by_copies(
     ctx: Context,
     x: Tensor,
-    low: Sequence[int],
-    high: Sequence[int],
-    source: Callable[[ir.Value, int, int], ir.Value],
+    low: Sequence[Extent],
+    high: Sequence[Extent],
+    source: Callable[[ir.Value, Extent, Extent], ir.Value],
 ) -> Tensor:
     """``source`` says which index of the input an index of the result (with what lies before, and the extent) shows."""
 
     def body(*at: ir.Value) -> ir.Value:
         padded = zip(at, low, x.shape, high, strict=True)
-        return builders.extract(x.value, [source(i, a, n) if a or b else i for i, a, n, b in padded])
+        return builders.extract(x.value, [source(i, a, n) if (a, b) != (0, 0) else i for i, a, n, b in padded])
 
     shape = [a + n + b for a, n, b in zip(low, x.shape, high, strict=True)]
     return x if tuple(shape) == x.shape else ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
@@ -209,14 +285,16 @@ def _padded_by_copies(
 @op("Tile", since=6)
 def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
     """A broadcast: each repeated axis gets another before it."""
-    counts = ctx.ints(repeats, "repeats")
-    if len(counts) != x.rank or min(counts, default=1) < 0:
+    counts = ctx.sizes(repeats, "repeats")
+    if len(counts) != x.rank or any(isinstance(n, int) and n < 0 for n in counts):
         ctx.invalid(f"repeats {counts} do not fit the input's shape {list(x.shape)}")
     target = [n * count for n, count in zip(x.shape, counts, strict=True)]
-    if (item := splat(x)) is not None:
+    if is_open(target):
+        pass
+    elif (item := splat(x)) is not None:
         return ctx.const(np.broadcast_to(item, target), x.dtype)
-    if x.known is not None and np.prod(target) <= builders.MAX_CONSTANT:
-        return ctx.const(np.tile(x.known, counts), x.dtype)
+    elif x.known is not None and np.prod(target) <= builders.MAX_CONSTANT:
+        return ctx.const(np.tile(x.known, [int(n) for n in counts]), x.dtype)
     apart = [(1, n) for n in x.shape]
     whole = ctx.reshape(x, [n for pair in apart for n in pair])
     repeated = ctx.broadcast(whole, [n for pair in zip(counts, x.shape, strict=True) for n in pair])
@@ -280,10 +358,14 @@ def reverse_sequence(
 def center_crop_pad(ctx: Context, x: Tensor, shape: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
     """Crop or pad with zeros around the middle; an odd rest goes to the end."""
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
-    wanted = dict(zip(along, ctx.ints(shape, "shape"), strict=True))
+    sizes = ctx.sizes(shape, "shape")
+    if len(sizes) != len(along):
+        ctx.invalid(f"shape {sizes} does not fit {len(along)} axes")
+    wanted: dict[int, Any] = dict(zip(along, sizes, strict=True))
     extents = [(n, wanted.get(axis, n)) for axis, n in enumerate(x.shape)]
-    starts = [max(n - m, 0) // 2 for n, m in extents]
-    low = [max(m - n, 0) // 2 for n, m in extents]
-    high = [max(m - n, 0) - a for (n, m), a in zip(extents, low, strict=True)]
-    kept = {i: range(a, a + min(n, m)) for i, ((n, m), a) in enumerate(zip(extents, starts, strict=True))}
-    return _padded_by_constant(ctx, x, low, high, ctx.const(0, x.dtype), kept)
+    starts = [floordiv(largest(n - m, 0), 2) for n, m in extents]
+    kept = [smallest(n, m) for n, m in extents]
+    low = [floordiv(largest(m - n, 0), 2) for n, m in extents]
+    high = [largest(m - n, 0) - a for (n, m), a in zip(extents, low, strict=True)]
+    part = builders.slice_(x.value, starts, kept)
+    return ctx.wrap(builders.pad(part, low, high, builders.scalar(0, element_type(x.dtype))), x.dtype)

@@ -98,7 +98,8 @@ def group_normalization(
     return ctx.reshape(result, x.shape)
 
 
-@op("LayerNormalization", since=17)
+@op("LayerNormalization")  # onnxruntime's optimiser writes it for models of opset 16 and before as well
+@op("LayerNormalization", domain="com.microsoft")
 def layer_normalization(
     ctx: Context,
     x: Tensor,
@@ -109,9 +110,12 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> tuple[Tensor, ...]:
-    """By statistics over the axes from ``axis`` on; these (mean and 1 / deviation) are outputs as well."""
+    """By statistics over the axes from ``axis`` on; these (mean and 1 / deviation) are outputs as well.
+
+    The result has the scale's dtype: the input may be wider.
+    """
     centred, inverse, mean = _standardised(ctx, x, range(ctx.axis(axis, x.rank), x.rank), epsilon)
-    result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
+    result = _affine(ctx, centred, inverse, scale, bias, scale.dtype)
     stash = dtype_name(stash_type, "the statistics")
     statistics = [ctx.cast(t, stash) for i, t in enumerate((mean, inverse), 1) if ctx.wants(2) or ctx.wants(i)]
     return (result, *statistics)
@@ -122,9 +126,14 @@ def rms_normalization(
     ctx: Context, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
     """By the root of the mean square over the axes from ``axis`` on."""
+    return root_mean_square(ctx, x, scale, axis, epsilon)[0]
+
+
+def root_mean_square(ctx: Context, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
+    """RMSNormalization of the scale's dtype, and what it multiplies by: 1 / root of the mean square."""
     wide = widened(ctx, x)
     inverse = _inverse_deviation(ctx, wide, range(ctx.axis(axis, x.rank), x.rank), epsilon)
-    return _affine(ctx, wide, inverse, scale, None, x.dtype)
+    return _affine(ctx, wide, inverse, scale, None, scale.dtype), inverse
 
 
 @op("MeanVarianceNormalization", since=9)

@@ -9,7 +9,8 @@ from ..tensor import Tensor
 from .activation import prelu
 from .matmul import gemm
 from .norm import batch_normalization
-from .shape import dropout_by_attribute
+from .random import dropout_by_attribute, dropped_out
+from .resize import upsample_by_attribute
 
 _BINARY = ("Add", "And", "Div", "Equal", "Greater", "Less", "Mul", "Or", "Pow", "Sub", "Xor")
 
@@ -81,8 +82,20 @@ def batch_normalization_with_flag(
 
 @op("Dropout", since=6)
 def dropout_with_flag(ctx: Context, x: Tensor, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Tensor, ...]:
-    _demand_test(ctx, is_test)
-    return dropout_by_attribute(ctx, x)
+    if is_test:
+        return dropout_by_attribute(ctx, x)
+    result, mask = dropped_out(ctx, x, ctx.const(ratio, "float64" if x.dtype == "float64" else "float32"), seed=None)
+    return result, ctx.cast(mask, x.dtype)
+
+
+@op("Upsample", since=1)
+def upsample_by_two_scales(
+    ctx: Context, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest"
+) -> Tensor:
+    if x.rank != 4:
+        ctx.invalid(f"the input has shape {list(x.shape)}, it must be a batch of images with channels")
+    later = {"bilinear": "linear"}.get(mode, mode)
+    return upsample_by_attribute(ctx, x, scales=[1, 1, height_scale, width_scale], mode=later)
 
 
 def _demand_test(ctx: Context, is_test: int) -> None:

@@ -6,11 +6,13 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
+from ....sizes import Extent, Sym, if_less, is_open, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -26,18 +28,19 @@ Fold = Callable[[ir.Value, ir.Value], ir.Value]
 class _Axis:
     """Windows along one spatial axis: ``out`` of them, with ``low`` and ``high`` elements of padding as asked for."""
 
-    extent: int
+    extent: Any
     size: int
     stride: int
     dilation: int
     low: int
     high: int
-    out: int
+    out: Any
 
     @property
-    def reach(self) -> int:
+    def reach(self) -> Any:
         """What has to be padded above so that the last window fits, which ``ceil_mode`` lets stick out."""
-        return max((self.out - 1) * self.stride + (self.size - 1) * self.dilation + 1 - self.extent - self.low, 0)
+        last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation + 1
+        return largest(last - self.extent - self.low, 0)
 
     def place(self, window: ir.Value, element: ir.Value) -> ir.Value:
         """The index in the unpadded input of a window's element."""
@@ -188,11 +191,23 @@ def max_unpool(
     zeros = ctx.const(np.broadcast_to(0, number.prod(shape)), x.dtype)
     flat = scatter_elements(ctx, zeros, *(ctx.reshape(t, [x.size]) for t in (indices, x)))
     result = ctx.reshape(flat, shape)
-    wanted = shape if output_shape is None else ctx.ints(output_shape, "output_shape")
+    wanted = shape if output_shape is None else ctx.sizes(output_shape, "output_shape")
+    if is_open(wanted) and len(wanted) == x.rank:
+        return _padded_above(ctx, result, wanted)
     above = [m - n for n, m in zip(shape, wanted, strict=False)]
     if len(wanted) != x.rank or any(above[:2]) or min(above) < 0:
         ctx.invalid(f"output_shape {wanted} does not contain what is unpooled, of shape {shape}")
     return pad_spatial(ctx, result, [0] * count, above[2:], 0)
+
+
+def _padded_above(ctx: Context, x: Tensor, wanted: Sequence[Extent]) -> Tensor:
+    """Zeros up to extents that only the run knows, which have to contain the tensor."""
+    what = f"output_shape does not contain what is unpooled, of shape {list(x.shape)}"
+    above = [m - n for n, m in zip(x.shape, wanted, strict=True)]
+    for i, amount in enumerate(above):
+        ctx.demand_equal(if_less(amount, 0, 1, 0) if i > 1 else amount, 0, what)
+    zero = scalars.const(0, element_type(x.dtype))
+    return ctx.wrap(builders.pad(x.value, [0] * x.rank, above, zero), x.dtype)
 
 
 @op("AveragePool")
@@ -215,12 +230,33 @@ def average_pool(
     counts = []
     for position, axis in enumerate(windows.axes, 1):
         shape = (axis.out, *[1] * (len(windows.axes) - position))
-        counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))
+        if isinstance(axis.out, Sym):
+            counts.append(ctx.reshape(_open_counts(ctx, axis, bool(count_include_pad), wide.dtype), shape))
+        else:
+            counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))
 
     def mean(value: ir.Value, *along: ir.Value) -> ir.Value:
         return scalars.div(value, reduce(scalars.mul, along))
 
     return ctx.elementwise(mean, total, *counts, dtype=x.dtype)
+
+
+def _open_counts(ctx: Context, axis: _Axis, include_pad: bool, dtype: str) -> Tensor:
+    """How many elements count for each window along an axis of an extent that only the run knows."""
+    below, above = (axis.low, axis.extent + axis.high) if include_pad else (0, axis.extent)
+
+    def body(window: ir.Value) -> ir.Value:
+        total = scalars.const(0, element_type(dtype))
+        for element in range(axis.size):
+            place = axis.place(window, scalars.like(window, element))
+            inside = scalars.both(
+                scalars.compare("ge", place, scalars.like(place, -below)),
+                scalars.compare("lt", place, scalars.like(place, above)),
+            )
+            total = scalars.select(inside, scalars.add(total, scalars.like(total, 1)), total)
+        return total
+
+    return ctx.wrap(builders.index_map((axis.out,), element_type(dtype), body), dtype)
 
 
 @op("LpPool", since=2)

@@ -1,15 +1,18 @@
-"""Products of 8-bit integers that are exact in 32 bits: MatMulInteger, ConvInteger."""
+"""Products of 8-bit integers, exact in 32 bits: MatMulInteger, ConvInteger, QLinearMatMul, QLinearConv.
+
+Sums are requantised as onnxruntime does it: by ``a_scale * b_scale / y_scale`` in f32.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....dialects import scalars
 from ..context import Context
+from ..quantization import above, factor, only, requantize, reshaped
 from ..registry import op
 from ..tensor import Tensor
-from .conv import conv
-from .matmul import matmul
+from .conv import Windows, add_bias, correlate
+from .matmul import product
 
 Ints = Sequence[int]
 
@@ -19,9 +22,39 @@ def matmul_integer(
     ctx: Context, a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
 ) -> Tensor:
     """``numpy.matmul`` of what lies above the zero points: one for all, or one for each row of a and column of b."""
-    if a_zero_point is not None and a_zero_point.rank == 1:
-        a_zero_point = ctx.reshape(a_zero_point, (a_zero_point.size, 1))
-    return matmul(ctx, _above(ctx, a, a_zero_point), _above(ctx, b, b_zero_point))
+    rows = None if a_zero_point is None else _rows(ctx, a_zero_point)
+    return exact_product(ctx, a, rows, b, b_zero_point)
+
+
+@op("QLinearMatMul", since=10)
+def qlinear_matmul(
+    ctx: Context,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+) -> Tensor:
+    """``MatMulInteger``, requantised; the operands' scales are one, or one for each row of a and column of b."""
+    total = exact_product(ctx, a, _rows(ctx, a_zero_point), b, b_zero_point)
+    by = factor(ctx, _rows(ctx, a_scale), b_scale, over=only(ctx, y_scale, "y_scale"))
+    return requantize(ctx, total, by, only(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
+
+
+def exact_product(ctx: Context, a: Tensor, a_zero: Tensor | None, b: Tensor, b_zero: Tensor | None) -> Tensor:
+    """``(a - a_zero) @ (b - b_zero)`` in int32, or in float32 where an operand is of floats."""
+    left, right = above(ctx, a, a_zero), above(ctx, b, b_zero, narrow=True)
+    if left.floating or right.floating:
+        return product(ctx, ctx.cast(left, "float32"), ctx.cast(right, "float32"), "float32")
+    return product(ctx, left, right, "int32")
+
+
+def _rows(ctx: Context, x: Tensor) -> Tensor:
+    """A vector of numbers for the rows of a matrix, upright."""
+    return reshaped(ctx, x, (x.size, 1)) if x.rank == 1 else x
 
 
 @op("ConvInteger")
@@ -40,15 +73,42 @@ def conv_integer(
     strides: Ints | None = None,
 ) -> Tensor:
     """Conv of what lies above the zero points (of the weight, one for all or for each filter); padding is at them."""
-    if w_zero_point is not None:
-        w_zero_point = ctx.reshape(w_zero_point, (w_zero_point.size, *[1] * (w.rank - 1)))
-    x, w = _above(ctx, x, x_zero_point), _above(ctx, w, w_zero_point)
-    return conv(ctx, x, w, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
+    windows = Windows(auto_pad, dilations, group, pads, strides)
+    return _exact_conv(ctx, x, x_zero_point, w, w_zero_point, windows)
 
 
-def _above(ctx: Context, x: Tensor, zero_point: Tensor | None) -> Tensor:
-    """``x - zero_point`` in int32, so that products and their sums are exact as far as 32 bits hold them."""
-    wide = ctx.cast(x, "int32")
-    if zero_point is None:
-        return wide
-    return ctx.elementwise(scalars.sub, wide, ctx.cast(zero_point, "int32"), shape=x.shape)
+@op("QLinearConv", since=10)
+def qlinear_conv(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    b: Tensor | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """``ConvInteger`` plus a bias in int32, requantised; the weight's scales are one, or one for each filter."""
+    total = _exact_conv(ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides))
+    total = total if b is None else add_bias(ctx, total, b)
+    scales = reshaped(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
+    by = factor(ctx, only(ctx, x_scale, "x_scale"), scales, over=only(ctx, y_scale, "y_scale"))
+    return requantize(ctx, total, by, only(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
+
+
+def _exact_conv(
+    ctx: Context, x: Tensor, x_zero: Tensor | None, w: Tensor, w_zero: Tensor | None, windows: Windows
+) -> Tensor:
+    image = above(ctx, x, None if x_zero is None else only(ctx, x_zero, "x_zero_point"))
+    if w_zero is not None:
+        w_zero = reshaped(ctx, w_zero, (w_zero.size, *[1] * (w.rank - 1)))
+    return correlate(ctx, image, above(ctx, w, w_zero, narrow=True), windows, "int32")

@@ -11,7 +11,7 @@ from ..registry import op
 from ..tensor import Tensor
 
 
-@op("LSTM", since=7)
+@op("LSTM")
 def lstm(
     ctx: Context,
     x: Tensor,
@@ -31,14 +31,15 @@ def lstm(
     hidden_size: int | None = None,
     input_forget: int = 0,
     layout: int = 0,
+    output_sequence: int = 0,  # of opset 6: whether Y is there, which the node's outputs say as well
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
     functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
     node = layer(ctx, settings, functions, (w, r, b, p), x, sequence_lens, states)
-    return run(ctx, node, lambda d, g, s: _lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
+    return run(ctx, node, lambda d, g, s: lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
 
 
-def _lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, Body]:
+def lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tuple[Values, Body]:
     """Gates i, o, f, c; the peepholes of i, o, f look at the cell state. Coupled, f is 1 - i."""
     f, g, h = d.functions
     peepholes = parts(d.p, 3) if d.p is not None else []
@@ -58,7 +59,7 @@ def _lstm_cell(d: Direction, gates: Values, states: Values, coupled: bool) -> tu
     return [*gates, *parts(project(states[0], d.r), 4), *peepholes], body
 
 
-@op("GRU", since=7)
+@op("GRU", since=3)
 def gru(
     ctx: Context,
     x: Tensor,
@@ -76,6 +77,7 @@ def gru(
     hidden_size: int | None = None,
     layout: int = 0,
     linear_before_reset: int = 0,
+    output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
     node = layer(ctx, settings, ("Sigmoid", "Tanh"), (w, r, b, None), x, sequence_lens, (initial_h,))
@@ -124,7 +126,7 @@ def _mixed(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
     return scalars.fma(z, old, scalars.mul(scalars.sub(scalars.like(z, 1), z), new))
 
 
-@op("RNN", since=7)
+@op("RNN")
 def rnn(
     ctx: Context,
     x: Tensor,
@@ -141,6 +143,7 @@ def rnn(
     direction: str = "forward",
     hidden_size: int | None = None,
     layout: int = 0,
+    output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
     settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
     node = layer(ctx, settings, ("Tanh",), (w, r, b, None), x, sequence_lens, (initial_h,))

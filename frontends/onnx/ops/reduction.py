@@ -6,14 +6,18 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....dialects import arith, builders, ir, math, scalars
+from ....dialects import arith, builders, ir, math, scalars, tensor
 from ....dialects.types import element_type
+from ....sizes import Extent, if_equal, is_open, product
+from .. import open_axes
 from ..context import Context
+from ..loops import sequential
 from ..registry import op
 from ..tensor import Tensor
 
 Unary = Callable[[ir.Value], ir.Value]
 Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
+Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
@@ -52,27 +56,37 @@ def widened(ctx: Context, x: Tensor) -> Tensor:
     return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
 
 
-def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[int], keepdims: bool) -> Tensor:
-    signed, wide = x.signed, widened(ctx, x)
+def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
+    signed, wide, before = x.signed, widened(ctx, x), rule.before
+    if before and is_open(axes):  # which are reduced one after the other
+        wide, before = ctx.elementwise(before, wide), None
 
     def body(acc: ir.Value, value: ir.Value) -> ir.Value:
-        return rule.fold(acc, rule.before(value) if rule.before else value, signed)
+        return rule.fold(acc, before(value) if before else value, signed)
 
-    result = ctx.reduce(body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
+    result = open_axes.reduce(ctx, body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
     if rule.mean:
-        count = number.prod(x.shape[axis] for axis in axes)
+        count = product([if_equal(open_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
         result = ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count), signed), result)
     if rule.after:
         result = ctx.elementwise(rule.after, result)
     return ctx.cast(result, x.dtype)
 
 
+def mean(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+    """The mean over axes."""
+    return _reduced(ctx, x, _RULES["ReduceMean"], ctx.axes(axes, x.rank), keepdims)
+
+
 def _reduction(name: str, by_input: int) -> None:
     """A reduction whose axes are an attribute up to opset ``by_input`` - 1, an input from then on."""
     rule = _RULES.get(name)
 
-    def reduced(ctx: Context, x: Tensor, axes: Sequence[int] | None, keepdims: int) -> Tensor:
-        chosen = ctx.axes(axes if axes else range(x.rank), x.rank)
+    def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
+        if axes and is_open(axes):
+            chosen: Sequence[Extent] = [open_axes.wrapped(axis, x.rank) for axis in axes]
+        else:
+            chosen = ctx.axes([int(axis) for axis in axes or range(x.rank)], x.rank)
         if rule is None:
             return log_sum_exp(ctx, x, chosen, bool(keepdims))
         return _reduced(ctx, x, rule, chosen, bool(keepdims))
@@ -85,7 +99,7 @@ def _reduction(name: str, by_input: int) -> None:
     def by_tensor(
         ctx: Context, x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
-        chosen = [] if axes is None else ctx.ints(axes, "axes")
+        chosen = [] if axes is None else ctx.sizes(axes, "axes")
         if not chosen and noop_with_empty_axes:
             return _elementwise_only(ctx, x, rule)
         return reduced(ctx, x, chosen, keepdims)
@@ -103,18 +117,18 @@ for _name in (*_RULES, "ReduceLogSumExp"):
     _reduction(_name, 13 if _name == "ReduceSum" else 18)
 
 
-def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
+def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
     wide = widened(ctx, x)
-    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    peak = open_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
-    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
+    total = open_axes.reduce(ctx, scalars.add, 0, powers, axes, keepdims=True)
     result = ctx.elementwise(lambda t, m: scalars.add(math.log(t), m), total, peak)
-    shape = [n for i, n in enumerate(x.shape) if keepdims or i not in axes]
-    if keepdims:
-        shape = [1 if i in axes else n for i, n in enumerate(x.shape)]
-    return ctx.cast(ctx.reshape(result, shape), x.dtype)
+    if not keepdims:
+        kept = [1 - open_axes.is_among(i, axes) for i in range(x.rank)]
+        result = ctx.reshape(result, open_axes.packed(kept, result.shape, x.rank - len(axes)))
+    return ctx.cast(result, x.dtype)
 
 
 def _finite_or_zero(a: ir.Value) -> ir.Value:
@@ -168,12 +182,14 @@ def _scan(
     ctx: Context,
     x: Tensor,
     axis: Tensor,
-    body: Callable[[ir.Value, ir.Value], ir.Value],
+    body: Fold2,
     neutral: int,
     exclusive: bool,
     reverse: bool,
 ) -> Tensor:
     """A prefix scan in log2(n) parallel steps: each adds what lies 1, 2, 4 … before (Hillis and Steele)."""
+    if not ctx.is_known(axis) or x.open:
+        return _scan_in_order(ctx, x, axis, body, neutral, exclusive, reverse)
     along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
     total, distance = widened(ctx, x), 1
     if exclusive:
@@ -182,6 +198,31 @@ def _scan(
         total = ctx.elementwise(body, total, _shifted(ctx, total, along, distance, neutral, reverse))
         distance *= 2
     return ctx.cast(total, x.dtype)
+
+
+def _scan_in_order(
+    ctx: Context, x: Tensor, axis: Tensor, body: Fold2, neutral: int, exclusive: bool, reverse: bool
+) -> Tensor:
+    """The same for an axis, or an extent, that only the run knows: element by element."""
+    [along] = ctx.sizes(axis, "axis")
+    source = open_axes.around(ctx, widened(ctx, x), open_axes.wrapped(along, x.rank))
+    outer, extent, inner = source.shape
+    elem = element_type(source.dtype)
+
+    def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(position: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
+            place = position[0]
+            if reverse:
+                place = scalars.sub(scalars.like(place, extent - 1), place)
+            where = [at[0], place, at[1]]
+            total = body(states[1], builders.extract(source.value, where))
+            return [tensor.InsertOp(states[1] if exclusive else total, states[0], where).result, total]
+
+        return sequential([extent], [states[0], scalars.const(neutral, elem)], step)[:1]
+
+    out = builders.empty(source.shape, elem)
+    made = ctx.wrap(sequential([outer, inner], [out], row)[0], source.dtype)
+    return ctx.cast(ctx.reshape(made, x.shape), x.dtype)
 
 
 def _shifted(ctx: Context, x: Tensor, axis: int, distance: int, fill: int, reverse: bool) -> Tensor:

@@ -1,52 +1,46 @@
 """Resize and Upsample, one axis after another: every mode is separable.
 
-Scales and sizes are known at import, so where an element of the result comes from and with which weights are tables
+Where scales and sizes are known at import, where an element of the result comes from and with which weights are tables
 of one entry for each index of an axis, computed here in f32 as onnxruntime does. That leaves one shape of loop for
 all the modes, coordinate transformations and borders; a table that only repeats or skips makes no gather at all.
+What only the run knows is ``open_resize.py``'s.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_signed
+from ....sizes import Extent, is_open, product
+from .. import open_resize
 from ..context import Context
+from ..open_resize import OpenAxis
 from ..registry import op
-from ..resampling import COORDINATES, NEAREST, Axis
+from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, triangle
 from ..tensor import Tensor
 from .gather import gather
+
+Axes = Sequence[Axis] | Sequence[OpenAxis]
 
 _UNROLLED_TAPS = 4  # more of them, as antialiasing has, become a matrix product
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """The attributes of the op."""
-
-    mode: str = "nearest"
-    coordinates: str = "asymmetric"
-    nearest: str = "simple"
-    cubic: float = -0.75
-    exclude_outside: bool = False
-    antialias: bool = False
-    extrapolation: float = 0.0
-
-
 @op("Upsample", since=7)
 def upsample_by_attribute(ctx: Context, x: Tensor, *, scales: Sequence[float], mode: str = "nearest") -> Tensor:
-    return _resized(ctx, x, _by_scales(ctx, x, range(x.rank), np.array(scales, np.float32)), _Rule(_mode(ctx, mode)))
+    return resize_by_scales(ctx, x, ctx.const(np.array(scales, np.float32)), mode=mode)
 
 
 @op("Upsample", since=9)
 @op("Resize", since=10)
 def resize_by_scales(ctx: Context, x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
-    return upsample_by_attribute(ctx, x, scales=ctx.known(scales, "scales").tolist(), mode=mode)
+    factors = _given(ctx, scales, x.rank) or scales
+    return _resized(ctx, x, _by_scales(ctx, x, range(x.rank), factors), Rule(_mode(ctx, mode)))
 
 
 @op("Resize", since=11)
@@ -72,18 +66,16 @@ def resize(
     if nearest_mode not in NEAREST:
         ctx.invalid(f"nearest_mode '{nearest_mode}' does not exist")
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
-    region = []
-    if roi is not None and coordinate_transformation_mode == "tf_crop_and_resize":
-        region = ctx.known(roi, "roi").tolist()
-    if len(region) not in (0, 2 * len(along)):
-        ctx.invalid(f"roi has {len(region)} numbers for {len(along)} axes, there must be twice as many")
-    if scales is not None and scales.size:
-        resized = _by_scales(ctx, x, along, ctx.known(scales, "scales").astype(np.float32), region)
-    elif sizes is not None and sizes.size:
-        resized = _by_sizes(ctx, x, along, ctx.ints(sizes, "sizes"), region, keep_aspect_ratio_policy)
+    region = _given(ctx, roi, 2 * len(along)) if coordinate_transformation_mode == "tf_crop_and_resize" else None
+    if region is not None and region.size != 2 * len(along):
+        ctx.invalid(f"roi has {region.size} numbers for {len(along)} axes, there must be twice as many")
+    if (factors := _given(ctx, scales, len(along))) is not None:
+        resized = _by_scales(ctx, x, along, factors, region)
+    elif (extents := _given(ctx, sizes, len(along))) is not None:
+        resized = _by_sizes(ctx, x, along, ctx.sizes(extents, "sizes"), region, keep_aspect_ratio_policy)
     else:
         ctx.invalid("neither scales nor sizes are given")
-    rule = _Rule(
+    rule = Rule(
         _mode(ctx, mode),
         coordinate_transformation_mode,
         nearest_mode,
@@ -95,63 +87,98 @@ def resize(
     return _resized(ctx, x, resized, rule)
 
 
+def _given(ctx: Context, x: Tensor | None, count: int) -> Tensor | None:
+    """An input that is there and not empty; where only the run knows how many numbers it has, they are ``count``."""
+    if x is not None and x.open:
+        return ctx.reshape(x, [count])
+    return x if x is not None and x.size else None
+
+
 def _mode(ctx: Context, mode: str) -> str:
     if mode not in ("nearest", "linear", "cubic"):
         ctx.invalid(f"mode '{mode}' is none of nearest, linear, cubic")
     return mode
 
 
-def _by_scales(
-    ctx: Context, x: Tensor, along: Sequence[int], scales: np.ndarray, roi: Sequence[float] = ()
-) -> list[Axis]:
-    if scales.size != len(along) or (scales <= 0).any():
-        ctx.invalid(f"scales {scales.tolist()} are not a positive one for each of {len(along)} axes")
-    results = [math.floor(np.float32(x.shape[axis]) * scale) for axis, scale in zip(along, scales, strict=True)]
-    return _axes(x, along, results, scales, roi)
+def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, roi: Tensor | None = None) -> Axes:
+    if scales.size != len(along):
+        ctx.invalid(f"{scales.size} scales for {len(along)} axes")
+    extents = [x.shape[axis] for axis in along]
+    if not ctx.is_known(scales):
+        return open_resize.by_scales(ctx, along, extents, scales, roi)
+    factors = ctx.known(scales, "scales").astype(np.float32)
+    if (factors <= 0).any():
+        ctx.invalid(f"scales {factors.tolist()} are not all positive")
+    resized = [n for n, factor in zip(extents, factors, strict=True) if factor != 1 or roi is not None]
+    if is_open(resized) or not _is_known(ctx, roi):
+        return open_resize.by_scales(ctx, along, extents, scales, roi)
+    results = [
+        n if factor == 1 else math.floor(np.float32(n) * factor) for n, factor in zip(extents, factors, strict=True)
+    ]
+    return _axes(ctx, along, extents, results, factors, roi)
 
 
 def _by_sizes(
-    ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[int], roi: Sequence[float], policy: str
-) -> list[Axis]:
+    ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[Extent], roi: Tensor | None, policy: str
+) -> Axes:
     """With a policy other than stretch one scale serves all axes, and the sizes are bounds."""
-    if len(sizes) != len(along) or 0 in (x.shape[axis] for axis in along):
+    extents = [x.shape[axis] for axis in along]
+    if len(sizes) != len(along) or 0 in extents:
         ctx.invalid(f"sizes {list(sizes)} do not fit axes {list(along)} of shape {list(x.shape)}")
-    scales = [np.float32(size) / np.float32(x.shape[axis]) for axis, size in zip(along, sizes, strict=True)]
+    if policy not in ("stretch", "not_larger", "not_smaller"):
+        ctx.invalid(f"keep_aspect_ratio_policy '{policy}' is none of stretch, not_larger, not_smaller")
+    pairs = list(zip(extents, sizes, strict=True))
+    resized = [pair for pair in pairs if pair[0] != pair[1] or roi is not None or policy != "stretch"]
+    if any(map(is_open, resized)) or not _is_known(ctx, roi):
+        return open_resize.by_sizes(ctx, along, extents, sizes, roi, policy)
+    scales = [np.float32(1) if n == size else np.float32(size) / np.float32(n) for n, size in pairs]
     if policy != "stretch":
-        if policy not in ("not_larger", "not_smaller"):
-            ctx.invalid(f"keep_aspect_ratio_policy '{policy}' is none of stretch, not_larger, not_smaller")
         scales = [(min if policy == "not_larger" else max)(scales)] * len(along)
-        sizes = [math.floor(scale * x.shape[axis] + 0.5) for axis, scale in zip(along, scales, strict=True)]
-    return _axes(x, along, sizes, scales, roi)
+        sizes = [math.floor(scale * n + 0.5) for n, scale in zip(extents, scales, strict=True)]
+    return _axes(ctx, along, extents, sizes, scales, roi)
+
+
+def _is_known(ctx: Context, roi: Tensor | None) -> bool:
+    return roi is None or ctx.is_known(roi)
 
 
 def _axes(
-    x: Tensor, along: Sequence[int], results: Sequence[int], scales: Iterable[np.float32], roi: Sequence[float]
+    ctx: Context,
+    along: Sequence[int],
+    extents: Sequence[Extent],
+    results: Sequence[Extent],
+    scales: Iterable[np.float32],
+    roi: Tensor | None,
 ) -> list[Axis]:
-    roi = roi or [0.0] * len(along) + [1.0] * len(along)
-    facts = zip(along, results, scales, roi[: len(along)], roi[len(along) :], strict=True)
-    return [Axis(axis, x.shape[axis], result, scale, start, end) for axis, result, scale, start, end in facts]
+    """Axes that change have known extents."""
+    none = [0.0] * len(along) + [1.0] * len(along)
+    region = np.array(none if roi is None else ctx.known(roi, "roi"), np.float32)
+    facts = zip(along, extents, results, scales, region[: len(along)], region[len(along) :], strict=True)
+    return [Axis(*fact) for fact in facts]  # type: ignore[arg-type]
 
 
-def _resized(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: _Rule) -> Tensor:
-    cropped = rule.coordinates == "tf_crop_and_resize"
-    changed = [a for a in axes if a.extent != a.result or a.scale != 1 or (cropped and (a.start, a.end) != (0, 1))]
-    changed.sort(key=lambda a: a.result / a.extent if a.extent else 0)  # what makes it smaller first
-    if x.size == 0 or any(a.result == 0 for a in changed):
-        results = {a.index: a.result for a in axes}
-        shape = [results.get(i, n) for i, n in enumerate(x.shape)]
+def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
+    changed = [a for a in axes if a.changes(rule)]
+    results: dict[int, Any] = {a.index: a.result for a in axes}
+    shape = [results.get(i, n) for i, n in enumerate(x.shape)]
+    if 0 in x.shape or 0 in shape:
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
+    known = [a for a in changed if isinstance(a, Axis)]
+    known.sort(key=lambda a: a.result / a.extent)  # what makes it smaller first
+    unknown = [a for a in changed if isinstance(a, OpenAxis)]
     if rule.mode == "nearest":
-        return _nearest(ctx, x, changed, rule)
+        return _nearest(ctx, open_resize.nearest(ctx, x, unknown, rule), known, rule)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
-    for axis in changed:
+    for axis in known:
         at = COORDINATES[rule.coordinates](axis)
         result = _extrapolated(ctx, _interpolated(ctx, result, axis, at, rule), axis, at, rule)
-    return ctx.cast(result if x.floating else _saturated(ctx, result, x.dtype), x.dtype)
+    for axis in unknown:
+        result = open_resize.interpolated(ctx, result, axis, rule)
+    return ctx.cast(result if x.floating else saturated(ctx, result, x.dtype), x.dtype)
 
 
-def _saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+def saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     """Rounded to whole numbers within the dtype's range, which cubic interpolation leaves; as ONNX's reference does."""
     low, high = (limit(element_type(dtype), is_signed(dtype)) for limit in (scalars.lowest, scalars.highest))
 
@@ -163,7 +190,7 @@ def _saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     return ctx.elementwise(body, x)
 
 
-def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: _Rule) -> Tensor:
+def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
     """Axes that repeat each element equally often are one broadcast, the others a gather or a slice each."""
     repeats, others = {}, []
     for axis in axes:
@@ -189,32 +216,25 @@ def _repeated(ctx: Context, x: Tensor, repeats: dict[int, int]) -> Tensor:
     return ctx.reshape(wide, [n * count for n, count in zip(x.shape, counts, strict=True)])
 
 
-def _triangle(distance: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - np.abs(distance), 0)
-
-
 def _keys(distance: np.ndarray, a: float) -> np.ndarray:
-    """Keys' cubic convolution."""
     d = np.abs(distance)
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0))
+    return np.where(d <= 1, near(d, a), np.where(d < 2, far(d, a), 0))
 
 
-def _taps(at: np.ndarray, axis: Axis, rule: _Rule) -> tuple[np.ndarray, np.ndarray]:
+def _taps(at: np.ndarray, axis: Axis, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
     """For each coordinate the first of the neighbours that it is made of, which may lie outside, and their weights."""
     narrowed = min(float(axis.scale), 1.0) if rule.antialias else 1.0  # antialiasing widens the filter's reach
     reach = (1 if rule.mode == "linear" else 2) / narrowed
     first = np.floor(at).astype(np.int64) - (math.ceil(reach) - 1)
     neighbours = first[:, None] + np.arange(2 * math.ceil(reach))
     distance = (neighbours - at[:, None].astype(np.float64)) * narrowed
-    weights = _triangle(distance) if rule.mode == "linear" else _keys(distance, rule.cubic)
+    weights = triangle(distance) if rule.mode == "linear" else _keys(distance, rule.cubic)
     if rule.exclude_outside:
         weights = np.where((neighbours >= 0) & (neighbours < axis.extent), weights, 0)
     return first, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _interpolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: _Rule) -> Tensor:
+def _interpolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
     first, weights = _taps(at, axis, rule)
     taps = weights.shape[1]
     if taps > _UNROLLED_TAPS:
@@ -245,17 +265,17 @@ def _by_matrix(ctx: Context, x: Tensor, axis: Axis, first: np.ndarray, weights: 
     matrix = np.zeros((axis.result, axis.extent))
     columns = np.clip(first[:, None] + np.arange(weights.shape[1]), 0, axis.extent - 1)
     np.add.at(matrix, (np.arange(axis.result)[:, None], columns), weights)
-    before, after = math.prod(x.shape[: axis.index]), math.prod(x.shape[axis.index + 1 :])
+    before, after = product(x.shape[: axis.index]), product(x.shape[axis.index + 1 :])
     flat = ctx.reshape(x, [before, axis.extent, after])
     made = builders.contract("oi,bia->boa", ctx.const(matrix, x.dtype).value, flat.value)
     shape = [axis.result if i == axis.index else n for i, n in enumerate(x.shape)]
     return ctx.reshape(ctx.wrap(made, x.dtype), shape)
 
 
-def _extrapolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: _Rule) -> Tensor:
+def _extrapolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
     outside = (at < 0) | (at > axis.extent - 1)
-    if rule.coordinates != "tf_crop_and_resize" or not outside.any():
+    if not rule.cropped or not outside.any():
         return x
     mask = ctx.const(outside.reshape([-1 if i == axis.index else 1 for i in range(x.rank)]), "bool")
 

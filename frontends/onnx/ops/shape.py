@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from onnx import SparseTensorProto
 
-from ....dialects import builders, ir, scalars
+from ....dialects import arith, builders, ir, scalars
+from ....dialects import math as mlir_math
 from ....dialects.types import element_type
 from ....model import numpy_dtype
+from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product
 from ..context import Context
+from ..open_axes import is_among, packed, wrapped
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -20,6 +24,7 @@ from ..weights import dtype_name
 def constant(
     ctx: Context,
     *,
+    sparse_value: SparseTensorProto | None = None,
     value: np.ndarray | None = None,
     value_float: float | None = None,
     value_floats: Sequence[float] | None = None,
@@ -29,6 +34,8 @@ def constant(
     if value is not None:
         tensor = next(a.t for a in ctx.node.attribute if a.name == "value")
         return ctx.graph.initializer(tensor, ctx.node.output[0])
+    if sparse_value is not None:
+        return ctx.const(_dense(ctx, sparse_value), dtype_name(sparse_value.values.data_type, "the result"))
     floats = value_float if value_float is not None else value_floats
     if floats is not None:
         return ctx.const(np.asarray(floats, np.float32))
@@ -36,27 +43,48 @@ def constant(
     return ctx.const(np.asarray(ints, np.int64))
 
 
+def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
+    """Zeros but for some values, whose indices are of the flat tensor or, a row each, of its axes."""
+    values, at = (ctx.graph.detached.array(t) for t in (sparse.values, sparse.indices))
+    shape = tuple(sparse.dims)
+    if at.ndim == 1 and at.size and not 0 <= at.min() <= at.max() < math.prod(shape):
+        ctx.invalid(f"sparse_value has an index outside of its shape {list(shape)}")
+    dense = np.zeros(math.prod(shape), values.dtype)
+    dense[at if at.ndim == 1 else np.ravel_multi_index(tuple(at.T), shape)] = values  # which refuses others outside
+    return dense.reshape(shape)
+
+
 @op("ConstantOfShape")
 def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None = None) -> Tensor:
     fill = np.zeros(1, np.float32) if value is None else value
-    extents = ctx.ints(shape, "input")
-    if any(n < 0 for n in extents):
+    extents = ctx.sizes(shape, "input")
+    if any(isinstance(n, int) and n < 0 for n in extents):
         ctx.invalid(f"the shape {extents} has negative extents")
-    return ctx.const(np.broadcast_to(fill.reshape(()), extents))
+    return repeated(ctx, fill.reshape(()), extents)
+
+
+def repeated(ctx: Context, item: np.ndarray, shape: Sequence[Extent], dtype: str | None = None) -> Tensor:
+    """A tensor that has the same number everywhere."""
+    one = ctx.const(item.reshape(()), dtype)
+    if is_open(shape):
+        return ctx.elementwise(lambda a: a, one, shape=tuple(shape))
+    return ctx.const(np.broadcast_to(item.reshape(()), list(map(int, shape))), one.dtype)
 
 
 @op("Shape")
 def shape_of(ctx: Context, x: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
-    return ctx.const(np.array(x.shape[start:end], np.int64))
+    return ctx.of_sizes(x.shape[start:end])
 
 
 @op("Size")
 def size(ctx: Context, x: Tensor) -> Tensor:
-    return ctx.const(np.array(x.size, np.int64))
+    return ctx.of_sizes([x.size], [])
 
 
 @op("Range")
 def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    if not all(map(ctx.is_known, (start, limit, delta))):
+        return _counted(ctx, start, limit, delta)
     first, stop, step = (ctx.known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta")))
     if step == 0:
         ctx.invalid("delta is 0")
@@ -64,61 +92,92 @@ def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Te
     return ctx.const((first + np.arange(count) * step).astype(numpy_dtype(start.dtype)), start.dtype)
 
 
+def _counted(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    """A range whose number of elements, max(ceil((limit - start) / delta), 0), is known only at run time."""
+    scalars_ = [ctx.reshape(t, []) for t in (start, limit, delta)]
+    if start.floating:
+
+        def steps(first: ir.Value, last: ir.Value, step: ir.Value) -> ir.Value:
+            exact = [arith.extf(ir.F64Type.get(), a) if scalars.width(a) < 64 else a for a in (first, last, step)]
+            return mlir_math.ceil(scalars.div(scalars.sub(exact[1], exact[0]), exact[2]))
+
+        count = ctx.sizes(ctx.cast(ctx.elementwise(steps, *scalars_, dtype="float64"), "int64"), "the count")[0]
+    else:
+        first, last, step = (ctx.sizes(t, what)[0] for t, what in zip(scalars_, _RANGE, strict=True))
+        # floordiv rounds toward minus infinity whatever the signs are, so this is ceil.
+        count = -floordiv(first - last, step)
+    count = largest(count, 0)
+
+    def body(first: ir.Value, step: ir.Value) -> ir.Value:
+        at = scalars.from_index(builders.linalg_index(0), first.type)
+        return scalars.add(first, scalars.mul(at, step))
+
+    return ctx.elementwise(body, scalars_[0], scalars_[2], shape=(count,))
+
+
+_RANGE = ("start", "limit", "delta")
+
+
 @op("Identity")
 def identity(ctx: Context, x: Tensor) -> Tensor:
     return x
 
 
-@op("Dropout", since=7)
-def dropout_by_attribute(ctx: Context, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, ...]:
-    return (x, ctx.const(np.broadcast_to(np.True_, x.shape)))
-
-
-@op("Dropout", since=12)
-def dropout(
-    ctx: Context, x: Tensor, ratio: Tensor | None = None, training_mode: Tensor | None = None, *, seed: int = 0
-) -> tuple[Tensor, ...]:
-    """Inference: the input, and a mask that keeps all."""
-    if training_mode is not None and bool(ctx.known(training_mode, "training_mode").reshape(())):
-        ctx.unsupported("training_mode is true: compile the model exported for inference")
-    return dropout_by_attribute(ctx, x)
-
-
 @op("Reshape")
 def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
     """0 copies the input's extent (unless ``allowzero``), one -1 is what remains."""
-    target = ctx.ints(shape, "shape")
+    target = ctx.sizes(shape, "shape")
     if not allowzero:
-        target = [_copied(ctx, x, i) if n == 0 else n for i, n in enumerate(target)]
-    rest = math.prod(n for n in target if n != -1)
-    if target.count(-1) > 1 or (-1 in target and (rest == 0 or x.size % rest)):
-        ctx.invalid(f"a tensor of shape {list(x.shape)} cannot be reshaped to {ctx.ints(shape, 'shape')}")
-    return ctx.reshape(x, [x.size // rest if n == -1 else n for n in target])
+        target = [_copied(ctx, x, i, n) for i, n in enumerate(target)]
+    if all(isinstance(n, int) for n in target) and isinstance(x.size, int):
+        rest = math.prod(int(n) for n in target if n != -1)
+        if target.count(-1) > 1 or (-1 in target and (rest == 0 or x.size % rest)):
+            ctx.invalid(f"a tensor of shape {list(x.shape)} cannot be reshaped to {ctx.ints(shape, 'shape')}")
+    unsure = [isinstance(n, Sym) and lowest(n) is None for n in target]  # which may be -1
+    if target.count(-1) + sum(unsure) == 0:
+        return ctx.reshape(x, target)
+    others = product([if_equal(n, -1, 1, n) for n in target])
+    rest = floordiv(x.size, others)
+    return ctx.reshape(x, [if_equal(n, -1, rest, n) for n in target])
 
 
-def _copied(ctx: Context, x: Tensor, index: int) -> int:
-    if index >= x.rank:
+def _copied(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
+    """The wanted extent, or the input's where that is 0; an extent of some tensor is taken as it is."""
+    if isinstance(wanted, Sym) and lowest(wanted) is not None:
+        return wanted
+    if index < x.rank:
+        return if_equal(wanted, 0, x.shape[index], wanted)
+    if wanted == 0:
         ctx.invalid(f"the shape copies extent {index} of an input of rank {x.rank}")
-    return x.shape[index]
+    return wanted
 
 
 @op("Flatten")
 def flatten(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
     axis = axis if axis == x.rank else ctx.axis(axis, x.rank)
-    return ctx.reshape(x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
+    return ctx.reshape(x, [product(x.shape[:axis]), product(x.shape[axis:])])
 
 
 @op("Squeeze", since=1)
 def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
     dropped = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else ctx.axes(axes, x.rank)
-    if any(x.shape[i] != 1 for i in dropped):
+    if any(isinstance(n := x.shape[i], int) and n != 1 for i in dropped):
         ctx.invalid(f"axes {dropped} of shape {list(x.shape)} are not all of extent 1")
     return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in dropped])
 
 
 @op("Squeeze", since=13)
 def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    if axes is not None and not ctx.is_known(axes):
+        return _squeezed(ctx, x, ctx.sizes(axes, "axes"))
     return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
+
+
+def _squeezed(ctx: Context, x: Tensor, axes: Sequence[Extent]) -> Tensor:
+    """Without axes that only the run knows."""
+    places = [wrapped(axis, x.rank) for axis in axes]
+    kept = [1 - is_among(i, places) for i in range(x.rank)]
+    return ctx.reshape(x, packed(kept, x.shape, x.rank - len(axes)))
 
 
 @op("Unsqueeze", since=1)
@@ -130,19 +189,30 @@ def unsqueeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int]) -> T
 
 @op("Unsqueeze", since=13)
 def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
-    return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
+    if ctx.is_known(axes):
+        return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
+    rank = x.rank + int(axes.size)
+    places = [wrapped(axis, rank) for axis in ctx.sizes(axes, "axes")]
+    shape: list[Extent] = []
+    placed: Extent = 0  # how many of the input's axes have their place
+    for i in range(rank):
+        added = is_among(i, places)
+        own = product([if_equal(placed, j, n, 1) for j, n in enumerate(x.shape)])
+        shape.append(if_equal(added, 1, 1, own))
+        placed = placed + 1 - added
+    return ctx.reshape(x, shape)
 
 
 @op("Expand")
 def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
     """Broadcasting in both directions: the shape may have extents of 1 where the input has more."""
-    wanted = ctx.ints(shape, "shape")
+    wanted = ctx.sizes(shape, "shape")
     try:
-        target = np.broadcast_shapes(x.shape, tuple(wanted))
+        target = builders.broadcast_shape(x.shape, wanted)
     except ValueError:
         ctx.invalid(f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
-    if x.known is not None:
-        return ctx.const(np.broadcast_to(x.known, target), x.dtype)
+    if x.known is not None and not is_open(target):
+        return ctx.const(np.broadcast_to(x.known, list(map(int, target))), x.dtype)
     return ctx.broadcast(x, target)
 
 
@@ -178,7 +248,10 @@ def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -
 @op("OneHot")
 def one_hot(ctx: Context, indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` is (off, on); indices from -depth on count from the end, others outside give a row of off."""
-    extent = int(ctx.known(depth, "depth").reshape(-1)[0])
+    whole_depth = depth if not depth.floating else ctx.cast(depth, "int64")
+    [extent] = (
+        [int(ctx.known(depth, "depth").reshape(-1)[0])] if ctx.is_known(depth) else ctx.sizes(whole_depth, "depth")
+    )
     axis = ctx.axis(axis, indices.rank + 1)
     shape = [*indices.shape[:axis], extent, *indices.shape[axis:]]
     whole = indices if indices.dtype == "int64" else ctx.cast(indices, "int64")

@@ -1,21 +1,21 @@
-"""Sorting: TopK, and NonZero and Unique where the import knows the answer."""
+"""Sorting: TopK."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ....dialects import arith, builders, ir, scalars, tensor
 from ....dialects.types import element_type
+from ....sizes import Extent, Sym, if_less, is_open, product
 from ..context import Context
 from ..loops import index, sequential
 from ..registry import op
 from ..tensor import Tensor
 from .gather import gather_elements
-from .movement import cut
 from .reduction import arg_max, arg_min
+
+_MOST_ROUNDS = 20  # enough for rows of 4 ** 20 elements
 
 Before = Callable[[ir.Value, ir.Value], ir.Value]  # whether the first one comes strictly before the second
 
@@ -30,20 +30,23 @@ def top_k(
     ctx: Context, x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, ...]:
     """Always sorted: without ``sorted`` any order will do."""
-    return _top_k(ctx, x, int(ctx.known(k, "K").reshape(-1)[0]), ctx.axis(axis, x.rank), bool(largest))
+    return _top_k(ctx, x, ctx.sizes(k, "K")[0], ctx.axis(axis, x.rank), bool(largest))
 
 
-def _top_k(ctx: Context, x: Tensor, k: int, axis: int, largest: bool) -> tuple[Tensor, ...]:
+def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tuple[Tensor, ...]:
     """Values and indices; among equal values the lower index comes first."""
-    if not 0 <= k <= x.shape[axis]:
-        ctx.invalid(f"k is {k}, axis {axis} has {x.shape[axis]} elements")
+    extent = x.shape[axis]
+    if is_open((k, extent)):
+        ctx.demand_equal(if_less(extent, k, 1, 0), 0, f"K is more than the elements of axis {axis}")
+    elif not 0 <= k <= extent:
+        ctx.invalid(f"k is {k}, axis {axis} has {extent} elements")
     if k == 1:
         best = (arg_max if largest else arg_min)(ctx, x, axis=axis, keepdims=1)
         return gather_elements(ctx, x, best, axis=axis), best
     last = [i for i in range(x.rank) if i != axis] + [axis]
     moved = ctx.transpose(x, last)
-    rows = ctx.reshape(moved, [math.prod(moved.shape[:-1]), moved.shape[-1]])
-    order = cut(ctx, _order(ctx, rows, largest), {1: range(k)})
+    rows = ctx.reshape(moved, [product(moved.shape[:-1]), moved.shape[-1]])
+    order = ctx.wrap(builders.slice_(_order(ctx, rows, largest).value, [0, 0], [rows.shape[0], k]), "int64")
     back = [last.index(i) for i in range(x.rank)]
     chosen = (gather_elements(ctx, rows, order, axis=1), order)
     values, indices = (ctx.transpose(ctx.reshape(t, [*moved.shape[:-1], k]), back) for t in chosen)
@@ -62,7 +65,10 @@ def _order(ctx: Context, x: Tensor, largest: bool) -> Tensor:
 
     whole = element_type("int64")
     ascending = builders.index_map(x.shape, whole, lambda _, column: scalars.from_index(column, whole))
-    rounds = math.ceil(math.log2(max(x.shape[1], 1)) / 2)
+    if isinstance(extent := x.shape[1], Sym):
+        rounds: Extent = sum(if_less(1 << 2 * i, extent, 1, 0) for i in range(_MOST_ROUNDS))
+    else:
+        rounds = math.ceil(math.log2(max(extent, 1)) / 2)
     if rounds == 0 or x.size == 0:
         return ctx.wrap(ascending, "int64")
 
@@ -114,27 +120,3 @@ def _placed(
     step = arith.index_castui(ir.IndexType.get(), takes_left)
     stored = tensor.InsertOp(scalars.select(takes_left, *items), into, [row, position]).result
     return [stored, scalars.add(left, step), scalars.add(right, scalars.sub(index(1), step))]
-
-
-_OPEN = "the shape of its output depends on values that are computed from the model's inputs"
-
-
-@op("NonZero")
-def non_zero(ctx: Context, x: Tensor) -> Tensor:
-    if x.known is None and x.load is None:
-        ctx.unsupported(_OPEN)
-    return ctx.const(np.array(np.nonzero(ctx.known(x, "X")), np.int64))
-
-
-@op("Unique")
-def unique(ctx: Context, x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
-    if x.known is None and x.load is None:
-        ctx.unsupported(_OPEN)
-    data = ctx.known(x, "X")
-    values, first, inverse, counts = np.unique(data, True, True, True, axis=axis)
-    if not sorted:  # in the order of their first appearance
-        order = np.argsort(first)
-        values = np.take(values, order, axis=axis or 0)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    return ctx.const(values, x.dtype), *(ctx.const(a.reshape(-1), "int64") for a in (first, inverse, counts))

@@ -162,3 +162,9 @@ def test_a_float_function_of_integers_is_refused():
         value.type.tensor_type.elem_type = 7
     with pytest.raises(UnsupportedError, match=r"Exp \(the_Exp\): dtype int64 of input 'input'"):
         import_model(model)
+
+
+def test_a_number_that_is_left_out_is_a_float32_as_a_given_one_is():
+    x = np.linspace(-3, 3, 12)
+    check_node("Selu", x, rtol=1e-12)
+    check_node("LeakyRelu", x, rtol=1e-12)

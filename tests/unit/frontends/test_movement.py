@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx_case import check_node, node_model
 
+import tilewright as tw
 from tilewright.errors import ModelError
 from tilewright.frontends import import_model
 
@@ -63,6 +65,7 @@ def test_pad(mode):
 def test_pad_of_what_is_empty():
     check_node("Pad", X[0, 0, :, :2], known(2, -1, 3, -1), known=[1], opset=19)
     check_node("Pad", X[0, 0, :0], known(2, 1, 0, 0), np.array(3, np.float32), known=[1], opset=19)
+    check_node("Pad", X[0, 0, :, :0], known(2, 0, 1, 0), known=[1], mode="reflect", opset=19)
 
 
 def test_pad_with_a_value_and_axes():
@@ -92,3 +95,19 @@ def test_reverse_sequence():
 def test_center_crop_pad():
     check_node("CenterCropPad", X, known(5, 2, 2, 8), known=[1])
     check_node("CenterCropPad", X, known(9, 2), known=[1], axes=[1, -1])
+
+
+def test_concat_of_what_is_empty():
+    empty = np.empty((1, 0), np.int32)
+    check_node("Concat", empty, empty, axis=0)
+    check_node("Concat", empty, np.ones((1, 2), np.int32), empty, axis=1)
+
+
+def test_center_crop_pad_to_a_shape_that_the_run_tells():
+    x = np.arange(30, dtype=np.float32).reshape(5, 6)
+    model, _ = node_model("CenterCropPad", [x, known(2, 9)], axes=[1, -2])
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    for width, height in ((2, 9), (9, 2), (6, 5), (0, 7)):
+        static, inputs = node_model("CenterCropPad", [x, known(width, height)], known=[1], axes=[1, -2])
+        want = onnxruntime.InferenceSession(static.SerializeToString()).run(None, inputs)[0]
+        np.testing.assert_array_equal(module(x, known(width, height))[0], want)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 from onnx_case import node_model
 from reference import run_model
 
@@ -82,8 +84,30 @@ def test_batch_normalization_and_dropout():
     np.testing.assert_array_equal(run("Dropout", X, is_test=1), X)
 
 
-@pytest.mark.parametrize("op", ["BatchNormalization", "Dropout"])
-def test_training_is_refused(op):
-    model, _ = node_model(op, [X, *[np.ones(3, np.float32)] * 4][: 5 if op == "BatchNormalization" else 1], opset=6)
+@pytest.mark.parametrize("op", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers(op):
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+    shapes = ((4, 2, 3), (1, 2 * gates, 3), (1, 2 * gates, 2))
+    x, w, r = (np.sin(np.arange(math.prod(shape), dtype=np.float32)).reshape(shape) for shape in shapes)
+    later, inputs = node_model(op, [x, w, r], outputs=2, opset=7, hidden_size=2)
+    [want, last] = run_model(import_model(later), inputs)
+    model, _ = node_model(op, [x, w, r], outputs=2, opset=6, hidden_size=2, output_sequence=1)
+    for got, expected in zip(run_model(import_model(model), inputs), (want, last), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize(("mode", "later"), [("nearest", "nearest"), ("bilinear", "linear")])
+def test_upsample_by_two_scales(mode, later):
+    model, inputs = node_model("Upsample", [X], opset=7, scales=[1.0, 1.0, 2.0, 3.0], mode=later)
+    [want] = run_model(import_model(model), inputs)
+    model.opset_import[0].version = 6
+    del model.graph.node[0].attribute[:]
+    for name, value in {"height_scale": 2.0, "width_scale": 3.0, "mode": mode}.items():
+        model.graph.node[0].attribute.append(helper.make_attribute(name, value))
+    np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], want)
+
+
+def test_training_is_refused():
+    model, _ = node_model("BatchNormalization", [X, *[np.ones(3, np.float32)] * 4], opset=6)
     with pytest.raises(UnsupportedError, match=r"training mode \(is_test is 0\)"):
         import_model(model)

@@ -9,7 +9,8 @@ import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+import tilewright as tw
+from tilewright.errors import InputError, ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)
@@ -84,6 +85,18 @@ def test_unpooling_to_a_larger_shape_adds_zeros_above():
     model, inputs = node_model("MaxUnpool", [x, at, shape], known=[2], kernel_shape=[2, 2], strides=[2, 2])
     want = np.pad(unpooled(x, at, (1, 1, 4, 4)), [(0, 0), (0, 0), (0, 1), (0, 2)])
     np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], want)
+
+
+def test_unpooling_to_a_shape_that_the_run_tells():
+    x, at, shape = X[:1, :1, :2, :2], np.array([[[[5, 7], [13, 15]]]]), np.array([1, 1, 5, 6])
+    model, _ = node_model("MaxUnpool", [x, at, shape], kernel_shape=[2, 2], strides=[2, 2])
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    for high, wide in ((5, 6), (4, 4)):
+        want = np.pad(unpooled(x, at, (1, 1, 4, 4)), [(0, 0), (0, 0), (0, high - 4), (0, wide - 4)])
+        np.testing.assert_array_equal(module(x, at, np.array([1, 1, high, wide]))[0], want)
+    for wrong in ([1, 1, 3, 4], [1, 2, 4, 4]):
+        with pytest.raises(InputError, match="output_shape does not contain what is unpooled"):
+            module(x, at, np.array(wrong))
 
 
 @pytest.mark.parametrize("shape", [[1, 1, 3, 4], [1, 2, 4, 4]])

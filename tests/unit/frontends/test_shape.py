@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from onnx_case import check_model, check_node, model_of, node_model
 from reference import run_model
 
@@ -67,6 +67,16 @@ def test_constants():
     check_node("Shape", X, start=1)
     check_node("Size", X)
     check_node("Identity", X)
+
+
+@pytest.mark.parametrize("indices", [[1, 4], [[0, 1], [1, 1]]])
+def test_a_sparse_constant(indices):
+    values = numpy_helper.from_array(np.array([7, 8], np.int32))
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array(indices)), [2, 3])
+    node = helper.make_node("Constant", [], ["y"], sparse_value=sparse)
+    got = run_model(import_model(model_of([node], {}, ["y"])), {})[0]
+    np.testing.assert_array_equal(got, [[0, 7, 0], [0, 8, 0]])
+    assert got.dtype == np.int32
 
 
 def test_dropout_keeps_everything():

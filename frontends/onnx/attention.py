@@ -1,0 +1,151 @@
+"""What the attention ops of ``com.microsoft`` share: heads, masks, and two products around a softmax."""
+
+from __future__ import annotations
+
+import math as number
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...dialects import arith, builders, ir, math, scalars
+from ...dialects.types import element_type
+from .context import Context
+from .ops.matmul import matmul
+from .ops.movement import concat, cut
+from .ops.reduction import softmax, widened
+from .tensor import Tensor
+
+MASKED = -10000.0  # what onnxruntime adds to the scores of masked keys, unless an attribute says otherwise
+
+
+def split_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
+    """(batch, length, heads * size) -> (batch, heads, length, size)"""
+    if x.rank != 3 or heads < 1 or x.shape[2] % heads:
+        ctx.invalid(f"a tensor of shape {list(x.shape)} does not hold {heads} heads")
+    batch, length, hidden = x.shape
+    return ctx.transpose(ctx.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
+
+
+def join_heads(ctx: Context, x: Tensor) -> Tensor:
+    """(batch, heads, length, size) -> (batch, length, heads * size)"""
+    batch, heads, length, size = x.shape
+    return ctx.reshape(ctx.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
+
+
+def split_last(ctx: Context, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    """The last axis in parts of these sizes."""
+    if sum(sizes) != x.shape[-1]:
+        ctx.invalid(f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}")
+    ends = np.cumsum(sizes).tolist()
+    return [cut(ctx, x, {x.rank - 1: range(end - n, end)}) for n, end in zip(sizes, ends, strict=True)]
+
+
+def appended(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
+    """Keys or values of before (batch, heads, length, size) with the new ones behind them."""
+    if past is None:
+        return new
+    if past.rank != 4 or past.shape[:2] != new.shape[:2] or past.shape[3] != new.shape[3]:
+        ctx.invalid(f"a past of shape {list(past.shape)} does not fit keys or values of shape {list(new.shape)}")
+    return concat(ctx, past, new, axis=2)
+
+
+def attend(
+    ctx: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float | None,
+    biases: Sequence[Tensor | None],
+    softcap: float = 0.0,
+    sink: Tensor | None = None,
+) -> Tensor:
+    """``softmax(scale q k' + biases) v``; a scale is 1 / sqrt(size) where it is not given.
+
+    All are (batch, heads, length, size). ``softcap`` keeps scores within its bounds; a ``sink`` is one more score, of a
+    key without value.
+    """
+    if q.shape[:2] != k.shape[:2] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
+        ctx.invalid(f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit")
+    scores = matmul(ctx, q, ctx.transpose(k, [0, 1, 3, 2]))
+    given = [b for b in biases if b is not None]
+    if any(ctx.broadcast_shape(scores, b) != scores.shape for b in given):
+        ctx.invalid(f"a mask or bias does not broadcast to the scores, {list(scores.shape)}")
+    factor = scale or 1 / number.sqrt(q.shape[3])
+
+    def body(score: ir.Value, *added: ir.Value) -> ir.Value:
+        score = scalars.mul(score, scalars.like(score, factor))
+        if softcap:
+            capped = math.tanh(scalars.mul(score, scalars.like(score, 1 / softcap)))
+            score = scalars.mul(capped, scalars.like(score, softcap))
+        for bias in added:
+            score = scalars.add(score, bias)
+        return score
+
+    weights = _softmax(ctx, ctx.elementwise(body, scores, *given), sink)
+    return matmul(ctx, weights, v)
+
+
+def _softmax(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
+    """Over the last axis, with the exponential of a sink, which broadcasts to its maxima, in the denominator."""
+    last = scores.rank - 1
+    if sink is None:
+        return softmax(ctx, scores, [last])
+    wide, sink = widened(ctx, scores), widened(ctx, sink)
+    peak = ctx.elementwise(
+        scalars.maximum, ctx.reduce(scalars.maximum, float("-inf"), wide, [last], keepdims=True), sink
+    )
+    powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
+    total = ctx.reduce(scalars.add, 0, powers, [last], keepdims=True)
+    total = ctx.elementwise(lambda t, s, m: scalars.add(t, math.exp(scalars.sub(s, m))), total, sink, peak)
+    return ctx.cast(ctx.elementwise(scalars.div, powers, total), scores.dtype)
+
+
+def causal_bias(ctx: Context, rows: int, keys: int) -> Tensor:
+    """(rows, keys): the lowest number for keys after the row's own; the last row is the last key's."""
+    f32 = element_type("float32")
+
+    def body(row: ir.Value, key: ir.Value) -> ir.Value:
+        last = scalars.add(row, scalars.like(row, keys - rows))
+        visible = scalars.compare("le", key, last)
+        return scalars.select(visible, scalars.const(0, f32), scalars.const(float(np.finfo(np.float32).min), f32))
+
+    return ctx.wrap(builders.index_map((rows, keys), f32, body), "float32")
+
+
+def mask_bias(ctx: Context, mask: Tensor | None, batch: int, rows: int, keys: int, masked: float) -> Tensor | None:
+    """``masked`` for the keys that a mask in one of these forms hides, as (batch, 1, 1 or rows, keys).
+
+    (batch, keys) or (batch, rows, keys): above 0 for visible keys. (batch): how many keys are visible, from the first
+    one. (2 batch): where the visible keys end, then where they begin.
+    """
+    if mask is None:
+        return None
+    if mask.shape == (batch, keys):
+        shown = ctx.reshape(mask, (batch, 1, 1, keys))
+    elif mask.shape == (batch, rows, keys):
+        shown = ctx.reshape(mask, (batch, 1, rows, keys))
+    elif mask.shape in ((batch,), (2 * batch,)):
+        shown = _between(ctx, mask, batch, keys)
+    else:
+        ctx.unsupported(f"a mask of shape {list(mask.shape)} for a batch of {batch} with {rows} rows and {keys} keys")
+
+    def body(value: ir.Value) -> ir.Value:
+        visible = scalars.compare("gt", value, scalars.like(value, 0))
+        return scalars.select(visible, ctx.scalar(0, "float32"), ctx.scalar(masked, "float32"))
+
+    return ctx.elementwise(body, shown, dtype="float32")
+
+
+def _between(ctx: Context, limits: Tensor, batch: int, keys: int) -> Tensor:
+    """(batch, 1, 1, keys): 1 for the keys before each batch's end, and from its start on where that is given."""
+    parts = [cut(ctx, limits, {0: range(at, at + batch)}) for at in range(0, limits.size, batch)]
+
+    def body(end: ir.Value, *start: ir.Value) -> ir.Value:
+        at = scalars.from_index(builders.linalg_index(3), end.type)
+        inside = scalars.compare("lt", at, end)
+        for first in start:
+            inside = scalars.both(inside, scalars.compare("ge", at, first))
+        return arith.extui(end.type, inside)
+
+    columns = [ctx.reshape(part, (batch, 1, 1, 1)) for part in parts]
+    return ctx.elementwise(body, *columns, shape=(batch, 1, 1, keys))

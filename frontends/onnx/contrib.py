@@ -1,0 +1,59 @@
+"""Ops of onnxruntime's domain ``com.microsoft``, which its optimiser writes and its exporters ask for.
+
+onnx has no schemas of them, so its checker lets anything pass: what it says of other ops is said here, of the
+converter's signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from .context import Context
+from .registry import Converter, op
+from .tensor import Tensor
+
+DOMAIN = "com.microsoft"
+_F = TypeVar("_F", bound=Converter)
+
+
+def contrib(name: str, domain: str = DOMAIN) -> Callable[[_F], _F]:
+    """Register the decorated converter for an op on floats: its inputs of floats all have one dtype."""
+
+    def register(converter: _F) -> _F:
+        parameters = list(inspect.signature(converter).parameters.values())[1:]
+
+        @op(name, domain=domain)
+        @wraps(converter)
+        def checked(ctx: Context, *inputs: Tensor | None, **attributes: Any) -> object:
+            _demand_all(ctx, parameters, inputs, attributes)
+            dtypes = {t.dtype: None for t in inputs if t is not None and t.floating}
+            if len(dtypes) != 1:
+                ctx.unsupported(f"inputs of floats have to be there and of one dtype, here they are {[*dtypes]}")
+            return converter(ctx, *inputs, **attributes)
+
+        return converter
+
+    return register
+
+
+def _demand_all(
+    ctx: Context, parameters: list[inspect.Parameter], inputs: tuple[Tensor | None, ...], attributes: dict[str, Any]
+) -> None:
+    """Refuse a node that lacks an input or an attribute without a default; what may be None may be absent."""
+    needed = [p for p in parameters if p.default is p.empty and not str(p.annotation).endswith("| None")]
+    absent = [p.name for p, t in zip(parameters, inputs, strict=False) if t is None and p in needed]
+    absent += [p.name for p in needed if p.kind is p.KEYWORD_ONLY and p.name not in attributes]
+    if absent:
+        ctx.invalid(f"it lacks {' and '.join(absent)}")
+
+
+def demand_shape(ctx: Context, tensor: Tensor | None, what: str, *shape: int | None) -> None:
+    """Refuse an input of another shape; None stands for any extent, and an absent input passes."""
+    if tensor is None:
+        return
+    if tensor.rank != len(shape) or any(m is not None and n != m for n, m in zip(tensor.shape, shape, strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        ctx.invalid(f"{what} has shape {list(tensor.shape)}, it must be [{wanted}]")

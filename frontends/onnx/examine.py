@@ -1,0 +1,182 @@
+"""Everything about a model that the import can say: what it holds, and all that cannot be converted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import TensorProto, ValueInfoProto
+
+from ...errors import ModelError, UnsupportedError
+from ...inspection import CheckReport, Node, Operator, Problem, Verdict
+from ...model import Model
+from . import inventory, ops
+from .check import check_model
+from .graph import Graph
+from .importer import convert, named
+from .inputs import Dim, check_readable, example, fixed_inputs, model_inputs, open_shapes
+from .inventory import FileNode
+from .nodes import Place, op_title
+from .refusals import Refusals
+from .remedies import remedy
+from .standins import FAILED, Failed
+from .weights import DECODED, DTYPES, MAPPED, Detached, Source, detach, type_name
+
+Shapes = Mapping[str, Sequence[int]]
+# Extents that open dimensions are tried with; those of a first axis have 1. Some networks need an image's size.
+_TRIED = (224, 64, 512, 1)
+
+
+def examine(source: Source, input_shapes: Shapes | None = None) -> tuple[CheckReport, Model | None]:
+    """The report, without the work of a run; and the model, where its shapes are known and nothing is unsupported.
+
+    Raises ModelError where the file is no valid model, or the given shapes are not those of its inputs.
+    """
+    ops.load()
+    detached = detach(source)
+    with named(detached.what):
+        opsets = check_model(detached)
+        found = inventory.file_nodes(detached.proto)
+        tensors = inventory.tensors(detached.proto, found)
+        _check_external(detached, tensors)
+        done = _converted(detached, opsets, input_shapes or {})
+    nodes = _nodes(found, done.graph.refusals)
+    problems = _problems(found, done.graph.refusals, opsets)
+    report = CheckReport(
+        model=detached.what,
+        supported=not problems,
+        ir_version=detached.proto.ir_version,
+        opsets={domain or "ai.onnx": version for domain, version in opsets.items()},
+        inputs=tuple(map(inventory.described, model_inputs(detached.proto.graph))),
+        outputs=tuple(map(inventory.described, detached.proto.graph.output)),
+        operators=tuple(_operators(nodes)),
+        nodes=tuple(nodes),
+        dtypes=tuple(_dtypes(detached.proto, found, done.graph)),
+        parameters=inventory.parameters(tensors),
+        problems=tuple(problems),
+        give=tuple(done.give),
+        notes=tuple(done.notes),
+    )
+    return report, None if done.give else done.model
+
+
+def _check_external(detached: Detached, tensors: Sequence[TensorProto]) -> None:
+    """Refuse tensors whose data is missing, also those that no output needs."""
+    for tensor in tensors:
+        places = {entry.key: entry.value for entry in tensor.external_data}
+        if tensor.data_type in DTYPES and places.get("location", MAPPED) not in (MAPPED, DECODED):
+            detached.source(tensor)
+
+
+@dataclass
+class _Converted:
+    """The model, if it is one; its graph; the options that fix its open shapes; and notes."""
+
+    model: Model | None
+    graph: Graph
+    give: Sequence[str]
+    notes: Sequence[str] = ()
+
+
+def _converted(detached: Detached, opsets: dict[str, int], given: Shapes) -> _Converted:
+    """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them."""
+    graph, what = detached.proto.graph, detached.what
+    unreadable = _unreadable(model_inputs(graph))
+    open_ = open_shapes(graph, given, what, unreadable)
+    unknown = {name: Failed(_dtype(graph, name)) for name in open_}
+    missing = {name: FAILED for name in unreadable} | {n: unknown[n] for n, shape in open_.items() if shape is None}
+    ranked = {name: shape for name, shape in open_.items() if shape is not None}
+
+    def convert_with(without: Mapping[str, Failed], assumed: Shapes, notes: Sequence[str] = ()) -> _Converted:
+        inputs = fixed_inputs(graph, {**given, **assumed}, what, without)
+        model, made = convert(detached, opsets, inputs, without)
+        for name, reason in unreadable.items():
+            made.refusals.add_other("input", name, reason)
+        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], notes)
+
+    if not ranked:
+        return convert_with(missing, {})
+    reason = ""
+    for extent in _TRIED:
+        try:
+            return convert_with(missing, _assumed(ranked, extent))
+        except ModelError as error:
+            reason = str(error).removeprefix(f"{what}: ")
+    note = f"no extents that were tried for the open shapes fit, so not all nodes could be checked: {reason}"
+    return convert_with(missing | unknown, {}, [note])
+
+
+def _dtype(graph: onnx.GraphProto, name: str) -> str:
+    return next(inventory.described(i).dtype for i in graph.input if i.name == name)
+
+
+def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
+    """Why inputs cannot be taken: they are no tensors, or have a dtype that we lack."""
+    refused = {}
+    for value in inputs:
+        try:
+            check_readable(value)
+        except UnsupportedError:
+            refused[value.name] = f"type {inventory.described(value).dtype}"
+    return refused
+
+
+def _assumed(shapes: Mapping[str, Sequence[Dim]], extent: int) -> dict[str, list[int]]:
+    """Shapes with every open dimension of an extent; those that are the first axis of an input have 1."""
+    first = {shape[0] for shape in shapes.values() if shape} - {""}
+
+    def extent_of(dim: Dim, axis: int) -> int:
+        return dim if isinstance(dim, int) else 1 if axis == 0 or dim in first else extent
+
+    return {name: [extent_of(dim, axis) for axis, dim in enumerate(shape)] for name, shape in shapes.items()}
+
+
+def _nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:
+    refused = {refusal.place for refusal in refusals}
+
+    def verdict(place: Place) -> Verdict:
+        if place in refused:
+            return "unsupported"
+        if place in refusals.failed:
+            return "unchecked"
+        return "compiled" if place in refusals.converted else "unused"
+
+    return [Node(node.name, op_title(node.proto), node.where, verdict(node.place)) for node in nodes]
+
+
+def _operators(nodes: Sequence[Node]) -> list[Operator]:
+    verdicts: dict[str, Counter[Verdict]] = {}
+    for node in nodes:
+        verdicts.setdefault(node.op, Counter())[node.verdict] += 1
+    made = [Operator(op, found.total(), dict(found)) for op, found in verdicts.items()]
+    return sorted(made, key=lambda operator: (-operator.count, operator.op))
+
+
+def _problems(nodes: Sequence[FileNode], refusals: Refusals, opsets: Mapping[str, int]) -> list[Problem]:
+    """Every reason once, with all nodes that have it, in the file's order; last what is no node."""
+    by_place: dict[Place | None, list[int]] = {}
+    for index, node in enumerate(nodes):
+        by_place.setdefault(node.place, []).append(index)
+    found: dict[tuple[str, str, str, str], dict[tuple[int, str], None]] = {}
+    for refusal in refusals:
+        at = by_place.get(refusal.place, [])
+        op = op_title(nodes[at[0]].proto) if at else refusal.op
+        reason = refusal.reason if op == refusal.op else f"its definition uses {refusal.op}: {refusal.reason}"
+        labels = [(index, nodes[index].label) for index in at] or [(len(nodes), refusal.node)]
+        found.setdefault((op, reason, *remedy(refusal, opsets)), {}).update(dict.fromkeys(labels))
+    return [
+        Problem(op, kind, reason, tuple(label for _, label in sorted(labels)), words)
+        for (op, reason, kind, words), labels in sorted(found.items(), key=lambda item: min(item[1])[0])
+    ]
+
+
+def _dtypes(model: onnx.ModelProto, nodes: Sequence[FileNode], graph: Graph) -> list[str]:
+    """The element types of tensors in the file, of values that it declares, and of those that were converted."""
+    graphs = inventory.graphs(model, nodes)
+    values = [v for g in graphs for v in (*g.input, *g.output, *g.value_info)]
+    names = {name for value in values for name in inventory.element_types(value.type)}
+    names.update(type_name(t.data_type) for t in inventory.tensors(model, nodes))
+    names.update(value.dtype for value in graph.scope.values.values() if value.dtype)
+    return sorted(names - {"undefined"})

@@ -1,0 +1,83 @@
+"""Axes, slices and other structure that only the run knows, as arithmetic on sizes.
+
+The rank of every tensor is known; which of its axes an op works on may not be. Then the shape of its result is a choice
+for each axis, and the op itself works on three axes: what lies before, the axis, and what lies behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...sizes import Extent, Sym, floordiv, if_equal, if_less, largest, product, smallest
+from .context import Body, Context
+from .tensor import Tensor
+
+_FAR = 1 << 31  # bounds of slices from here on mean an end
+
+
+def wrapped(axis: Extent, rank: Extent) -> Extent:
+    """A position that may count from the end."""
+    return if_less(axis, 0, axis + rank, axis)
+
+
+def is_among(index: Extent, axes: Sequence[Extent]) -> Extent:
+    """1 where one of ``axes`` is ``index``, else 0."""
+    return 1 - product([if_equal(axis, index, 0, 1) for axis in axes])
+
+
+def packed(kept: Sequence[Extent], extents: Sequence[Extent], count: int) -> list[Extent]:
+    """The first ``count`` of the extents whose flag in ``kept`` is 1, in order."""
+    shape: list[Extent] = [1] * count
+    place: Extent = 0
+    for flag, extent in zip(kept, extents, strict=True):
+        shape = [if_equal(place, j, if_equal(flag, 1, extent, n), n) for j, n in enumerate(shape)]
+        place = place + flag
+    return shape
+
+
+def around(ctx: Context, x: Tensor, axis: Extent) -> Tensor:
+    """``x`` as (what lies before an axis, the axis, what lies behind)."""
+    before = product([if_less(i, axis, n, 1) for i, n in enumerate(x.shape)])
+    behind = product([if_less(axis, i, n, 1) for i, n in enumerate(x.shape)])
+    along = product([if_equal(axis, i, n, 1) for i, n in enumerate(x.shape)])
+    return ctx.reshape(x, [before, along, behind])
+
+
+def reduce(
+    ctx: Context, body: Body, init: float | int, x: Tensor, axes: Sequence[Extent], keepdims: bool = False
+) -> Tensor:
+    """``ctx.reduce`` over axes (not negative) that the run may have to tell: then one after the other."""
+    if not any(isinstance(axis, Sym) for axis in axes):
+        return ctx.reduce(body, init, x, [int(axis) for axis in axes], keepdims)
+    shape = x.shape
+    for axis in axes:
+        left = [if_equal(axis, i, 1, n) for i, n in enumerate(x.shape)]
+        x = ctx.reshape(ctx.reduce(body, init, around(ctx, x, axis), [1]), left)
+    if keepdims:
+        return x
+    kept = [1 - is_among(i, axes) for i in range(len(shape))]
+    return ctx.reshape(x, packed(kept, x.shape, len(shape) - len(axes)))
+
+
+def slice_bounds(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
+    """First position and number of elements of a slice, as ONNX clamps them."""
+    if not isinstance(step, Sym):
+        return _up(extent, start, end, step) if step > 0 else _down(extent, start, end, step)
+    up, down = _up(extent, start, end, largest(step, 1)), _down(extent, start, end, smallest(step, -1))
+    return if_less(0, step, up[0], down[0]), if_less(0, step, up[1], down[1])
+
+
+def _up(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
+    first, last = _clamped(start, extent, 0, extent), _clamped(end, extent, 0, extent)
+    return first, largest(-floordiv(first - last, step), 0)
+
+
+def _down(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
+    first, last = _clamped(start, extent, 0, extent - 1), _clamped(end, extent, -1, extent - 1)
+    return first, largest(-floordiv(last - first, -1 * step), 0)
+
+
+def _clamped(bound: Extent, extent: Extent, low: Extent, high: Extent) -> Extent:
+    if isinstance(bound, int) and abs(bound) >= _FAR:
+        return high if bound > 0 else low
+    return largest(smallest(wrapped(bound, extent), high), low)

@@ -1,0 +1,67 @@
+"""Col2Im: images put together of blocks, which add where they overlap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+from ....dialects import arith, builders, ir, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..loops import index
+from ..registry import op
+from ..tensor import Tensor
+
+Ints = Sequence[int]
+
+
+@op("Col2Im", since=18)
+def col2im(
+    ctx: Context,
+    x: Tensor,
+    image_shape: Tensor,
+    block_shape: Tensor,
+    *,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """Each element of an image looks up, for each place in a block, whether a block lies so that it is there."""
+    image, block = ctx.ints(image_shape, "image_shape"), ctx.ints(block_shape, "block_shape")
+    rank = len(image)
+    strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
+    pads = list(pads or [0] * 2 * rank)
+    if rank < 1 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
+        ctx.invalid(f"blocks of {block}, strides, dilations or pads do not fit an image of {image}")
+    sizes = zip(image, pads[:rank], pads[rank:], block, dilations, strides, strict=True)
+    blocks = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, a, b, k, d, s in sizes]
+    if x.rank != 3 or min(*block, *blocks) < 1 or x.shape[1] % math.prod(block) or x.shape[2] != math.prod(blocks):
+        ctx.invalid(f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel")
+    columns = ctx.reshape(x, [x.shape[0], x.shape[1] // math.prod(block), *block, *blocks])
+    axes = list(zip(pads[:rank], dilations, strides, blocks, strict=True))
+
+    def body(_place: ir.Value, acc: ir.Value) -> ir.Value:
+        at = [builders.linalg_index(d) for d in range(2 + 2 * rank)]
+        found = [_block(i, k, *axis) for i, k, axis in zip(at[2 : 2 + rank], at[2 + rank :], axes, strict=True)]
+        value = builders.extract(columns.value, [*at[:2], *at[2 + rank :], *(number for number, _ in found)])
+        total = arith.ori(acc, value) if x.dtype == "bool" else scalars.add(acc, value)
+        return scalars.select(reduce(scalars.both, (there for _, there in found)), total, acc)
+
+    elem = element_type(x.dtype)
+    out = builders.full([*columns.shape[:2], *image], builders.scalar(0, scalars.compute_type(elem)))
+    maps = [range(2 + rank, 2 + 2 * rank), range(2 + rank)]
+    iterators = "p" * (2 + rank) + "r" * rank
+    made = builders.generic([builders.empty(block, elem)], [out], maps, iterators, body)[0]
+    return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+
+
+def _block(
+    at: ir.Value, place: ir.Value, pad: int, dilation: int, stride: int, count: int
+) -> tuple[ir.Value, ir.Value]:
+    """Along one axis the block whose element ``place`` is at this index of the image, and if there is one."""
+    start = scalars.sub(scalars.add(at, index(pad)), scalars.mul(place, index(dilation)))
+    number = arith.divui(start, index(stride))  # of what is below 0, a large one
+    aligned = scalars.compare("eq", scalars.mul(number, index(stride)), start)
+    there = scalars.both(aligned, scalars.compare("lt", number, index(count), signed=False))
+    return scalars.select(there, number, index(0)), there

@@ -1,0 +1,102 @@
+"""DeformConv: a convolution whose windows take their elements from where an input says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....dialects import builders, ir, scalars
+from ..context import Context
+from ..registry import op
+from ..sampling import Rule, Table, sampled, table
+from ..tensor import Tensor
+from .conv import add_bias, check_windows
+from .reduction import widened
+
+Ints = Sequence[int]
+
+
+@op("DeformConv", since=19)
+def deform_conv(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    b: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    offset_group: int = 1,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
+    rank, window = x.rank - 2, w.shape[2:]
+    strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
+    pads = list(pads or [0] * 2 * rank)
+    _check(ctx, x, w, group, offset_group)
+    outs = _extents(ctx, x, window, strides, pads, dilations)
+    places = [x.shape[0], offset_group, *window]
+    _demand(ctx, offset, [x.shape[0], offset_group * math.prod(window) * rank, *outs], "offset")
+    moves = ctx.reshape(offset, [*places, rank, *outs])
+    tables = [
+        _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
+    ]
+    channels = x.shape[1] // offset_group
+    wide = widened(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
+    taken = sampled(ctx, wide, tables, lead=3)
+    if mask is not None:
+        _demand(ctx, mask, [x.shape[0], offset_group * math.prod(window), *outs], "mask")
+        taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
+    y = ctx.cast(_weighted(ctx, taken, widened(ctx, w), group, outs), x.dtype)
+    return y if b is None else add_bias(ctx, y, b)
+
+
+def _table(moves: Tensor, axis: int, extent: int, steps: tuple[int, int, int]) -> Table:
+    """Of one axis, over batch, group, window and result; a window's element lies where it would be in Conv, moved."""
+    stride, pad, dilation = steps
+    rank = (moves.rank - 3) // 2
+    loops = 2 + 2 * rank
+
+    def coordinate(move: ir.Value) -> ir.Value:
+        element, window = (builders.linalg_index(d) for d in (2 + axis, 2 + rank + axis))
+        start = scalars.sub(scalars.mul(window, scalars.like(window, stride)), scalars.like(window, pad))
+        at = scalars.add(start, scalars.mul(element, scalars.like(element, dilation)))
+        return scalars.add(scalars.from_index(at, move.type), move)
+
+    dims = [*range(2 + rank), ir.AffineExpr.get_constant(axis), *range(2 + rank, loops)]
+    shape = [*moves.shape[: 2 + rank], *moves.shape[3 + rank :]]
+    return table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
+
+
+def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Ints) -> Tensor:
+    """The product of the windows' elements (batch, channels and elements, result) with the weights, group by group."""
+    batch, filters, depth = taken.shape[0], w.shape[0], math.prod(w.shape[1:])
+    columns = ctx.reshape(taken, [batch, group, depth, math.prod(outs)])
+    rows = ctx.reshape(w, [group, filters // group, depth])
+    made = builders.contract("gfk,bgko->bgfo", rows.value, columns.value)
+    return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
+
+
+def _check(ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int) -> None:
+    if x.rank < 3 or w.rank != x.rank or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
+        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+    if offset_group < 1 or x.shape[1] % offset_group:
+        ctx.invalid(f"offset_group {offset_group} does not divide {x.shape[1]} channels")
+
+
+def _extents(ctx: Context, x: Tensor, window: Ints, strides: Ints, pads: Ints, dilations: Ints) -> list[int]:
+    rank = x.rank - 2
+    if not len(strides) == len(dilations) == len(pads) // 2 == rank:
+        ctx.invalid(f"strides, dilations or pads do not fit an input of shape {list(x.shape)}")
+    padded = [n + a + b for n, a, b in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
+    check_windows(ctx, padded, window, dilations)
+    sizes = zip(padded, window, strides, dilations, strict=True)
+    return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
+
+
+def _demand(ctx: Context, tensor: Tensor, shape: Ints, what: str) -> None:
+    if tensor.shape != tuple(shape):
+        ctx.invalid(f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

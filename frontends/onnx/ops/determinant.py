@@ -1,0 +1,84 @@
+"""Det: determinants by elimination."""
+
+from __future__ import annotations
+
+import math as number
+from collections.abc import Sequence
+
+import numpy as np
+
+from ....dialects import builders, ir, math, scalars, tensor
+from ....dialects.types import element_type
+from ..context import Context
+from ..loops import index, sequential
+from ..registry import op
+from ..tensor import Tensor
+from .reduction import widened
+
+Values = Sequence[ir.Value]
+
+
+@op("Det", since=11)
+def det(ctx: Context, x: Tensor) -> Tensor:
+    """The product of the pivots of Gauss' elimination, which takes the greatest of each column."""
+    if x.rank < 2 or x.shape[-1] != x.shape[-2]:
+        ctx.invalid(f"an input of shape {list(x.shape)} holds no square matrices")
+    batch, size = number.prod(x.shape[:-2]), x.shape[-1]
+    if not batch or not size:
+        return ctx.const(np.broadcast_to(np.float32(1), x.shape[:-2]), x.dtype)
+    wide = widened(ctx, ctx.reshape(x, [batch, size, size]))
+    elem = element_type(wide.dtype)
+
+    # A copy, as the elimination overwrites it.
+    copy = builders.elementwise(lambda a: a, wide.value, elem=elem)
+    ones = builders.full([batch], scalars.const(1, elem))
+    made = sequential([batch, size], [copy, ones], lambda at, states: _eliminated(*at, *states))[1]
+    return ctx.cast(ctx.reshape(ctx.wrap(made, wide.dtype), x.shape[:-2]), x.dtype)
+
+
+def _eliminated(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Value) -> list[ir.Value]:
+    """One column of one matrix made zero below its diagonal, and the matrix's product times the pivot, with a sign."""
+    size = index(builders.shape_of(work)[1])
+    row = _greatest(work, item, step, size)
+    pivot = builders.extract(work, [item, row, step])
+    signed = scalars.select(scalars.compare("eq", row, step), pivot, scalars.neg(pivot))
+    rest = scalars.sub(scalars.sub(size, step), index(1))
+    below = scalars.add(step, index(1))
+
+    def swap(at: Values, states: Values) -> list[ir.Value]:
+        places = [[item, r, scalars.add(step, at[0])] for r in (step, row)]
+        values = [builders.extract(states[0], place) for place in places]
+        first = tensor.InsertOp(values[1], states[0], places[0]).result
+        return [tensor.InsertOp(values[0], first, places[1]).result]
+
+    def reduced(at: Values, states: Values) -> list[ir.Value]:
+        target = scalars.add(below, at[0])
+        entry = builders.extract(states[0], [item, target, step])
+        nothing = scalars.compare("eq", pivot, scalars.like(pivot, 0))  # then the column is 0 already
+        factor = scalars.select(nothing, scalars.like(pivot, 0), scalars.div(entry, pivot))
+
+        def cell(within: Values, states: Values) -> list[ir.Value]:
+            place = scalars.add(below, within[0])
+            above = builders.extract(states[0], [item, step, place])
+            value = builders.extract(states[0], [item, target, place])
+            made = scalars.sub(value, scalars.mul(factor, above))
+            return [tensor.InsertOp(made, states[0], [item, target, place]).result]
+
+        return sequential([rest], states, cell)
+
+    swapped = sequential([scalars.sub(size, step)], [work], swap)
+    product = scalars.mul(builders.extract(products, [item]), signed)
+    return [sequential([rest], swapped, reduced)[0], tensor.InsertOp(product, products, [item]).result]
+
+
+def _greatest(work: ir.Value, item: ir.Value, step: ir.Value, size: ir.Value) -> ir.Value:
+    """The row, from this step's on, with the greatest absolute value in its column; a NaN counts as the greatest."""
+
+    def compared(at: Values, states: Values) -> list[ir.Value]:
+        row = scalars.add(step, at[0])
+        value = math.absf(builders.extract(work, [item, row, step]))
+        wins = scalars.invert(scalars.compare("le", value, states[0]))
+        return [scalars.select(wins, new, old) for new, old in zip((value, row), states, strict=True)]
+
+    least = scalars.const(-1, builders.element_of(work))
+    return sequential([scalars.sub(size, step)], [least, step], compared)[1]

@@ -1,0 +1,258 @@
+"""Products, convolutions and activations that onnxruntime's optimiser has fused (docs/ContribOperators.md there).
+
+Each is composed of the converters of the ops that it was made from, so that passes find what they know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ....dialects import scalars
+from .. import registry
+from ..context import Context
+from ..contrib import DOMAIN, contrib, demand_shape
+from ..registry import op
+from ..tensor import Tensor
+from .activation import gelu, swish
+from .conv import conv
+from .gather import gather_nd
+from .matmul import gemm, matmul
+from .movement import cut
+from .pool import max_pool
+from .reduction import softmax
+from .shape import trilu, unsqueeze_by_attribute
+
+Ints = Sequence[int]
+Floats = Sequence[float]
+
+op("GatherND", domain=DOMAIN)(gather_nd)
+op("Trilu", domain=DOMAIN)(trilu)
+
+# Activations inside other ops, with the names of their parameters in the order of ``activation_params``.
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Clip": ("min", "max"),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "HardSwish": (),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "Selu": ("alpha", "gamma"),
+    "Sigmoid": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Tanh": (),
+    "ThresholdedRelu": ("alpha",),
+}
+_OPSET_OF_CLIP_BY_ATTRIBUTES = 10
+
+
+def _activated(ctx: Context, x: Tensor, activation: str, parameters: dict[str, float]) -> Tensor:
+    """An op of ONNX's own on the result of another; no name is none."""
+    if not activation:
+        return x
+    names = _PARAMETERS.get(activation)
+    if names is None or not set(parameters) <= set(names):
+        given = f" with {', '.join(parameters)}" if parameters else ""
+        ctx.unsupported(f"activation '{activation}'{given}")
+    convert = cast(Callable[..., Tensor], registry.find("", activation, _OPSET_OF_CLIP_BY_ATTRIBUTES))
+    return convert(ctx, x, **parameters)
+
+
+@contrib("FusedMatMul")
+@contrib("TransposeMatMul")
+def fused_matmul(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
+    transBatchB: int = 0,
+) -> Tensor:
+    """``alpha A' B'``: of each operand the first axis may come behind the batch's, then the last two change places."""
+    product = matmul(ctx, _turned(ctx, a, transA, transBatchA), _turned(ctx, b, transB, transBatchB))
+    return _scaled(ctx, product, alpha)
+
+
+def _turned(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
+    order = list(range(x.rank))
+    if batch_first and x.rank > 2:
+        order = [*order[1:-1], 0, order[-1]]
+    if turned and x.rank > 1:
+        order[-2:] = order[-1], order[-2]
+    return ctx.transpose(x, order)
+
+
+def _scaled(ctx: Context, x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), x)
+
+
+@contrib("FusedGemm")
+def fused_gemm(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    activation: str = "",
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    activation_gamma: float | None = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    given = {"alpha": activation_alpha, "beta": activation_beta, "gamma": activation_gamma}
+    return _activated(ctx, y, activation, {name: n for name, n in given.items() if n is not None})
+
+
+@contrib("FusedConv")
+def fused_conv(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    z: Tensor | None = None,
+    *,
+    activation: str = "",
+    activation_params: Floats = (),
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """The activation of a convolution and, where there is one, a residual of its result's shape."""
+    y = conv(ctx, x, w, b, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
+    if z is not None:
+        demand_shape(ctx, z, "the residual", *y.shape)
+        y = ctx.elementwise(scalars.add, y, z)
+    names = _PARAMETERS.get(activation, ())
+    if activation_params and len(activation_params) != len(names):
+        ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")
+    return _activated(ctx, y, activation, dict(zip(names, activation_params, strict=False)))
+
+
+@contrib("NhwcConv")
+@contrib("NhwcFusedConv")
+def nhwc_conv(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    z: Tensor | None = None,
+    *,
+    activation: str = "",
+    activation_params: Floats = (),
+    auto_pad: str = "NOTSET",
+    dilations: Ints | None = None,
+    group: int = 1,
+    kernel_shape: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """FusedConv with channels last, but for the weight; `convert-layout` finds the layouts that it keeps."""
+    first = None if z is None else _channels_first(ctx, z)
+    y = fused_conv(
+        ctx,
+        _channels_first(ctx, x),
+        w,
+        b,
+        first,
+        activation=activation,
+        activation_params=activation_params,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        pads=pads,
+        strides=strides,
+    )
+    return _channels_last(ctx, y)
+
+
+@op("NhwcMaxPool", domain=DOMAIN)  # of 8-bit integers
+def nhwc_max_pool(
+    ctx: Context,
+    x: Tensor,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    dilations: Ints | None = None,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    pooled = max_pool(
+        ctx,
+        _channels_first(ctx, x),
+        kernel_shape=kernel_shape,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        dilations=dilations,
+        pads=pads,
+        strides=strides,
+    )
+    return _channels_last(ctx, pooled[0])
+
+
+def _channels_first(ctx: Context, x: Tensor) -> Tensor:
+    if x.rank < 3:
+        ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch, a spatial axis and channels")
+    return ctx.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)])
+
+
+def _channels_last(ctx: Context, x: Tensor) -> Tensor:
+    return ctx.transpose(x, [0, *range(2, x.rank), 1])
+
+
+@contrib("Gelu")
+def exact_gelu(ctx: Context, x: Tensor) -> Tensor:
+    return gelu(ctx, x)
+
+
+@contrib("BiasGelu")
+def bias_gelu(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    return gelu(ctx, ctx.elementwise(scalars.add, a, b))
+
+
+@contrib("FastGelu")
+def fast_gelu(ctx: Context, x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return gelu(ctx, x if bias is None else ctx.elementwise(scalars.add, x, bias), approximate="tanh")
+
+
+@contrib("QuickGelu")
+def quick_gelu(ctx: Context, x: Tensor, *, alpha: float = 1.702) -> Tensor:
+    return swish(ctx, x, alpha=alpha)
+
+
+@contrib("BiasSplitGelu")
+def bias_split_gelu(ctx: Context, x: Tensor, bias: Tensor) -> Tensor:
+    """The left half of the last axis times GELU of the right one."""
+    if x.rank == 0 or x.shape[-1] % 2:
+        ctx.invalid(f"an input of shape {list(x.shape)} has no two halves")
+    summed, half = ctx.elementwise(scalars.add, x, bias), x.shape[-1] // 2
+    left, right = (cut(ctx, summed, {x.rank - 1: range(i * half, (i + 1) * half)}) for i in (0, 1))
+    return ctx.elementwise(scalars.mul, left, gelu(ctx, right))
+
+
+@contrib("BiasAdd")
+def bias_add(ctx: Context, x: Tensor, bias: Tensor, skip: Tensor) -> Tensor:
+    return ctx.elementwise(lambda a, b, s: scalars.add(scalars.add(a, b), s), x, bias, skip)
+
+
+@contrib("BiasSoftmax")
+def bias_softmax(ctx: Context, data: Tensor, bias: Tensor, *, is_inner_broadcast: int, axis: int = 1) -> Tensor:
+    """Softmax of a sum over all axes from ``axis`` on; both broadcasts that the attribute tells apart are numpy's."""
+    summed = ctx.elementwise(scalars.add, data, bias, shape=data.shape)
+    return softmax(ctx, summed, range(ctx.axis(axis, data.rank), data.rank))
+
+
+@op("ExpandDims", domain=DOMAIN)
+def expand_dims(ctx: Context, x: Tensor, axis: Tensor) -> Tensor:
+    return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axis, "axis"))

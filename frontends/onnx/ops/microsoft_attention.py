@@ -1,0 +1,142 @@
+"""Attention and MultiHeadAttention of ``com.microsoft``: heads side by side in one axis, masks of several forms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....dialects import scalars
+from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads, split_last
+from ..context import Context
+from ..contrib import contrib, demand_shape
+from ..tensor import Tensor
+from .matmul import matmul
+from .movement import concat, cut
+
+
+@contrib("Attention")
+def attention(
+    ctx: Context,
+    x: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
+    mask_index: Tensor | None = None,
+    past: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    *,
+    num_heads: int,
+    do_rotary: int = 0,
+    mask_filter_value: float = MASKED,
+    past_present_share_buffer: int = 0,
+    qkv_hidden_sizes: Sequence[int] = (),
+    rotary_embedding_dim: int = 0,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+) -> tuple[Tensor, ...]:
+    """Self-attention from the input on: one product makes queries, keys and values, joined along the last axis."""
+    if do_rotary or past_present_share_buffer or past_sequence_length is not None:
+        ctx.unsupported("rotary embedding" if do_rotary else "past and present that share a buffer")
+    if x.rank != 3 or weights.rank != 2:
+        ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}")
+    projected = matmul(ctx, x, weights)
+    if bias is not None:
+        projected = ctx.elementwise(scalars.add, projected, bias)
+    sizes = list(qkv_hidden_sizes) or [weights.shape[1] // 3] * 3
+    q, k, v = (split_heads(ctx, t, num_heads) for t in split_last(ctx, projected, sizes))
+    if past is not None:
+        demand_shape(ctx, past, "past", 2, None, None, None, None)
+        k, v = (appended(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))
+    biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
+    y = join_heads(ctx, attend(ctx, q, k, v, scale, biases))
+    if not ctx.wants(1):
+        return (y,)
+    return y, concat(ctx, *(ctx.reshape(t, (1, *t.shape)) for t in (k, v)), axis=0)
+
+
+def _half(ctx: Context, past: Tensor, which: int) -> Tensor:
+    return ctx.reshape(cut(ctx, past, {0: range(which, which + 1)}), past.shape[1:])
+
+
+def _biases(
+    ctx: Context,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    masked: float,
+    attention_bias: Tensor | None,
+    unidirectional: int,
+) -> list[Tensor | None]:
+    """All that is added to the scores."""
+    batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
+    causal = causal_bias(ctx, rows, keys) if unidirectional and rows > 1 else None
+    return [attention_bias, mask_bias(ctx, mask, batch, rows, keys, masked), causal]
+
+
+@contrib("MultiHeadAttention")
+def multi_head_attention(
+    ctx: Context,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    bias: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    cache_indirection: Tensor | None = None,
+    *,
+    num_heads: int,
+    mask_filter_value: float = MASKED,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+) -> tuple[Tensor, ...]:
+    """Attention of queries, keys and values that come apart, packed together, or as (batch, heads, length, size).
+
+    What past and new keys and values make together are outputs as well.
+    """
+    if past_sequence_length is not None or cache_indirection is not None:
+        ctx.unsupported("past and present that share a buffer")
+    if (past_key is None) != (past_value is None):
+        ctx.invalid("past_key and past_value need each other")
+    q, k, v = _operands(ctx, query, key, value, num_heads)
+    if bias is not None:
+        q, k, v = _biased(ctx, bias, q, k, v, only_query=key is not None and key.rank == 4)
+    if unidirectional and q.shape[2] != k.shape[2]:
+        ctx.unsupported(f"unidirectional attention of {q.shape[2]} queries to {k.shape[2]} keys of another sequence")
+    k, v = appended(ctx, past_key, k), appended(ctx, past_value, v)
+    biases = _biases(ctx, q, k, key_padding_mask, mask_filter_value, attention_bias, unidirectional)
+    return join_heads(ctx, attend(ctx, q, k, v, scale, biases)), k, v
+
+
+def _operands(ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | None, heads: int) -> list[Tensor]:
+    """Queries, keys and values as (batch, heads, length, size)."""
+    if query.rank == 5 and key is None and value is None:
+        return _unpacked(ctx, query, heads, 3)
+    q = split_heads(ctx, query, heads)
+    if key is None:
+        ctx.invalid(f"there is no key for a query of shape {list(query.shape)}")
+    if key.rank == 5 and value is None:
+        return [q, *_unpacked(ctx, key, heads, 2)]
+    if value is None:
+        ctx.invalid(f"there is no value for a key of shape {list(key.shape)}")
+    return [q, *(t if t.rank == 4 else split_heads(ctx, t, heads) for t in (key, value))]
+
+
+def _unpacked(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
+    """The parts of (batch, length, heads, count, size)."""
+    demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
+    batch, length, _, _, size = packed.shape
+    parts = (cut(ctx, packed, {3: range(i, i + 1)}) for i in range(count))
+    return [ctx.transpose(ctx.reshape(part, (batch, length, heads, size)), [0, 2, 1, 3]) for part in parts]
+
+
+def _biased(ctx: Context, bias: Tensor, q: Tensor, k: Tensor, v: Tensor, only_query: bool) -> list[Tensor]:
+    """Each head with its part of the input projection's bias, which cached keys and values have already."""
+    sizes = [t.shape[1] * t.shape[3] for t in (q, k, v)]
+    parts = split_last(ctx, bias, sizes)
+    made = []
+    for i, (x, part) in enumerate(zip((q, k, v), parts, strict=True)):
+        each = ctx.reshape(part, (x.shape[1], 1, x.shape[3]))
+        made.append(x if i and only_query else ctx.elementwise(scalars.add, x, each))
+    return made

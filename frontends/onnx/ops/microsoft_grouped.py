@@ -1,0 +1,195 @@
+"""GroupQueryAttention of ``com.microsoft``: causal attention with a cache, groups of heads sharing keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....dialects import builders, ir, scalars
+from ....dialects.types import element_type
+from ..attention import attend, join_heads, split_heads, split_last
+from ..context import Context
+from ..contrib import contrib, demand_shape
+from ..tensor import Tensor
+from .gather import tensor_scatter
+from .microsoft_rotary import positions, rotate
+from .movement import cut
+from .norm import root_mean_square
+
+
+@contrib("GroupQueryAttention")
+def group_query_attention(
+    ctx: Context,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    seqlens_k: Tensor,
+    total_sequence_length: Tensor,
+    cos_cache: Tensor | None = None,
+    sin_cache: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    head_sink: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    q_norm_weight: Tensor | None = None,
+    k_norm_weight: Tensor | None = None,
+    *,
+    num_heads: int,
+    kv_num_heads: int,
+    causal: int = 1,
+    do_rotary: int = 0,
+    k_quant_type: str = "NONE",
+    kv_cache_bit_width: int = 0,
+    local_window_size: int = -1,
+    qk_norm_epsilon: float = 1e-6,
+    qk_output: int = 0,
+    rotary_interleaved: int = 0,
+    scale: float = 0.0,
+    sliding_window_cache: int = 0,
+    smooth_softmax: int = -1,
+    softcap: float = 0.0,
+    v_quant_type: str = "NONE",
+) -> tuple[Tensor, ...]:
+    """The caches with the new keys and values in them are outputs as well; ``seqlens_k`` says where those end.
+
+    What a cache holds after its last key is not defined: here it is what the past held, or 0.
+    """
+    if sliding_window_cache or qk_output or ctx.wants(3):
+        ctx.unsupported("a cache of the window's size" if sliding_window_cache else "output 'output_qk'")
+    if {k_quant_type, v_quant_type} != {"NONE"} or k_scale is not None or v_scale is not None:
+        ctx.unsupported("a quantized cache")
+    q, k, v = _heads(ctx, query, key, value, num_heads, kv_num_heads)
+    total = _total(ctx, total_sequence_length, k)
+    past = _past(ctx, seqlens_k, q, total)
+    if q_norm_weight is not None and k_norm_weight is not None:
+        q = root_mean_square(ctx, q, q_norm_weight, -1, qk_norm_epsilon)[0]
+        k = root_mean_square(ctx, k, k_norm_weight, -1, qk_norm_epsilon)[0]
+    if do_rotary:
+        if cos_cache is None or sin_cache is None:
+            ctx.invalid("do_rotary needs cos_cache and sin_cache")
+        at = _positions(ctx, position_ids, past, q, total)
+        q, k = (rotate(ctx, t, at, cos_cache, sin_cache, bool(rotary_interleaved)) for t in (q, k))
+    keys, values = _cached(ctx, k, past_key, past, total), _cached(ctx, v, past_value, past, total)
+    batch, _, rows, size = q.shape
+    groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
+    hidden = groups.hidden(ctx, past, seqlens_k, bool(causal), local_window_size)
+    biases = [None if attention_bias is None else groups.joined(ctx, attention_bias), hidden]
+    k, v = (cut(ctx, t, {2: range(total)}) for t in (keys, values))
+    sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
+    y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
+    return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Heads that share keys and values are one head, with the rows of all of them one after another."""
+
+    batch: int
+    groups: int
+    each: int
+    rows: int
+    keys: int
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What comes before the sizes of the queries."""
+        return self.batch, self.groups, self.each * self.rows
+
+    def joined(self, ctx: Context, bias: Tensor) -> Tensor:
+        """(batch, heads or 1, rows, keys), as (batch, groups or 1, rows of all heads, keys)."""
+        if bias.rank != 4 or bias.shape[1] not in (1, self.groups * self.each):
+            ctx.invalid(f"a bias of shape {list(bias.shape)} for {self.groups * self.each} heads")
+        batch, heads, rows, keys = bias.shape
+        if heads == 1:
+            bias = ctx.broadcast(bias, (batch, self.each, rows, keys))
+        return ctx.reshape(bias, (batch, 1 if heads == 1 else self.groups, self.each * rows, keys))
+
+    def sink(self, ctx: Context, given: Tensor | None, smooth: int, dtype: str) -> Tensor | None:
+        """One score for each head, or 0 for a smooth softmax."""
+        if given is None:
+            return ctx.const(0.0, dtype) if smooth > 0 else None
+        apart = ctx.broadcast(ctx.reshape(given, (self.groups, self.each, 1)), (self.groups, self.each, self.rows))
+        return ctx.reshape(apart, (*self.shape[1:], 1))
+
+    def hidden(self, ctx: Context, past: Tensor, ends: Tensor, causal: bool, window: int) -> Tensor:
+        """(batch, 1, rows of all heads, keys): the lowest number for keys that a row does not see, else 0.
+
+        A row sees keys up to its own, or all, but none after the batch's last, nor before the window up to its own.
+        """
+        lowest = float(np.finfo(np.float32).min)
+
+        def body(before: ir.Value, last: ir.Value) -> ir.Value:
+            row, key = (scalars.from_index(builders.linalg_index(d), before.type) for d in (2, 3))
+            own = scalars.add(before, row)
+            seen = scalars.compare("le", key, scalars.minimum(last, own) if causal else last)
+            if window > 0:
+                seen = scalars.both(seen, scalars.compare("gt", key, scalars.sub(own, scalars.like(own, window))))
+            return scalars.select(seen, ctx.scalar(0, "float32"), ctx.scalar(lowest, "float32"))
+
+        columns = [ctx.reshape(t, (self.batch, 1, 1, 1)) for t in (past, ends)]
+        shape = (self.batch, self.each, self.rows, self.keys)
+        made = ctx.elementwise(body, *columns, dtype="float32", shape=shape)
+        return ctx.reshape(made, (self.batch, 1, self.each * self.rows, self.keys))
+
+
+def _heads(
+    ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | None, heads: int, shared: int
+) -> list[Tensor]:
+    """Queries, keys and values as (batch, heads, length, size); they may come side by side in the query."""
+    if shared < 1 or heads % shared:
+        ctx.invalid(f"{heads} heads do not make {shared} groups")
+    if (key is None) != (value is None):
+        ctx.invalid("key and value need each other")
+    if key is not None and value is not None:
+        parts = [query, key, value]
+    else:
+        size = query.shape[-1] // (heads + 2 * shared)
+        parts = split_last(ctx, query, [heads * size, shared * size, shared * size])
+    return [split_heads(ctx, t, n) for t, n in zip(parts, (heads, shared, shared), strict=True)]
+
+
+def _total(ctx: Context, given: Tensor, k: Tensor) -> int:
+    total = ctx.ints(given, "total_sequence_length")
+    if len(total) != 1 or total[0] < k.shape[2]:
+        ctx.invalid(f"a total_sequence_length of {total} for {k.shape[2]} new keys")
+    return total[0]
+
+
+def _past(ctx: Context, ends: Tensor, q: Tensor, total: int) -> Tensor:
+    """(batch, 1, 1, 1): how many keys are there before the new ones, none if the new ones are all."""
+    demand_shape(ctx, ctx.reshape(ends, (ends.size,)), "seqlens_k", q.shape[0])
+    rows, shape = q.shape[2], (q.shape[0], 1, 1, 1)
+    if rows == total:
+        return ctx.broadcast(ctx.const(0, ends.dtype), shape)
+    before = ctx.elementwise(lambda n: scalars.add(n, scalars.like(n, 1 - rows)), ends)
+    return ctx.reshape(before, shape)
+
+
+def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, total: int) -> Tensor:
+    """(batch, rows): where the new keys are, or, of a first prompt, from the first position that is given on."""
+    if given is None:
+        steps = ctx.const(np.arange(q.shape[2]), past.dtype)
+        return ctx.elementwise(scalars.add, ctx.reshape(past, (q.shape[0], 1)), steps)
+    if q.shape[2] == total:
+        given = cut(ctx, ctx.reshape(given, (given.size,)), {0: range(1)})
+    return positions(ctx, given, q)
+
+
+def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: int) -> Tensor:
+    """The past with the new rows written into it, as long as the larger of the past and the total."""
+    batch, heads, rows, size = new.shape
+    demand_shape(ctx, past, "the past", batch, heads, None, size)
+    held = 0 if past is None else past.shape[2]
+    length = max(total, held)
+    if rows == length:
+        return new
+    zero = scalars.const(0, element_type(new.dtype))
+    if past is None:
+        room = ctx.wrap(builders.full((batch, heads, length, size), zero), new.dtype)
+    else:
+        room = ctx.wrap(builders.pad(past.value, [0] * 4, [0, 0, length - held, 0], zero), new.dtype)
+    return tensor_scatter(ctx, room, new, ctx.reshape(starts, (batch,)), axis=2)

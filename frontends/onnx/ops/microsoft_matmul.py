@@ -1,0 +1,71 @@
+"""Matrix products of 8-bit integers in onnxruntime's domain: into 8 bits, or into floats."""
+
+from __future__ import annotations
+
+from ....dialects import scalars
+from ..context import Context
+from ..quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshaped
+from ..registry import op
+from ..tensor import Tensor
+from .matmul import contract
+from .microsoft_quantized import bytes_zero
+from .quantize import dynamic_quantize_linear
+from .quantized import exact_product
+
+
+@op("QGemm", domain=MICROSOFT)
+def qgemm(
+    ctx: Context,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """``(A' B' + C) (alpha a_scale b_scale)``, over ``y_scale`` where there is one; C is int32."""
+    if a.rank != 2 or b.rank != 2 or a.shape[0 if transA else 1] != b.shape[1 if transB else 0]:
+        ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
+    columns = reshaped(ctx, b_zero, (b_zero.size, 1)) if transB else b_zero
+    left, right = above(ctx, a, bytes_zero(ctx, a, a_zero)), above(ctx, b, columns, narrow=True)
+    total = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", left, right, "int32")
+    if c is not None:
+        total = ctx.elementwise(scalars.add, total, c, shape=total.shape)
+    scales = ctx.const(alpha, "float32"), only(ctx, a_scale, "a_scale"), b_scale
+    if y_scale is None:
+        return dequantize(ctx, total, factor(ctx, *scales), None)
+    dtype = a.dtype if y_zero is None else y_zero.dtype
+    return requantize(ctx, total, factor(ctx, *scales, over=only(ctx, y_scale, "y_scale")), y_zero, dtype)
+
+
+@op("MatMulIntegerToFloat", domain=MICROSOFT)
+def matmul_integer_to_float(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    a_zero: Tensor | None = None,
+    b_zero: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """``MatMulInteger`` by ``a_scale * b_scale``, plus a bias; what b has one of for each column may be a vector."""
+    total = exact_product(ctx, a, bytes_zero(ctx, a, a_zero), b, b_zero)
+    y = dequantize(ctx, total, factor(ctx, only(ctx, a_scale, "a_scale"), b_scale), None)
+    return ctx.cast(y if bias is None else ctx.elementwise(scalars.add, y, bias, shape=y.shape), a_scale.dtype)
+
+
+@op("DynamicQuantizeMatMul", domain=MICROSOFT)
+def dynamic_quantize_matmul(
+    ctx: Context, a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """``MatMulIntegerToFloat`` of what DynamicQuantizeLinear makes of the left operand."""
+    q, scale, zero = dynamic_quantize_linear(ctx, a)
+    return matmul_integer_to_float(ctx, q, b, scale, b_scale, zero, b_zero, bias)

@@ -1,0 +1,103 @@
+"""Norms that onnxruntime's optimiser has fused with what comes before them: residuals, biases, embeddings."""
+
+from __future__ import annotations
+
+from ....dialects import scalars
+from ..context import Context
+from ..contrib import contrib, demand_shape
+from ..tensor import Tensor
+from ..weights import dtype_name
+from .gather import gather
+from .movement import cut
+from .norm import layer_normalization, root_mean_square
+from .reduction import widened
+
+
+@contrib("SimplifiedLayerNormalization", domain="")  # where onnxruntime has it, though ONNX does not
+@contrib("SimplifiedLayerNormalization")
+def simplified_layer_normalization(
+    ctx: Context, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> tuple[Tensor, Tensor]:
+    """RMSNormalization under its older name; 1 / root of the mean square is an output as well."""
+    y, inverse = root_mean_square(ctx, x, scale, axis, epsilon)
+    return y, ctx.cast(inverse, dtype_name(stash_type, "the statistics"))
+
+
+@contrib("SkipLayerNormalization")
+def skip_layer_normalization(
+    ctx: Context,
+    x: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> tuple[Tensor, ...]:
+    """LayerNormalization of a sum, which is the last output; between are the norm's mean and 1 / deviation."""
+    total = _summed(ctx, x, skip, bias)
+    made = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
+    unused = [total] * (3 - len(made))
+    return *made, *unused, ctx.cast(total, x.dtype)
+
+
+@contrib("SkipSimplifiedLayerNormalization")
+def skip_simplified_layer_normalization(
+    ctx: Context, x: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-12
+) -> tuple[Tensor, ...]:
+    """RMSNormalization of a sum, which is the last output."""
+    if ctx.wants(1):
+        ctx.unsupported("output 'mean', which this norm has none of")
+    total = _summed(ctx, x, skip, bias)
+    y, inverse = root_mean_square(ctx, total, gamma, -1, epsilon)
+    return y, total, inverse, ctx.cast(total, x.dtype)
+
+
+def _summed(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+    """``x + skip + bias``, narrow floats in f32; the skip may lack the batch."""
+    terms = [widened(ctx, t) for t in (x, skip, bias) if t is not None]
+    if x.rank == 0 or ctx.broadcast_shape(*terms) != x.shape:
+        ctx.invalid(f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}")
+    total = ctx.elementwise(scalars.add, *terms[:2])
+    return total if bias is None else ctx.elementwise(scalars.add, total, terms[2])
+
+
+@contrib("EmbedLayerNormalization")
+def embed_layer_normalization(
+    ctx: Context,
+    input_ids: Tensor,
+    segment_ids: Tensor | None,
+    word_embedding: Tensor,
+    position_embedding: Tensor,
+    segment_embedding: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+) -> tuple[Tensor, ...]:
+    """LayerNormalization of the sum of embeddings (the last output); the mask's rows are counted."""
+    if input_ids.rank != 2 or (segment_ids is None) != (segment_embedding is None):
+        ctx.invalid(f"input_ids of shape {list(input_ids.shape)}, or segments without embedding")
+    batch, length = input_ids.shape
+    total = gather(ctx, word_embedding, input_ids)
+    if position_ids is not None:
+        positions = gather(ctx, position_embedding, position_ids)
+    else:
+        positions = cut(ctx, position_embedding, {0: range(length)})
+    total = ctx.elementwise(scalars.add, total, positions)
+    if segment_ids is not None and segment_embedding is not None:
+        total = ctx.elementwise(scalars.add, total, gather(ctx, segment_embedding, segment_ids))
+    y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
+    return y, _counted(ctx, mask, batch), total
+
+
+def _counted(ctx: Context, mask: Tensor | None, batch: int) -> Tensor:
+    """How many elements of each row of a mask are 1; 0 without a mask."""
+    if mask is None:
+        return ctx.broadcast(ctx.const(0, "int32"), (batch,))
+    demand_shape(ctx, mask, "mask", batch, None)
+    ones = ctx.elementwise(lambda a: scalars.compare("eq", a, scalars.like(a, 1)), mask, dtype="bool")
+    return ctx.reduce(scalars.add, 0, ctx.cast(ones, "int32"), [1])

@@ -1,0 +1,220 @@
+"""Elementwise ops, pools and reductions of 8-bit tensors in onnxruntime's domain, as its quantiser writes them.
+
+Their meaning is what docs/ContribOperators.md of onnxruntime says: mostly a float op between DequantizeLinear and
+QuantizeLinear. Its kernels take shorter ways (tables, constants summed before rounding) that may end one step away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....dialects import scalars
+from ..context import Context
+from ..quantization import MICROSOFT, above, dequantize, factor, only, quantize, requantize
+from ..registry import op
+from ..tensor import Tensor
+from .activation import leaky_relu, sigmoid
+from .elementwise import where
+from .movement import concat
+from .pool import average_pool
+from .reduction import mean, softmax_flattened, softmax_on_axis
+
+Ints = Sequence[int]
+
+
+def _floats(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """What an 8-bit tensor stands for."""
+    return dequantize(ctx, x, only(ctx, scale, "scale"), bytes_zero(ctx, x, zero))
+
+
+def bytes_zero(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
+    """The one zero point of an 8-bit tensor. Other dtypes are refused: onnx has no schema that would say so."""
+    if x.dtype not in ("int8", "uint8"):
+        ctx.unsupported(f"dtype {x.dtype} of a quantised tensor")
+    if zero is not None and zero.dtype != x.dtype:
+        ctx.invalid(f"a zero point of dtype {zero.dtype} for a tensor of dtype {x.dtype}")
+    return None if zero is None else only(ctx, zero, "zero_point")
+
+
+def _quantized(ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor) -> Tensor:
+    """Floats as an 8-bit tensor of the dtype of another one."""
+    return quantize(ctx, y, only(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype)
+
+
+@op("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    ctx: Context, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
+) -> Tensor:
+    y = ctx.elementwise(sigmoid, _floats(ctx, x, x_scale, x_zero))
+    return _quantized(ctx, y, y_scale, y_zero, x)
+
+
+@op("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 0.01,
+) -> Tensor:
+    y = leaky_relu(ctx, _floats(ctx, x, x_scale, x_zero), alpha=alpha)
+    return _quantized(ctx, y, y_scale, y_zero, x)
+
+
+@op("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    opset: int,
+    axis: int = -1,
+) -> Tensor:
+    """The Softmax of a standard opset: from 13 on along an axis, before over all axes from one on."""
+    softmax = softmax_on_axis if opset >= 13 else softmax_flattened
+    y = softmax(ctx, _floats(ctx, x, x_scale, x_zero), axis=axis)
+    return _quantized(ctx, y, y_scale, y_zero, x)
+
+
+@op("QLinearAdd", domain=MICROSOFT)
+def qlinear_add(
+    ctx: Context,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    c_scale: Tensor,
+    c_zero: Tensor | None = None,
+) -> Tensor:
+    """``(a_scale (a - a_zero) + b_scale (b - b_zero)) / c_scale + c_zero``"""
+    total = ctx.elementwise(scalars.add, _floats(ctx, a, a_scale, a_zero), _floats(ctx, b, b_scale, b_zero))
+    return _quantized(ctx, total, c_scale, c_zero, a)
+
+
+@op("QLinearMul", domain=MICROSOFT)
+def qlinear_mul(
+    ctx: Context,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    c_scale: Tensor,
+    c_zero: Tensor | None = None,
+) -> Tensor:
+    """``(a - a_zero) (b - b_zero) (a_scale b_scale / c_scale) + c_zero``"""
+    left, right = (above(ctx, x, bytes_zero(ctx, x, zero)) for x, zero in ((a, a_zero), (b, b_zero)))
+    product = ctx.elementwise(scalars.mul, left, right)
+    by = factor(ctx, only(ctx, a_scale, "A_scale"), only(ctx, b_scale, "B_scale"), over=only(ctx, c_scale, "C_scale"))
+    return requantize(ctx, product, by, bytes_zero(ctx, a, c_zero), a.dtype)
+
+
+@op("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(
+    ctx: Context,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    z_scale: Tensor,
+    z_zero: Tensor,
+) -> Tensor:
+    chosen = where(ctx, condition, _floats(ctx, x, x_scale, x_zero), _floats(ctx, y, y_scale, y_zero))
+    return _quantized(ctx, chosen, z_scale, z_zero, x)
+
+
+@op("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tensor, axis: int) -> Tensor:
+    """Each input comes with its own scale and zero point; all go onto the grid of the result."""
+    if not inputs or len(inputs) % 3:
+        ctx.invalid(f"{len(inputs)} inputs after the result's scale and zero point: three for each tensor are wanted")
+    parts = [
+        _quantized(ctx, _floats(ctx, x, scale, zero), y_scale, y_zero, x)
+        for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)
+    ]
+    return concat(ctx, *parts, axis=axis)
+
+
+@op("QLinearReduceMean", domain=MICROSOFT)
+def qlinear_reduce_mean(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    axes: Ints = (),
+    keepdims: int = 1,
+) -> Tensor:
+    y = mean(ctx, _floats(ctx, x, x_scale, x_zero), axes or range(x.rank), bool(keepdims))
+    return _quantized(ctx, y, y_scale, y_zero, x)
+
+
+@op("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor | None,
+    y_scale: Tensor,
+    y_zero: Tensor | None = None,
+    *,
+    kernel_shape: Ints,
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    channels_last: int = 0,
+    count_include_pad: int = 0,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    order, back = _orders(x, channels_last)
+    y = average_pool(
+        ctx,
+        ctx.transpose(_floats(ctx, x, x_scale, x_zero), order),
+        kernel_shape=kernel_shape,
+        auto_pad=auto_pad,
+        ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
+        pads=pads,
+        strides=strides,
+    )
+    return _quantized(ctx, ctx.transpose(y, back), y_scale, y_zero, x)
+
+
+@op("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    *,
+    channels_last: int = 0,
+) -> Tensor:
+    """The sum over the spatial axes, exact, by ``x_scale / (y_scale * count)``."""
+    axes = range(1, x.rank - 1) if channels_last else range(2, x.rank)
+    total = ctx.reduce(scalars.add, 0, above(ctx, x, bytes_zero(ctx, x, x_zero)), axes, keepdims=True)
+    count = ctx.const(math.prod(x.shape[axis] for axis in axes), "float32")
+    over = factor(ctx, only(ctx, y_scale, "y_scale"), count)
+    return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), y_zero, x.dtype)
+
+
+def _orders(x: Tensor, channels_last: int) -> tuple[list[int], list[int]]:
+    """The permutation that puts the channels before the spatial axes, and its inverse."""
+    axes, last = list(range(x.rank)), x.rank - 1
+    return ([0, last, *axes[1:last]], [0, *axes[2:], 1]) if channels_last else (axes, axes)

@@ -1,0 +1,88 @@
+"""Weights of a few bits: MatMulNBits. They are unpacked ahead of time, as all that depends on weights alone is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....dialects import arith, ir, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..contrib import contrib, demand_shape
+from ..tensor import Tensor
+from .matmul import contract
+from .movement import cut
+
+
+@contrib("MatMulNBits")
+def matmul_n_bits(
+    ctx: Context,
+    a: Tensor,
+    b: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None = None,
+    g_idx: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    K: int,
+    N: int,
+    block_size: int,
+    bits: int = 4,
+    accuracy_level: int = 0,  # the least that is asked for: nothing is rounded here
+    weight_prepacked: int = 0,
+) -> Tensor:
+    """``a`` times the transpose of (N, K) weights: (number - zero point) * scale, of which each block of K has one."""
+    if g_idx is not None or weight_prepacked:
+        ctx.unsupported("g_idx" if g_idx is not None else "weights that are packed for one device; export them plain")
+    if bits not in (2, 4, 8) or block_size < 1 or block_size * bits % 8:
+        ctx.unsupported(f"blocks of {block_size} weights of {bits} bits")
+    blocks = -(-K // block_size)
+    demand_shape(ctx, b, "B", N, blocks, block_size * bits // 8)
+    demand_shape(ctx, bias, "bias", N)
+    if b.dtype != "uint8" or a.rank == 0 or a.shape[-1] != K or scales.size != N * blocks:
+        ctx.invalid(f"{a}, {b} and scales of shape {list(scales.shape)} do not fit K={K} and N={N}")
+    numbers = ctx.reshape(_unpacked(ctx, b, bits), (N, blocks, block_size))
+    weights = _dequantized(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
+    weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
+    rows = ctx.reshape(a, (a.size // max(K, 1), K))
+    product = contract(ctx, "mk,nk->mn", rows, weights)
+    if bias is not None:
+        product = ctx.elementwise(scalars.add, product, bias)
+    return ctx.reshape(product, (*a.shape[:-1], N))
+
+
+def _unpacked(ctx: Context, packed: Tensor, bits: int) -> Tensor:
+    """The numbers in bytes, the lowest bits first: the last axis grows by 8 / bits."""
+    each = 8 // bits
+    shifts = ctx.const(np.arange(each) * bits, "uint8")
+
+    def body(byte: ir.Value, shift: ir.Value) -> ir.Value:
+        return arith.andi(arith.shrui(byte, shift), scalars.like(byte, (1 << bits) - 1))
+
+    apart = ctx.elementwise(body, ctx.reshape(packed, (*packed.shape, 1)), shifts)
+    return ctx.reshape(apart, (*packed.shape[:-1], packed.shape[-1] * each))
+
+
+def _zeros(ctx: Context, given: Tensor | None, bits: int, rows: int, blocks: int) -> Tensor:
+    """Zero points as (rows, blocks, 1): packed like the weights, or floats; the middle where there are none."""
+    if given is None:
+        return ctx.const(1 << (bits - 1), "uint8")
+    packed = given.dtype == "uint8"
+    columns = -(-blocks * bits // 8) if packed else blocks
+    if given.size != rows * columns:
+        ctx.invalid(f"zero_points of shape {list(given.shape)} for {rows} rows of {blocks} blocks")
+    whole = ctx.reshape(given, (rows, columns))
+    if packed:
+        whole = cut(ctx, _unpacked(ctx, whole, bits), {1: range(blocks)})
+    return ctx.reshape(whole, (rows, blocks, 1))
+
+
+def _dequantized(ctx: Context, numbers: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    wide = scalars.compute_type(element_type(scales.dtype))
+
+    def real(value: ir.Value) -> ir.Value:
+        return value if scalars.is_float(value) else arith.uitofp(wide, value)
+
+    def body(scale: ir.Value, number: ir.Value, zero: ir.Value) -> ir.Value:
+        return scalars.mul(scalars.sub(real(number), real(zero)), scale)
+
+    return ctx.elementwise(body, scales, numbers, zeros)

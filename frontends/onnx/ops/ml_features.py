@@ -1,0 +1,200 @@
+"""Preparation of features in ``ai.onnx.ml``: what scikit-learn's transformers become."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from ....dialects import builders, ir, math, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+from .gather import gather
+from .movement import concat, cut
+from .text import encode_labels, items_of
+
+DOMAIN = "ai.onnx.ml"
+Ints = Sequence[int]
+Floats = Sequence[float]
+
+
+@op("ArrayFeatureExtractor", domain=DOMAIN)
+def array_feature_extractor(ctx: Context, x: Tensor, y: Tensor) -> Tensor:
+    """Elements of the last axis at positions; a vector is one row."""
+    rows = ctx.reshape(x, (1, *x.shape)) if x.rank == 1 else x
+    return gather(ctx, rows, ctx.reshape(y, (y.size,)), axis=-1)
+
+
+@op("Binarizer", domain=DOMAIN)
+def binarizer(ctx: Context, x: Tensor, *, threshold: float = 0.0) -> Tensor:
+    """1 above the threshold, else 0; integers are compared as floats."""
+    wide = x if x.floating else ctx.cast(x, "float64")
+
+    def body(value: ir.Value) -> ir.Value:
+        above = scalars.compare("gt", value, scalars.like(value, threshold))
+        return scalars.select(above, ctx.scalar(1, x.dtype), ctx.scalar(0, x.dtype))
+
+    return ctx.elementwise(body, wide, dtype=x.dtype)
+
+
+@op("Scaler", domain=DOMAIN)
+def scaler(ctx: Context, x: Tensor, *, offset: Floats = (), scale: Floats = ()) -> Tensor:
+    """``(x - offset) * scale`` in f32, each of them one number or one for each feature."""
+    offsets, scales = (
+        _by_feature(ctx, x, list(given) or [default], name)
+        for given, default, name in ((offset, 0.0, "offset"), (scale, 1.0, "scale"))
+    )
+
+    def body(value: ir.Value, away: ir.Value, factor: ir.Value) -> ir.Value:
+        return scalars.mul(scalars.sub(value, away), factor)
+
+    return ctx.elementwise(body, ctx.cast(x, "float32"), offsets, scales, shape=x.shape)
+
+
+def _by_feature(ctx: Context, x: Tensor, given: Floats | Ints, name: str, dtype: str = "float32") -> Tensor:
+    """Attributes as one number, or one for each element of the last axis."""
+    if len(given) not in (1, x.shape[-1] if x.rank else 1):
+        ctx.invalid(f"{name} has {len(given)} elements for an input of shape {list(x.shape)}")
+    return ctx.const(np.array(given[0] if len(given) == 1 else given), dtype)
+
+
+@op("Normalizer", domain=DOMAIN)
+def normalizer(ctx: Context, x: Tensor, *, norm: str = "MAX") -> Tensor:
+    """Rows divided by their greatest element, the sum of absolute ones or the root of that of squares, unless 0."""
+    rules: dict[str, tuple[Callable[[ir.Value, ir.Value], ir.Value], float]] = {
+        "MAX": (scalars.maximum, float("-inf")),
+        "L1": (lambda acc, a: scalars.add(acc, math.absf(a)), 0),
+        "L2": (lambda acc, a: scalars.add(acc, scalars.mul(a, a)), 0),
+    }
+    if norm not in rules or x.rank == 0:
+        ctx.invalid(f"norm '{norm}' is none of {', '.join(rules)}" if x.rank else "the input is a scalar")
+    wide = ctx.cast(x, "float32")
+    total = ctx.reduce(*rules[norm], wide, [-1], keepdims=True)
+
+    def body(value: ir.Value, whole: ir.Value) -> ir.Value:
+        none = scalars.compare("eq", whole, scalars.like(whole, 0))
+        divisor = math.sqrt(whole) if norm == "L2" else whole
+        return scalars.select(none, value, scalars.div(value, divisor))
+
+    return ctx.elementwise(body, wide, total)
+
+
+@op("Imputer", domain=DOMAIN)
+def imputer(
+    ctx: Context,
+    x: Tensor,
+    *,
+    imputed_value_floats: Floats = (),
+    imputed_value_int64s: Ints = (),
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Tensor:
+    """Elements of one value (NaN for one) are replaced, by one number or one for each feature."""
+    given, lost = (
+        (imputed_value_floats, replaced_value_float) if x.floating else (imputed_value_int64s, replaced_value_int64)
+    )
+    if not given:
+        ctx.invalid(f"there is no imputed_value for dtype {x.dtype}")
+    other = _by_feature(ctx, x, given, "imputed_value", x.dtype)
+
+    def body(value: ir.Value, new: ir.Value) -> ir.Value:
+        if lost != lost:
+            return scalars.select(scalars.compare("ne", value, value), new, value)
+        return scalars.select(scalars.compare("eq", value, scalars.like(value, lost)), new, value)
+
+    return ctx.elementwise(body, x, other, shape=x.shape)
+
+
+@op("OneHotEncoder", domain=DOMAIN)
+def one_hot_encoder(
+    ctx: Context, x: Tensor, *, cats_int64s: Ints = (), cats_strings: Sequence[str] = (), zeros: int = 1
+) -> Tensor:
+    """A new last axis with 1 at the category, all 0 where it is none of them (a model with zeros=0 has no such)."""
+    if cats_strings:
+        ctx.unsupported("categories that are strings")
+    if not cats_int64s:
+        ctx.invalid("there are no categories")
+    column = ctx.reshape(ctx.cast(x, "int64"), (*x.shape, 1))
+    return ctx.cast(
+        ctx.elementwise(
+            lambda a, c: scalars.compare("eq", a, c), column, ctx.const(list(cats_int64s), "int64"), dtype="bool"
+        ),
+        "float32",
+    )
+
+
+@op("FeatureVectorizer", domain=DOMAIN)
+def feature_vectorizer(ctx: Context, *inputs: Tensor, inputdimensions: Ints = ()) -> Tensor:
+    """Columns of all inputs side by side in f32; of each as many as asked for, zeros where it has fewer.
+
+    A vector is one row.
+    """
+    if inputdimensions and len(inputdimensions) != len(inputs):
+        ctx.invalid(f"{len(inputdimensions)} inputdimensions for {len(inputs)} inputs")
+    rows = [ctx.reshape(t, (1, *t.shape)) if t.rank == 1 else t for t in inputs]
+    if any(t.rank != 2 or t.shape[0] != rows[0].shape[0] for t in rows):
+        ctx.invalid(f"inputs of shapes {', '.join(str(list(t.shape)) for t in inputs)} are not columns of one table")
+    widths = list(inputdimensions) or [t.shape[1] for t in rows]
+    parts = []
+    for part, width in zip(rows, widths, strict=True):
+        part = ctx.cast(part, "float32")
+        if part.shape[1] > width:
+            part = cut(ctx, part, {1: range(width)})
+        zero, missing = scalars.const(0, element_type("float32")), width - part.shape[1]
+        parts.append(ctx.wrap(builders.pad(part.value, [0, 0], [0, missing], zero), "float32"))
+    return concat(ctx, *parts, axis=1)
+
+
+@op("LabelEncoder", since=2, domain=DOMAIN)
+def label_encoder(
+    ctx: Context,
+    x: Tensor,
+    *,
+    default_float: float = -0.0,
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+    default_tensor: np.ndarray | None = None,
+    keys_floats: Floats = (),
+    keys_int64s: Ints = (),
+    keys_strings: Sequence[str] = (),
+    keys_tensor: np.ndarray | None = None,
+    values_floats: Floats = (),
+    values_int64s: Ints = (),
+    values_strings: Sequence[str] = (),
+    values_tensor: np.ndarray | None = None,
+) -> Tensor:
+    """The value of each element's key, a default where it is none of the keys. NaN is a key like another."""
+    strings = keys_strings or values_strings or any(isinstance(t, TensorProto) for t in (keys_tensor, values_tensor))
+    if strings:
+        keys_ = items_of(keys_strings, keys_floats, keys_int64s, keys_tensor)
+        values_ = items_of(values_strings, values_floats, values_int64s, values_tensor)
+        defaults = {"O": default_string, "f": default_float, "i": default_int64}
+        default_ = items_of(default_tensor) if default_tensor is not None else [defaults[values_.dtype.kind]]
+        return encode_labels(ctx, x, keys_, values_, default_[0])
+    keys = _numbers(keys_floats, keys_int64s, keys_tensor)
+    values = _numbers(values_floats, values_int64s, values_tensor)
+    if keys.shape != values.shape:
+        ctx.invalid(f"{keys.size} keys for {values.size} values")
+    default = default_float if values.dtype.kind == "f" else default_int64
+    given = values.dtype.type(default) if default_tensor is None else default_tensor.reshape(-1)[0]
+    column, numbers = ctx.reshape(x, (*x.shape, 1)), ctx.const(np.arange(1, keys.size + 1), "int64")
+
+    def match(element: ir.Value, key: ir.Value, number: ir.Value) -> ir.Value:
+        same = scalars.compare("eq", element, key)
+        if x.floating:
+            nans = scalars.both(scalars.compare("ne", element, element), scalars.compare("ne", key, key))
+            same = scalars.either(same, nans)
+        return scalars.select(same, number, scalars.like(number, 0))
+
+    found = ctx.elementwise(match, column, ctx.const(keys, x.dtype), numbers, dtype="int64")
+    position = ctx.reduce(scalars.maximum, 0, found, [-1])
+    return gather(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
+
+
+def _numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:
+    if tensor is not None:
+        return np.asarray(tensor).reshape(-1)
+    return np.array(floats, np.float32) if floats else np.array(integers, np.int64)

@@ -1,0 +1,228 @@
+"""Linear models and support vector machines of ``ai.onnx.ml``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....dialects import ir, math, scalars
+from ..context import Context
+from ..registry import op
+from ..scores import integer_labels, labels_of, transformed, two_classes
+from ..tensor import Tensor
+from .activation import sigmoid
+from .matmul import contract
+from .movement import concat
+
+DOMAIN = "ai.onnx.ml"
+Ints = Sequence[int]
+Floats = Sequence[float]
+
+
+def _rows(ctx: Context, x: Tensor) -> Tensor:
+    """The input as rows of f32, or of f64 where it has that; a vector is one row."""
+    whole = ctx.reshape(x, (1, *x.shape)) if x.rank == 1 else x
+    if whole.rank != 2:
+        ctx.invalid(f"the input has shape {list(x.shape)}, it must be rows of features")
+    return ctx.cast(whole, "float64" if x.dtype == "float64" else "float32")
+
+
+def _linear(ctx: Context, x: Tensor, weights: np.ndarray, offsets: Floats) -> Tensor:
+    """``x`` times (outputs, features), and one offset for each output or for all."""
+    if weights.shape[1] != x.shape[1] or len(offsets) not in (0, 1, len(weights)):
+        ctx.invalid(f"{weights.size} coefficients and {len(offsets)} offsets for {x.shape[1]} features")
+    product = contract(ctx, "nf,kf->nk", x, ctx.const(weights, x.dtype))
+    if not offsets:
+        return product
+    return ctx.elementwise(scalars.add, product, ctx.const(np.reshape(offsets, (1, -1)), x.dtype))
+
+
+def _matrix(ctx: Context, numbers: Floats, rows: int) -> np.ndarray:
+    if rows < 1 or len(numbers) % rows or not numbers:
+        ctx.invalid(f"{len(numbers)} coefficients do not make {rows} rows")
+    return np.array(numbers).reshape(rows, -1)
+
+
+@op("LinearRegressor", domain=DOMAIN)
+def linear_regressor(
+    ctx: Context,
+    x: Tensor,
+    *,
+    coefficients: Floats = (),
+    intercepts: Floats = (),
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Tensor:
+    scores = _linear(ctx, _rows(ctx, x), _matrix(ctx, coefficients, targets), intercepts)
+    return ctx.cast(transformed(ctx, scores, post_transform), "float32")
+
+
+@op("LinearClassifier", domain=DOMAIN)
+def linear_classifier(
+    ctx: Context,
+    x: Tensor,
+    *,
+    coefficients: Floats,
+    classlabels_ints: Ints = (),
+    classlabels_strings: Sequence[str] = (),
+    intercepts: Floats = (),
+    multi_class: int = 0,  # how the model was trained
+    post_transform: str = "NONE",
+) -> tuple[Tensor, Tensor]:
+    """The label of the greatest score, and the scores; one row of coefficients decides between two classes."""
+    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _rows(ctx, x)
+    scores = _linear(ctx, rows, _matrix(ctx, coefficients, len(coefficients) // max(rows.shape[1], 1)), intercepts)
+    if scores.shape[1] == 1:
+        other = "rest" if post_transform == "NONE" else "opposite"
+        return two_classes(ctx, scores, labels, 0.0, other, post_transform)
+    return labels_of(ctx, scores, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """A kernel's name and its gamma, coef0 and degree, as far as it has them."""
+
+    name: str
+    params: Floats
+
+    def of(self, ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
+        """(rows, vectors): the kernel of each row with each support vector."""
+        names = ("LINEAR", "POLY", "RBF", "SIGMOID")
+        if self.name not in names or vectors.shape[1] != x.shape[1]:
+            ctx.invalid(f"kernel '{self.name}' (of {', '.join(names)}) on vectors of {vectors.shape[1]} features")
+        if self.name != "LINEAR" and len(self.params) != 3:
+            ctx.invalid(f"kernel_params has {len(self.params)} elements, it must have 3")
+        gamma, coef0, degree = self.params or (0.0, 0.0, 0.0)
+        if self.name == "RBF":
+            return ctx.elementwise(lambda d: math.exp(scalars.mul(d, scalars.like(d, -gamma))), _apart(ctx, x, vectors))
+        product = _linear(ctx, x, vectors, ())
+        if self.name == "LINEAR":
+            return product
+
+        def body(value: ir.Value) -> ir.Value:
+            inner = scalars.add(scalars.mul(value, scalars.like(value, gamma)), scalars.like(value, coef0))
+            return math.tanh(inner) if self.name == "SIGMOID" else math.powf(inner, scalars.like(value, int(degree)))
+
+        return ctx.elementwise(body, product)
+
+
+def _apart(ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
+    """(rows, vectors): squares of distances, as sums of differences: sums of products would cancel."""
+    (rows, features), count = x.shape, len(vectors)
+    table = ctx.const(vectors, x.dtype)
+
+    def square(a: ir.Value, b: ir.Value) -> ir.Value:
+        difference = scalars.sub(a, b)
+        return scalars.mul(difference, difference)
+
+    squares = ctx.elementwise(square, ctx.reshape(x, (rows, 1, features)), ctx.reshape(table, (1, count, features)))
+    return ctx.reduce(scalars.add, 0, squares, [2])
+
+
+@op("SVMRegressor", domain=DOMAIN)
+def svm_regressor(
+    ctx: Context,
+    x: Tensor,
+    *,
+    coefficients: Floats = (),
+    kernel_params: Floats = (),
+    kernel_type: str = "LINEAR",
+    n_supports: int = 0,
+    one_class: int = 0,
+    post_transform: str = "NONE",
+    rho: Floats = (),
+    support_vectors: Floats = (),
+) -> Tensor:
+    """A sum of kernels and an offset; without support vectors a linear model. Of one class only the sign is left."""
+    rows = _rows(ctx, x)
+    if n_supports > 0:
+        rows = _Kernel(kernel_type, kernel_params).of(ctx, rows, _matrix(ctx, support_vectors, n_supports))
+    scores = _linear(ctx, rows, _matrix(ctx, coefficients, 1), rho[:1])
+    if one_class:
+        scores = ctx.elementwise(_sign, scores)
+    return ctx.cast(transformed(ctx, scores, post_transform), "float32")
+
+
+@op("SVMClassifier", domain=DOMAIN)
+def svm_classifier(
+    ctx: Context,
+    x: Tensor,
+    *,
+    classlabels_ints: Ints = (),
+    classlabels_strings: Sequence[str] = (),
+    coefficients: Floats = (),
+    kernel_params: Floats = (),
+    kernel_type: str = "LINEAR",
+    post_transform: str = "NONE",
+    prob_a: Floats = (),
+    prob_b: Floats = (),
+    rho: Floats = (),
+    support_vectors: Floats = (),
+    vectors_per_class: Ints = (),
+) -> tuple[Tensor, Tensor]:
+    """Each pair of classes has a score, by which one of them gets a vote; the label is that of most votes.
+
+    Without support vectors it is a linear model for each class. What is given for two classes are the second's score
+    and its opposite, or probabilities.
+    """
+    labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _rows(ctx, x)
+    classes, vectors = len(labels), sum(vectors_per_class)
+    if classes < 2 or (vectors and len(vectors_per_class) != classes):
+        ctx.unsupported(f"{classes} labels for {len(vectors_per_class)} classes")
+    if not vectors:
+        scores = _linear(ctx, rows, _matrix(ctx, coefficients, classes), rho[:1])
+        return labels_of(ctx, scores, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    kernels = _Kernel(kernel_type, kernel_params).of(ctx, rows, _matrix(ctx, support_vectors, vectors))
+    weights, balance = _pairs(_matrix(ctx, coefficients, classes - 1), vectors_per_class)
+    scores = _linear(ctx, kernels, weights, rho)
+    label = labels_of(ctx, _votes(ctx, scores, balance), labels)
+    if prob_a:
+        scores = _probabilities(ctx, scores, prob_a, prob_b)
+    elif classes == 2:
+        return label, two_classes(ctx, scores, labels, 0.0, "opposite", post_transform)[1]
+    return label, ctx.cast(transformed(ctx, scores, post_transform), "float32")
+
+
+def _pairs(coefficients: np.ndarray, vectors_per_class: Ints) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs, vectors): the weight of each support vector for each pair of classes, which are i < j in order.
+
+    Of i's vectors the coefficients against j are in row j - 1, of j's against i in row i. And (pairs, classes): 1 for
+    i, -1 for j.
+    """
+    owner = np.repeat(np.arange(len(vectors_per_class)), vectors_per_class)
+    pairs = list(itertools.combinations(range(len(vectors_per_class)), 2))
+    weights = np.zeros((len(pairs), len(owner)))
+    balance = np.zeros((len(pairs), len(vectors_per_class)))
+    for row, (i, j) in enumerate(pairs):
+        weights[row] = np.where(owner == i, coefficients[j - 1], np.where(owner == j, coefficients[i], 0))
+        balance[row, i], balance[row, j] = 1, -1
+    return weights, balance
+
+
+def _votes(ctx: Context, scores: Tensor, balance: np.ndarray) -> Tensor:
+    """(rows, classes): in how many pairs a class wins, less those that it loses: the order is that of votes."""
+    return _linear(ctx, ctx.elementwise(_sign, scores), balance.T, ())
+
+
+def _sign(value: ir.Value) -> ir.Value:
+    """1 above 0, else -1."""
+    positive = scalars.compare("gt", value, scalars.like(value, 0))
+    return scalars.select(positive, scalars.like(value, 1), scalars.like(value, -1))
+
+
+def _probabilities(ctx: Context, scores: Tensor, a: Floats, b: Floats) -> Tensor:
+    """(rows, 2): by Platt's sigmoid 1 / (1 + exp(a s + b)), kept away from 0 and 1, and the rest to 1."""
+    if scores.shape[1] != 1 or len(a) != 1 or len(b) != 1:
+        ctx.unsupported("probabilities of more than two classes; export the model without them")
+
+    def first(value: ir.Value) -> ir.Value:
+        inner = scalars.add(scalars.mul(value, scalars.like(value, a[0])), scalars.like(value, b[0]))
+        share = sigmoid(scalars.neg(inner))
+        share = scalars.maximum(share, scalars.like(share, 1e-7))
+        return scalars.minimum(share, scalars.like(share, 1 - 1e-7))
+
+    share = ctx.elementwise(first, scores)
+    return concat(ctx, share, ctx.elementwise(lambda p: scalars.sub(scalars.like(p, 1), p), share), axis=1)

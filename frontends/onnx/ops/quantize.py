@@ -1,0 +1,108 @@
+"""QuantizeLinear, DequantizeLinear (both also in onnxruntime's domain) and DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+from ....dialects import builders, ir, scalars
+from ....dialects.types import bits, is_float
+from ..context import Context
+from ..quantization import MICROSOFT, dequantize, quantize, reshaped
+from ..registry import op
+from ..tensor import Tensor
+from ..weights import dtype_name
+
+
+@op("QuantizeLinear", since=10)
+@op("QuantizeLinear", domain=MICROSOFT)
+def quantize_linear(
+    ctx: Context,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+    precision: int = 0,
+    saturate: int = 1,
+) -> Tensor:
+    """``x / y_scale + y_zero_point``, the quotient in the scale's dtype unless ``precision`` names another."""
+    dtype = dtype_name(output_dtype, "the result") if output_dtype else None
+    if y_zero_point is not None and dtype not in (None, y_zero_point.dtype):
+        ctx.invalid(f"output_dtype {dtype} differs from the zero point's dtype {y_zero_point.dtype}")
+    dtype = dtype or ("uint8" if y_zero_point is None else y_zero_point.dtype)
+    if dtype == "bool" or bits(dtype) > (8 if is_float(dtype) else 16):
+        ctx.invalid(f"output_dtype {dtype} is not a quantised one")
+    scale, zero = _parameters(ctx, x, y_scale, y_zero_point, axis, block_size)
+    work = dtype_name(precision, "the quotient") if precision else y_scale.dtype
+    if not is_float(work):  # the quotient of two int32 is as good as exact in f64
+        work = "float64"
+    return quantize(ctx, x, scale, zero, dtype, work if bits(work) > 8 else "float32", bool(saturate))
+
+
+@op("DequantizeLinear", since=10)
+@op("DequantizeLinear", domain=MICROSOFT)
+def dequantize_linear(
+    ctx: Context,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
+    output_dtype: int = 0,
+) -> Tensor:
+    """``(x - x_zero_point) * x_scale``"""
+    dtype = dtype_name(output_dtype, "the result") if output_dtype else x_scale.dtype
+    if not is_float(dtype) or bits(dtype) < 16:
+        ctx.invalid(f"a result of dtype {dtype}, which is not a float of 16 bits or more")
+    scale, zero = _parameters(ctx, x, x_scale, x_zero_point, axis, block_size)
+    return dequantize(ctx, x, scale, zero, dtype)
+
+
+def _parameters(
+    ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block: int
+) -> tuple[Tensor, Tensor | None]:
+    """Scale and zero point as they broadcast to x: of a tensor, of each index of an axis, or of blocks along it."""
+    if zero is not None and zero.shape != scale.shape and not zero.size == scale.size == 1:
+        ctx.invalid(f"scale of shape {list(scale.shape)} for a zero point of shape {list(zero.shape)}")
+    if block < 0:
+        ctx.invalid(f"block_size {block} is negative")
+    spread = [_spread(ctx, x, t, axis, block) for t in (scale, zero) if t is not None]
+    return spread[0], spread[1] if zero is not None else None
+
+
+def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
+    if parameter.size == 1:
+        return reshaped(ctx, parameter, ())
+    axis = ctx.axis(axis if x.rank != 1 else 0, x.rank)  # a vector has no choice
+    extent = x.shape[axis]
+    if not block:
+        if parameter.shape != (extent,):
+            ctx.invalid(f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}")
+        return reshaped(ctx, parameter, (extent, *[1] * (x.rank - 1 - axis)))
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    count = -(-extent // block)
+    if parameter.shape != (*before, count, *after):
+        ctx.invalid(f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}")
+    each = ctx.reshape(parameter, (*before, count, 1, *after))
+    whole = ctx.reshape(ctx.broadcast(each, (*before, count, block, *after)), (*before, count * block, *after))
+    return ctx.wrap(builders.slice_(whole.value, [0] * x.rank, x.shape), whole.dtype)
+
+
+@op("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """To uint8, on the grid that reaches from the least to the greatest element and has 0 on it.
+
+    Where all elements are 0 the scale is 1, as in onnxruntime: the formula has none.
+    """
+    axes = list(range(x.rank))
+    low, high = (ctx.reduce(fold, 0, x, axes) for fold in (scalars.minimum, scalars.maximum))
+
+    def steps(top: ir.Value, bottom: ir.Value) -> ir.Value:
+        span = scalars.sub(top, bottom)
+        one, top_step = scalars.like(span, 1), scalars.div(span, scalars.like(span, 255))
+        return scalars.select(scalars.compare("eq", top, bottom), one, top_step)
+
+    scale = ctx.elementwise(steps, high, low)
+    zero = quantize(ctx, ctx.elementwise(scalars.neg, low), scale, None, "uint8")
+    return quantize(ctx, x, scale, zero, "uint8"), scale, zero

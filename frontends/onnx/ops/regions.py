@@ -1,0 +1,215 @@
+"""Regions of interest: RoiAlign and MaxRoiPool. How much of the input a bin looks at depends on the region's numbers.
+
+So bodies hold loops, whose bounds are computed. What is outside of the input is never read, whatever a region says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from ....dialects import arith, builders, ir, math, scalars
+from ....dialects.types import element_type
+from ..context import Context
+from ..loops import index, sequential
+from ..registry import op
+from ..sampling import clamped
+from ..tensor import Tensor
+
+_FARTHEST = 1 << 24  # where a region may lie: beyond it f32 has no halves
+
+Values = Sequence[ir.Value]
+
+
+@op("RoiAlign", since=10)
+def roi_align_by_corners(
+    ctx: Context,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    *,
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    """Coordinates are not moved by half an element."""
+    return roi_align(
+        ctx,
+        x,
+        rois,
+        batch_indices,
+        coordinate_transformation_mode="output_half_pixel",
+        mode=mode,
+        output_height=output_height,
+        output_width=output_width,
+        sampling_ratio=sampling_ratio,
+        spatial_scale=spatial_scale,
+    )
+
+
+@op("RoiAlign", since=16)
+def roi_align(
+    ctx: Context,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    *,
+    coordinate_transformation_mode: str = "half_pixel",
+    mode: str = "avg",
+    output_height: int = 1,
+    output_width: int = 1,
+    sampling_ratio: int = 0,
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    """Each bin is the mean, or the maximum, of samples that are interpolated between four elements."""
+    if mode not in ("avg", "max") or coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
+        ctx.invalid(f"mode '{mode}' or coordinate_transformation_mode '{coordinate_transformation_mode}' is unknown")
+    if sampling_ratio < 0:
+        ctx.invalid(f"sampling_ratio {sampling_ratio} is negative")
+    _demand(ctx, x, rois, 4, (output_height, output_width))
+    if batch_indices.shape != rois.shape[:1]:
+        ctx.invalid(f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}")
+    half_pixel = coordinate_transformation_mode == "half_pixel"
+    facts = zip(x.shape[2:], (output_height, output_width), strict=True)
+    axes = [_Samples(extent, size, sampling_ratio, spatial_scale, half_pixel) for extent, size in facts]
+
+    shape = (rois.shape[0], x.shape[1], output_height, output_width)
+    return ctx.wrap(
+        builders.index_map(shape, element_type(x.dtype), lambda *at: _aligned(x, rois, batch_indices, axes, mode, at)),
+        x.dtype,
+    )
+
+
+def _aligned(x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values) -> ir.Value:
+    """One element of the result."""
+    roi, channel, *bin_numbers = at
+    left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(4))
+    places = zip(axes, bin_numbers, (top, left), (bottom, right), strict=True)
+    bins = [axis.bin(number, start, end) for axis, number, start, end in places]
+    image = [_batch(builders.extract(batches.value, [roi]), x), channel]
+
+    def sample(numbers: Values, states: Values) -> list[ir.Value]:
+        rows, columns = (axis.neighbours(box, i) for axis, box, i in zip(axes, bins, numbers, strict=True))
+        corners = [([row, column], scalars.mul(a, b)) for row, a in rows for column, b in columns]
+        terms = [scalars.mul(weight, builders.extract(x.value, [*image, *place])) for place, weight in corners]
+        # The greatest of the weighted terms, not of their sums: ONNX's reference and onnxruntime have it so.
+        return [reduce(scalars.add if mode == "avg" else scalars.maximum, [*states, *terms])]
+
+    first = scalars.like(top, 0 if mode == "avg" else float("-inf"))
+    total = sequential([box.count for box in bins], [first], sample)[0]
+    count = scalars.mul(bins[0].count, bins[1].count)
+    if mode == "avg":
+        total = scalars.div(total, scalars.from_index(count, total.type))
+    return scalars.select(scalars.compare("eq", count, index(0)), scalars.like(total, 0), total)
+
+
+@dataclass(frozen=True)
+class _Bin:
+    """Along one axis: where a bin starts, the distance of its samples, and their number."""
+
+    start: ir.Value
+    step: ir.Value
+    count: ir.Value
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """The samples along one axis of the input. ``ratio`` is their number in a bin, 0 for about one on each element."""
+
+    extent: int
+    size: int
+    ratio: int
+    scale: float
+    half_pixel: bool
+
+    def bin(self, at: ir.Value, start: ir.Value, end: ir.Value) -> _Bin:
+        """The bin of this number in a region."""
+        start, end = (self._placed(edge) for edge in (start, end))
+        length = scalars.sub(end, start)
+        if not self.half_pixel:
+            length = scalars.maximum(length, scalars.like(length, 1))
+        width = scalars.div(length, scalars.like(length, self.size))
+        count = index(self.ratio) if self.ratio else _whole(math.ceil(scalars.maximum(width, scalars.like(width, 0))))
+        offset = scalars.mul(scalars.from_index(at, width.type), width)
+        return _Bin(scalars.add(start, offset), scalars.div(width, scalars.from_index(count, width.type)), count)
+
+    def _placed(self, edge: ir.Value) -> ir.Value:
+        scaled = scalars.mul(edge, scalars.like(edge, self.scale))
+        return clamped(scalars.sub(scaled, scalars.like(edge, 0.5 * self.half_pixel)), -_FARTHEST, _FARTHEST)
+
+    def neighbours(self, box: _Bin, number: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
+        """The two elements next to a sample with their weights, which are 0 where it is more than one outside."""
+        half = scalars.like(box.step, 0.5)
+        at = scalars.fma(scalars.add(scalars.from_index(number, box.step.type), half), box.step, box.start)
+        far = [
+            scalars.compare("lt", at, scalars.like(at, -1)),
+            scalars.compare("gt", at, scalars.like(at, self.extent)),
+        ]
+        at = clamped(at, 0, self.extent - 1)
+        below = math.floor(at)
+        low, last = _whole(below), index(self.extent - 1)
+        part = scalars.sub(at, below)
+        weights = [scalars.sub(scalars.like(at, 1), part), part]
+        weights = [scalars.select(scalars.either(*far), scalars.like(at, 0), weight) for weight in weights]
+        return list(zip([low, scalars.minimum(scalars.add(low, index(1)), last)], weights, strict=True))
+
+
+@op("MaxRoiPool")
+def max_roi_pool(
+    ctx: Context, x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """The greatest element of each bin; a region is a batch and two corners, which are rounded and belong to it."""
+    _demand(ctx, x, rois, 5, pooled_shape)
+
+    def body(roi: ir.Value, channel: ir.Value, *bins: ir.Value) -> ir.Value:
+        batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
+        places = zip(bins, (top, left), (bottom, right), pooled_shape, x.shape[2:], strict=True)
+        ranges = [_range(at, start, end, size, extent, spatial_scale) for at, start, end, size, extent in places]
+        image = [_whole(clamped(batch, 0, x.shape[0] - 1)), channel]
+
+        def element(at: Values, states: Values) -> list[ir.Value]:
+            place = [scalars.add(i, first) for i, (first, _) in zip(at, ranges, strict=True)]
+            return [scalars.maximum(states[0], builders.extract(x.value, [*image, *place]))]
+
+        counts = [count for _, count in ranges]
+        greatest = sequential(counts, [scalars.like(left, float("-inf"))], element)[0]
+        nothing = scalars.compare("eq", scalars.mul(*counts), index(0))
+        return scalars.select(nothing, scalars.like(greatest, 0), greatest)
+
+    shape = (rois.shape[0], x.shape[1], *pooled_shape)
+    return ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
+
+
+def _range(
+    at: ir.Value, start: ir.Value, end: ir.Value, size: int, extent: int, scale: float
+) -> tuple[ir.Value, ir.Value]:
+    """The first element of a bin along one axis and how many there are."""
+    first, last = (
+        clamped(math.round(scalars.mul(edge, scalars.like(edge, scale))), -_FARTHEST, _FARTHEST)
+        for edge in (start, end)
+    )
+    one = scalars.like(first, 1)
+    length = scalars.maximum(scalars.add(scalars.sub(last, first), one), one)
+    width, number = scalars.div(length, scalars.like(length, size)), scalars.from_index(at, length.type)
+    low, high = scalars.mul(number, width), scalars.mul(scalars.add(number, one), width)
+    low, high = (_whole(clamped(scalars.add(edge, first), 0, extent)) for edge in (math.floor(low), math.ceil(high)))
+    return low, scalars.maximum(scalars.sub(high, low), index(0))
+
+
+def _whole(value: ir.Value) -> ir.Value:
+    return scalars.to_index(arith.fptosi(ir.IntegerType.get_signless(64), value))
+
+
+def _batch(value: ir.Value, x: Tensor) -> ir.Value:
+    return scalars.minimum(scalars.maximum(scalars.to_index(value), index(0)), index(x.shape[0] - 1))
+
+
+def _demand(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> None:
+    """Images of two dims, regions of so many numbers, and bins."""
+    if x.rank != 4 or rois.rank != 2 or rois.shape[1] != numbers:
+        ctx.invalid(f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}")
+    if 0 in (x.shape[0], *x.shape[2:]) or len(sizes) != 2 or min(sizes) < 1:
+        ctx.invalid(f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}")

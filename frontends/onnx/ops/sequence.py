@@ -1,0 +1,143 @@
+"""Sequences and optionals, which the host holds, and what only it computes: Unique, NonMaxSuppression."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TypeProto
+
+from ..context import Context
+from ..objects import OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type
+from ..registry import op
+from ..tensor import Tensor
+from ..weights import dtype_name
+
+
+def _sequence(ctx: Context, x: Tensor) -> Object:
+    if not isinstance(x, Object) or x.dtype != SEQUENCE:
+        ctx.invalid(f"the input is {x}, it must be a sequence")
+    return x
+
+
+@op("SequenceEmpty")
+def sequence_empty(ctx: Context, *, dtype: int = 1) -> Tensor:
+    return ctx.host("sequence", [], Element(SEQUENCE, None, Element(dtype_name(dtype, "the sequence"))))[0]
+
+
+@op("SequenceConstruct")
+def sequence_construct(ctx: Context, *inputs: Tensor) -> Tensor:
+    elements = list(map(element_of, inputs))
+    rank = elements[0].rank if len({element.rank for element in elements}) == 1 else None
+    return ctx.host("sequence", inputs, Element(SEQUENCE, None, Element(elements[0].dtype, rank)))[0]
+
+
+@op("SequenceInsert")
+def sequence_insert(ctx: Context, sequence: Tensor, tensor: Tensor, position: Tensor | None = None) -> Tensor:
+    held, added = _sequence(ctx, sequence).element, element_of(tensor)
+    known = held is not None and held.rank in (None, added.rank)
+    kept = added if known else held
+    return ctx.host("SequenceInsert", [sequence, tensor, *_given(position)], Element(SEQUENCE, None, kept))[0]
+
+
+@op("SequenceErase")
+def sequence_erase(ctx: Context, sequence: Tensor, position: Tensor | None = None) -> Tensor:
+    kind = Element(SEQUENCE, None, _sequence(ctx, sequence).element)
+    return ctx.host("SequenceErase", [sequence, *_given(position)], kind)[0]
+
+
+@op("SequenceAt")
+def sequence_at(ctx: Context, sequence: Tensor, position: Tensor) -> Tensor:
+    return ctx.host("SequenceAt", [sequence, position], _held(ctx, _sequence(ctx, sequence)))[0]
+
+
+@op("SequenceLength")
+def sequence_length(ctx: Context, sequence: Tensor) -> Tensor:
+    return ctx.host("SequenceLength", [_sequence(ctx, sequence)], Element("int64", 0))[0]
+
+
+@op("SplitToSequence")
+def split_to_sequence(
+    ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0, keepdims: int = 1
+) -> Tensor:
+    rank = x.rank - 1 if split is None and not keepdims else x.rank
+    kind = Element(SEQUENCE, None, Element(x.dtype, rank))
+    axis = ctx.axis(axis, x.rank)
+    return ctx.host("SplitToSequence", [x, *_given(split)], kind, axis=axis, keepdims=keepdims)[0]
+
+
+@op("ConcatFromSequence")
+def concat_from_sequence(ctx: Context, sequence: Tensor, *, axis: int, new_axis: int = 0) -> Tensor:
+    held = _held(ctx, _sequence(ctx, sequence))
+    rank = (held.rank or 0) + bool(new_axis)
+    return ctx.host("ConcatFromSequence", [sequence], Element(held.dtype, rank), axis=axis, new_axis=new_axis)[0]
+
+
+@op("Optional")
+def optional(ctx: Context, value: Tensor | None = None, *, type: TypeProto | None = None) -> Tensor:
+    held = element_of(value) if value is not None else element_of_type(type) if type is not None else None
+    return ctx.host("optional", _given(value), Element(OPTIONAL, None, held))[0]
+
+
+@op("OptionalHasElement")
+def optional_has_element(ctx: Context, value: Tensor | None = None) -> Tensor:
+    if not isinstance(value, Object) or value.dtype != OPTIONAL:
+        return ctx.const(np.array(value is not None), "bool")
+    return ctx.host("OptionalHasElement", [value], Element("bool", 0))[0]
+
+
+@op("OptionalGetElement")
+def optional_get_element(ctx: Context, value: Tensor) -> Tensor:
+    if not isinstance(value, Object) or value.dtype != OPTIONAL:
+        return value
+    return ctx.host("OptionalGetElement", [value], _held(ctx, value))[0]
+
+
+@op("Unique")
+def unique(ctx: Context, x: Tensor, *, axis: int | None = None, sorted: int = 1) -> tuple[Tensor, ...]:
+    if ctx.is_known(x):
+        return _known_unique(ctx, x, axis, bool(sorted))
+    values = Element(x.dtype, 1 if axis is None else x.rank)
+    along = None if axis is None else ctx.axis(axis, x.rank)
+    return ctx.host("Unique", [x], values, *[Element("int64", 1)] * 3, axis=along, sorted=sorted)
+
+
+def _known_unique(ctx: Context, x: Tensor, axis: int | None, in_order: bool) -> tuple[Tensor, ...]:
+    values, first, inverse, counts = np.unique(ctx.known(x, "X"), True, True, True, axis=axis)
+    if not in_order:  # in the order of their first appearance
+        order = np.argsort(first)
+        values = np.take(values, order, axis=axis or 0)
+        first, counts = first[order], counts[order]
+        inverse = np.argsort(order)[inverse]
+    return ctx.const(values, x.dtype), *(ctx.const(a.reshape(-1), "int64") for a in (first, inverse, counts))
+
+
+@op("NonMaxSuppression")
+def non_max_suppression(
+    ctx: Context,
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: Tensor | None = None,
+    iou_threshold: Tensor | None = None,
+    score_threshold: Tensor | None = None,
+    *,
+    center_point_box: int = 0,
+) -> Tensor:
+    if boxes.rank != 3 or scores.rank != 3:
+        ctx.invalid(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} must have rank 3")
+    most = ctx.const(0, "int64") if max_output_boxes_per_class is None else max_output_boxes_per_class
+    overlap = ctx.const(0.0, "float32") if iou_threshold is None else iou_threshold
+    inputs = [boxes, scores, most, overlap, *_given(score_threshold)]
+    found = ctx.host("NonMaxSuppression", inputs, Element("int64", 2), center_point_box=center_point_box)[0]
+    return ctx.as_shape(found, [found.shape[0], 3])
+
+
+def _given(value: Tensor | None) -> list[Tensor]:
+    return [] if value is None else [value]
+
+
+def _held(ctx: Context, value: Object) -> Element:
+    """What a sequence or an optional holds; its rank must be known."""
+    if value.element is None or not value.element.dtype:
+        ctx.unsupported(f"what the {value.dtype} holds has no type of ours")
+    if value.element.rank is None and value.element.inner is None and value.element.dtype not in (SEQUENCE, OPTIONAL):
+        ctx.unsupported(f"the rank of what the {value.dtype} holds is not known")
+    return value.element

@@ -1,0 +1,136 @@
+"""Spectra: DFT, STFT, MelWeightMatrix."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....dialects import builders, ir, scalars
+from ....dialects.types import element_type
+from ....model import numpy_dtype
+from ..context import Context
+from ..fourier import real_inverse, resized, transform
+from ..registry import op
+from ..tensor import Tensor
+from ..weights import dtype_name
+from .reduction import widened
+
+
+@op("DFT", since=17)
+def dft_by_attribute(
+    ctx: Context, x: Tensor, dft_length: Tensor | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+) -> Tensor:
+    return _dft(ctx, x, dft_length, axis, bool(inverse), bool(onesided))
+
+
+@op("DFT", since=20)
+def dft(
+    ctx: Context,
+    x: Tensor,
+    dft_length: Tensor | None = None,
+    axis: Tensor | None = None,
+    *,
+    inverse: int = 0,
+    onesided: int = 0,
+) -> Tensor:
+    along = -2 if axis is None else ctx.ints(axis, "axis")[0]
+    return _dft(ctx, x, dft_length, along, bool(inverse), bool(onesided))
+
+
+def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: int, inverse: bool, onesided: bool) -> Tensor:
+    """The last axis has the real part and, unless it is 0, the imaginary one."""
+    axis, last = ctx.axis(axis, x.rank), x.rank - 1
+    if axis == last or x.shape[last] not in (1, 2):
+        ctx.invalid(f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}")
+    if onesided and not inverse and x.shape[last] == 2:
+        ctx.invalid("onesided is for real input, which this is not")
+    extent = x.shape[axis]
+    length = 2 * (extent - 1) if inverse and onesided else extent
+    length = length if dft_length is None else ctx.ints(dft_length, "dft_length")[0]
+    if length < 1:
+        ctx.invalid(f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
+    order = [*(i for i in range(last) if i != axis), axis, last]
+    moved = ctx.transpose(widened(ctx, x), order)
+    rows = ctx.reshape(moved, [math.prod(moved.shape[:-2]), extent, x.shape[last]])
+    made = _transformed(ctx, rows, length, inverse, onesided)
+    apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
+    return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
+
+
+def _transformed(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
+    if not inverse:
+        return transform(ctx, resized(ctx, rows, length), -1, length // 2 + 1 if onesided else length)
+    if onesided:
+        made = real_inverse(ctx, rows, length)
+    else:
+        made = transform(ctx, resized(ctx, rows, length), 1, length)
+    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), made)
+
+
+@op("STFT", since=17)
+def stft(
+    ctx: Context,
+    signal: Tensor,
+    frame_step: Tensor,
+    window: Tensor | None = None,
+    frame_length: Tensor | None = None,
+    *,
+    onesided: int = 1,
+) -> Tensor:
+    """The transforms of frames, which overlap, each times the window."""
+    if signal.rank != 3 or signal.shape[2] not in (1, 2):
+        ctx.invalid(f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers")
+    if onesided and signal.shape[2] == 2:
+        ctx.invalid("onesided is for real input, which this is not")
+    batch, extent, parts = signal.shape
+    step = ctx.ints(frame_step, "frame_step")[0]
+    length = extent if window is None else window.size
+    length = length if frame_length is None else ctx.ints(frame_length, "frame_length")[0]
+    if step < 1 or not 0 < length <= extent or (window is not None and window.shape != (length,)):
+        ctx.invalid(f"frames of {length} elements every {step} do not fit a signal of {extent} or the window")
+    wide, frames = widened(ctx, signal), (extent - length) // step + 1
+
+    def body(item: ir.Value, frame: ir.Value, at: ir.Value, part: ir.Value) -> ir.Value:
+        place = scalars.add(scalars.mul(frame, scalars.like(frame, step)), at)
+        return builders.extract(wide.value, [item, place, part])
+
+    cuts = ctx.wrap(builders.index_map([batch, frames, length, parts], element_type(wide.dtype), body), wide.dtype)
+    if window is not None:
+        cuts = ctx.elementwise(scalars.mul, cuts, ctx.reshape(window, [length, 1]))
+    rows = ctx.reshape(cuts, [batch * frames, length, parts])
+    made = transform(ctx, rows, -1, length // 2 + 1 if onesided else length)
+    return ctx.cast(ctx.reshape(made, [batch, frames, *made.shape[1:]]), signal.dtype)
+
+
+@op("MelWeightMatrix")
+def mel_weight_matrix(
+    ctx: Context,
+    num_mel_bins: Tensor,
+    dft_length: Tensor,
+    sample_rate: Tensor,
+    lower_edge_hertz: Tensor,
+    upper_edge_hertz: Tensor,
+    *,
+    output_datatype: int = 1,
+) -> Tensor:
+    """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
+    count, length, rate = (
+        ctx.ints(t, what)[0]
+        for t, what in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate"))
+    )
+    edges = [
+        float(ctx.known(t, what).reshape(()))
+        for t, what in ((lower_edge_hertz, "lower_edge_hertz"), (upper_edge_hertz, "upper_edge_hertz"))
+    ]
+    if count < 1 or length < 1 or rate < 1 or not 0 <= edges[0] <= edges[1]:
+        ctx.invalid(f"{count} bands from {edges[0]} to {edges[1]} Hz of {length} samples at {rate} Hz make no sense")
+    low, high = (2595 * np.log10(1 + edge / 700) for edge in edges)
+    mels = low + np.arange(count + 2) * (high - low) / (count + 2)
+    corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate)
+    bins, (left, top, right) = np.arange(length // 2 + 1)[:, None], (corners[i : count + i] for i in range(3))
+    rising, falling = (bins - left) / np.maximum(top - left, 1), (right - bins) / np.maximum(right - top, 1)
+    weights = np.where(bins <= top, np.where(bins >= left, rising, 0), np.maximum(falling, 0))
+    weights = np.where((bins == top), 1, weights)
+    name = dtype_name(output_datatype, "the result")
+    return ctx.const(weights.astype(numpy_dtype(name)), name)

@@ -1,0 +1,55 @@
+"""Col2Im against onnxruntime and ONNX's reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx_case import check_node, node_model
+from reference import run_model
+
+from tilewright.errors import ModelError
+from tilewright.frontends import import_model
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("image", "block", "blocks", "attributes"),
+    [
+        ((5, 5), (1, 5), 5, {}),
+        ((5, 6), (2, 3), 16, {}),
+        ((5, 5), (3, 3), 4, {"strides": [2, 2]}),
+        ((6, 6), (2, 2), 25, {"dilations": [1, 5], "pads": [0, 2, 0, 2]}),
+        ((4, 5), (3, 2), 10, {"pads": [1, 0, 2, 0], "strides": [1, 2], "dilations": [1, 1]}),
+        ((4, 3, 5), (1, 2, 3), 24, {}),
+        ((9,), (3,), 4, {"strides": [3], "pads": [1, 2]}),
+    ],
+)
+def test_col2im(image, block, blocks, attributes):
+    x = RANDOM.standard_normal((2, 3 * np.prod(block), blocks)).astype(np.float32)
+    check_node("Col2Im", x, np.array(image), np.array(block), known=[1, 2], **attributes)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float64, np.uint8])
+def test_other_dtypes(dtype):
+    x = (RANDOM.random((1, 4, 9)) * 9).astype(dtype)
+    model, inputs = node_model("Col2Im", [x, np.array([4, 4]), np.array([2, 2])], known=[1, 2])
+    [want] = map(np.asarray, ReferenceEvaluator(model).run(None, inputs))
+    [got] = run_model(import_model(model), inputs)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got, want)
+
+
+def test_a_bool_is_true_where_any_block_is():
+    x = np.zeros((1, 2, 3), bool)
+    x[0, 0, 1] = x[0, 1, 0] = x[0, 1, 2] = True
+    model, inputs = node_model("Col2Im", [x, np.array([4]), np.array([2])], known=[1, 2])
+    np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], [[[0, 1, 0, 1]]])
+
+
+def test_blocks_that_do_not_fit_are_refused():
+    model, _ = node_model("Col2Im", [np.zeros((1, 5, 5), np.float32), np.array([5, 5]), np.array([1, 4])], [1, 2])
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)  # what does not fit has no inferred one
+    with pytest.raises(ModelError, match=r"the_Col2Im.*\[1, 5, 5\] does not hold \[5, 2\] blocks of \[1, 4\]"):
+        import_model(model)

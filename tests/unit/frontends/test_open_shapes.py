@@ -1,0 +1,151 @@
+"""One program for all sizes: open extents, and operands that say at run time what others say in the file."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tilewright as tw
+from tilewright.errors import InputError
+
+RNG = np.random.default_rng(7)
+
+
+def model(text: str) -> onnx.ModelProto:
+    """A model whose outputs' shapes are left open."""
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
+    for output in made.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return made
+
+
+def check(made: onnx.ModelProto, *runs: list[np.ndarray], tolerance: float = 1e-5) -> tw.Module:
+    """One compiled program agrees with onnxruntime on all runs."""
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    names = [value.name for value in made.graph.input]
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    for inputs in runs:
+        want = [np.asarray(a) for a in session.run(None, dict(zip(names, inputs, strict=True)))]
+        for a, b in zip(module(*inputs), want, strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(a, b, tolerance, tolerance)
+    return module
+
+
+def f(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def i(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int64)
+
+
+def test_a_program_serves_all_sizes():
+    text = """g (float[N, 4] x, float[4, 3] w) => (float[N, 3] y, int64[2] s)
+    { m = MatMul(x, w)  y = Softmax<axis = -1>(m)  s = Shape(m) }"""
+    w = f(4, 3)
+    check(model(text), *([f(n, 4), w] for n in (1, 5, 0, 64)))
+
+
+def test_a_convolution_of_any_size():
+    text = """g (float[N, 3, H, W] x, float[8, 3, 3, 3] w) => (float[N, 8, A, B] y)
+    { c = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, w)  r = Relu(c)
+      y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r) }"""
+    w = f(8, 3, 3, 3)
+    check(model(text), *([f(n, 3, h, k), w] for n, h, k in ((1, 16, 16), (2, 9, 21))), tolerance=1e-4)
+
+
+def test_shape_arithmetic_stays_symbolic():
+    text = """g (float[N, C, 6] x) => (float y)
+    { s = Shape(x)  zero = Constant<value_ints = [0]>()  n = Gather(s, zero)  rest = Constant<value_ints = [-1]>()
+      t = Concat<axis = 0>(n, rest)  y = Reshape(x, t) }"""
+    module = check(model(text), [f(2, 3, 6)], [f(1, 5, 6)])
+    assert [str(extent) for extent in module.outputs[0].shape] == ["N", "6*C"]
+
+
+def test_extents_that_may_be_one_broadcast():
+    text = "g (float[N, 3] x, float[M, 3] y) => (float z) { z = Add(x, y) }"
+    module = check(model(text), [f(4, 3), f(4, 3)], [f(1, 3), f(4, 3)], [f(4, 3), f(1, 3)])
+    assert module.inputs[0].shape[0] != module.inputs[1].shape[0]
+
+
+OPERANDS = {
+    "Reshape": ("float[2, 6] x, int64[2] s", "y = Reshape(x, s)", [f(2, 6)], [i(3, 4), i(-1, 2), i(0, -1)]),
+    "Squeeze": ("float[1, 3, 1] x, int64[1] s", "y = Squeeze(x, s)", [f(1, 3, 1)], [i(0), i(-1), i(2)]),
+    "Unsqueeze": ("float[2, 3] x, int64[2] s", "y = Unsqueeze(x, s)", [f(2, 3)], [i(0, 1), i(3, 0), i(-1, 1)]),
+    "Expand": ("float[3, 1] x, int64[2] s", "y = Expand(x, s)", [f(3, 1)], [i(3, 4), i(1, 2), i(1, 1)]),
+    "Tile": ("float[2, 3] x, int64[2] s", "y = Tile(x, s)", [f(2, 3)], [i(1, 2), i(3, 1), i(2, 2)]),
+    "ReduceSum": ("float[2, 3, 4] x, int64[1] s", "y = ReduceSum<keepdims = 0>(x, s)", [f(2, 3, 4)], [i(0), i(-1)]),
+    "ReduceL2": ("float[2, 3, 4] x, int64[2] s", "y = ReduceL2(x, s)", [f(2, 3, 4)], [i(0, 2), i(-1, 1)]),
+    "ReduceLogSumExp": ("float[2, 3] x, int64[1] s", "y = ReduceLogSumExp<keepdims = 0>(x, s)", [f(2, 3)], [i(0), i(1)]),
+    "CumSum": ("float[2, 3] x, int64 s", "y = CumSum<reverse = 1>(x, s)", [f(2, 3)], [np.array(0), np.array(-1)]),
+    "TopK": ("float[5, 7] x, int64[1] s", "y, at = TopK(x, s)", [f(5, 7)], [i(3), i(7), i(1)]),
+    "Pad": ("float[2, 3] x, int64[4] s", "y = Pad(x, s)", [f(2, 3)], [i(1, 0, 2, 1), i(0, -1, 0, -1)]),
+    "Pad by edges": ("float[2, 3] x, int64[4] s", 'y = Pad<mode = "edge">(x, s)', [f(2, 3)], [i(1, 0, 2, 1)]),
+    "OneHot": ("int64[4] x, int64 s, float[2] v", "y = OneHot(x, s, v)", [i(0, 2, 1, -1)], [np.array(3), np.array(5)]),
+    "Range": ("float[1] x, int64 s", "z = Constant<value_int = 0>() t = Constant<value_int = 2>() y = Range(z, s, t)",
+              [f(1)], [np.array(5), np.array(0), np.array(8)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+def test_operands_that_the_run_gives(name: str):
+    signature, body, before, operands = OPERANDS[name]
+    behind = [np.array([0, 1], np.float32)] if name == "OneHot" else []
+    outputs = {"TopK": "(float y, int64 at)", "Range": "(int64 y)"}.get(name, "(float y)")
+    check(model(f"g ({signature}) => {outputs} {{ {body} }}"), *([*before, s, *behind] for s in operands))
+
+
+@pytest.mark.parametrize("step", [(1, 0, 3), (-1, 4, -9), (2, -3, 9), (-2, 9, 0)])
+def test_a_slice_that_the_run_gives(step: tuple[int, int, int]):
+    text = "g (float[N, 5] x, int64[1] a, int64[1] b, int64[1] k, int64[1] s) => (float y) { y = Slice(x, a, b, k, s) }"
+    by, start, end = step
+    check(model(text), *([f(n, 5), i(start), i(end), i(axis), i(by)] for n in (4, 1) for axis in (0, -1)))
+
+
+def test_what_is_chosen_by_data_has_a_size_of_its_own():
+    check(
+        model("g (float[A, B] x) => (int64 y) { y = NonZero(x) }"),
+        [np.eye(3, dtype=np.float32)],
+        [np.zeros((2, 2), "f4")],
+    )
+    text = "g (float[N, 3] x, bool[M] c) => (float y) { y = Compress<axis = 0>(x, c) }"
+    check(model(text), [f(4, 3), np.array([1, 0, 1, 1], bool)], [f(4, 3), np.array([0, 0], bool)])
+
+
+def test_the_same_program_loads_from_a_file(tmp_path):
+    made = model("g (float[N, 4] x) => (float y) { y = Relu(x) }")
+    tw.compile(made, workers=0, cache=False).export_library(tmp_path / "model.so")
+    module = tw.load_module(next(tmp_path.glob("model.*")))
+    for n in (3, 1):
+        x = f(n, 4)
+        np.testing.assert_array_equal(module(x)[0], np.maximum(x, 0))
+    assert str(module.inputs[0].shape[0]) == "N"
+
+
+def test_a_symbol_has_one_size_in_a_call():
+    module = tw.compile(model("g (float[N] x, float[N] y) => (float z) { z = Add(x, y) }"), workers=0, cache=False)
+    with pytest.raises(InputError, match=r"input 'y' must have shape \(N,\) with N=3, got \(4,\)"):
+        module(f(3), f(4))
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        ("g (float[2, 6] x, int64[2] s) => (float y) { y = Reshape(x, s) }", [f(2, 6), i(5, 3)]),
+        ("g (float[2, 3] x, int64[4] s) => (float y) { y = Pad(x, s) }", [f(2, 3), i(-2, 0, -2, 0)]),
+        ("g (float[5] x, int64[1] s) => (float y, int64 at) { y, at = TopK(x, s) }", [f(5), i(6)]),
+        ("g (float[N, 5] x, float[K, 2] w) => (float y) { y = MatMul(x, w) }", [f(1, 5), f(4, 2)]),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused_with_the_node(text: str, inputs: list[np.ndarray]):
+    module = tw.compile(model(text), workers=0, num_threads=1, cache=False)
+    with pytest.raises(InputError, match=r"node '\w+_0'"):
+        module(*inputs)
+
+
+@pytest.mark.parametrize("counted", [0, 1])
+def test_means_of_windows_of_any_number(counted: int):
+    attributes = f"kernel_shape = [3], pads = [1, 1], strides = [2], count_include_pad = {counted}"
+    text = f"g (float[1, 2, W] x) => (float y) {{ y = AveragePool<{attributes}>(x) }}"
+    check(model(text), [f(1, 2, 7)], [f(1, 2, 8)], [f(1, 2, 2)])

@@ -1,0 +1,193 @@
+"""Models that onnxruntime's quantiser made, compiled, against onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+
+import tilewright as tw
+
+
+def network(kind: str) -> onnx.ModelProto:
+    """A small float network with random weights."""
+    weights: dict[str, np.ndarray] = {}
+    random = np.random.default_rng(0)
+
+    def weight(name: str, *shape: int) -> str:
+        weights[name] = (random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        return name
+
+    nodes, shape, result = KINDS[kind](weight)
+    named = [helper.make_node(op, i, o, name=o[0], **a) for op, i, o, a in nodes]
+    graph = helper.make_graph(
+        named,
+        kind,
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(named[-1].output[0], TensorProto.FLOAT, result)],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def convolutions(weight: Any) -> Any:
+    nodes = [
+        ("Conv", ["x", weight("w1", 16, 3, 3, 3), weight("b1", 16)], ["c1"], {"pads": [1] * 4}),
+        ("Relu", ["c1"], ["r1"], {}),
+        ("MaxPool", ["r1"], ["m1"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("Conv", ["m1", weight("w2", 16, 1, 3, 3), weight("b2", 16)], ["d1"], {"pads": [1] * 4, "group": 16}),
+        ("Conv", ["d1", weight("w3", 16, 16, 1, 1)], ["c2"], {}),
+        ("Add", ["c2", "m1"], ["a1"], {}),
+        ("Sigmoid", ["a1"], ["s1"], {}),
+        ("Mul", ["a1", "s1"], ["h1"], {}),
+        ("LeakyRelu", ["h1"], ["l1"], {"alpha": 0.1}),
+        ("AveragePool", ["l1"], ["p1"], {"kernel_shape": [3, 3], "strides": [2, 2]}),
+        ("Concat", ["p1", "p1"], ["k1"], {"axis": 1}),
+        ("Conv", ["k1", weight("w4", 24, 16, 3, 3)], ["g1"], {"group": 2, "pads": [1] * 4}),
+        ("GlobalAveragePool", ["g1"], ["p2"], {}),
+        ("Flatten", ["p2"], ["f1"], {}),
+        ("Gemm", ["f1", weight("w5", 10, 24), weight("b5", 10)], ["y"], {"transB": 1}),
+    ]
+    return nodes, [2, 3, 16, 16], [2, 10]
+
+
+def mlp(weight: Any) -> Any:
+    nodes = [
+        ("Gemm", ["x", weight("w1", 64, 32), weight("b1", 64)], ["h1"], {"transB": 1}),
+        ("Relu", ["h1"], ["r1"], {}),
+        ("MatMul", ["r1", weight("w2", 64, 48)], ["h2"], {}),
+        ("Add", ["h2", weight("b2", 48)], ["a2"], {}),
+        ("Sigmoid", ["a2"], ["s2"], {}),
+        ("Gemm", ["s2", weight("w3", 48, 10)], ["h3"], {"alpha": 0.5}),
+        ("Softmax", ["h3"], ["y"], {}),
+    ]
+    return nodes, [5, 32], [5, 10]
+
+
+def transformer(weight: Any) -> Any:
+    """A block: attention of two heads of 16, and its feed-forward part."""
+    nodes: list[Any] = []
+    for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes.append(("MatMul", ["x", weight(f"w{name}", 32, 32)], [f"{name}0"], {}))
+        nodes.append(("Reshape", [f"{name}0", "heads"], [f"{name}1"], {}))
+        nodes.append(("Transpose", [f"{name}1"], [f"{name}2"], {"perm": perm}))
+    nodes += [
+        ("MatMul", ["q2", "k2"], ["scores"], {}),
+        ("Softmax", ["scores"], ["shares"], {"axis": -1}),
+        ("MatMul", ["shares", "v2"], ["mixed"], {}),
+        ("Transpose", ["mixed"], ["back"], {"perm": [0, 2, 1, 3]}),
+        ("Reshape", ["back", "rows"], ["joined"], {}),
+        ("MatMul", ["joined", weight("wo", 32, 32)], ["out"], {}),
+        ("Add", ["out", "x"], ["sum1"], {}),
+        ("LayerNormalization", ["sum1", weight("g1", 32), weight("n1", 32)], ["norm1"], {}),
+        ("MatMul", ["norm1", weight("w1", 32, 64)], ["up"], {}),
+        ("Add", ["up", weight("b1", 64)], ["biased"], {}),
+        ("Relu", ["biased"], ["active"], {}),
+        ("MatMul", ["active", weight("w2", 64, 32)], ["down"], {}),
+        ("Add", ["down", "norm1"], ["y"], {}),
+    ]
+    heads = ("Constant", [], ["heads"], {"value": numpy_helper.from_array(np.array([2, 7, 2, 16]))})
+    rows = ("Constant", [], ["rows"], {"value": numpy_helper.from_array(np.array([2, 7, 32]))})
+    return [heads, rows, *nodes], [2, 7, 32], [2, 7, 32]
+
+
+def recurrent(weight: Any) -> Any:
+    inputs = ["x", weight("w", 1, 64, 12), weight("r", 1, 64, 16), weight("b", 1, 128)]
+    nodes = [
+        ("LSTM", inputs, ["all"], {"hidden_size": 16}),
+        ("Reshape", ["all", "rows"], ["joined"], {}),
+        ("MatMul", ["joined", weight("w1", 16, 8)], ["y"], {}),
+    ]
+    rows = ("Constant", [], ["rows"], {"value": numpy_helper.from_array(np.array([10, 16]))})
+    return [rows, *nodes], [5, 2, 12], [10, 8]
+
+
+KINDS = {"convolutions": convolutions, "mlp": mlp, "transformer": transformer, "recurrent": recurrent}
+
+
+class Samples(CalibrationDataReader):
+    """A few random inputs to calibrate with."""
+
+    def __init__(self, shape: list[int]) -> None:
+        random = np.random.default_rng(1)
+        self.left = [{"x": random.standard_normal(shape).astype(np.float32)} for _ in range(4)]
+
+    def get_next(self) -> Any:
+        return self.left.pop() if self.left else None
+
+
+def saved(kind: str, folder: Path) -> tuple[Path, list[int]]:
+    """The float network's file, and its input's shape."""
+    model = network(kind)
+    onnx.save(model, folder / "float.onnx")
+    return folder / "float.onnx", [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+
+
+def outputs(model: Path, shape: list[int]) -> tuple[Any, Any]:
+    """Ours and onnxruntime's, which runs the nodes as they are."""
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1  # DynamicQuantizeLSTM has a grid for what each thread does
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    [want] = onnxruntime.InferenceSession(model, options).run(None, {"x": x})
+    [got] = tw.compile(model, workers=0, num_threads=1, cache=False)(x)
+    return got, want
+
+
+def step(model: Path) -> float:
+    """The scale of the grid that the result lies on."""
+    graph = onnx.load(model).graph
+    last = next(n for n in reversed(graph.node) if n.op_type == "DequantizeLinear")
+    return float(numpy_helper.to_array(next(t for t in graph.initializer if t.name == last.input[1])).max())
+
+
+def ops(model: Path) -> set[str]:
+    return {node.op_type for node in onnx.load(model).graph.node}
+
+
+STATIC = [
+    ("convolutions", QuantFormat.QOperator, True, {"QLinearConv", "QGemm", "QLinearConcat", "QLinearAveragePool"}),
+    ("convolutions", QuantFormat.QDQ, True, {"Conv", "QuantizeLinear", "DequantizeLinear"}),
+    ("mlp", QuantFormat.QOperator, False, {"QGemm", "QLinearMatMul", "QLinearSigmoid", "QLinearSoftmax"}),
+    ("mlp", QuantFormat.QDQ, True, {"Gemm", "MatMul", "DequantizeLinear"}),
+    ("transformer", QuantFormat.QOperator, True, {"QLinearMatMul", "QLinearAdd", "QLinearSoftmax"}),
+    ("transformer", QuantFormat.QDQ, False, {"MatMul", "LayerNormalization", "QuantizeLinear"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "form", "per_channel", "wanted"), STATIC)
+def test_static(kind, form, per_channel, wanted, tmp_path):
+    source, shape = saved(kind, tmp_path)
+    model = tmp_path / "quantized.onnx"
+    types: Any = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    quantize_static(source, model, Samples(shape), quant_format=form, per_channel=per_channel, **types)
+    assert wanted <= ops(model)
+    got, want = outputs(model, shape)
+    # Between floats another order of sums may tip a value from one step to the next.
+    apart = np.abs(got - want) / step(model)
+    assert apart.max() < (0.01 if form == QuantFormat.QOperator else 1.01)
+    assert (apart > 0.01).mean() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "weights", "per_channel"),
+    [
+        ("convolutions", "ConvInteger", QuantType.QUInt8, True),
+        ("transformer", "MatMulInteger", QuantType.QInt8, False),
+        ("recurrent", "DynamicQuantizeLSTM", QuantType.QInt8, False),
+    ],
+)
+def test_dynamic(kind, op, weights, per_channel, tmp_path):
+    source, shape = saved(kind, tmp_path)
+    model = tmp_path / "quantized.onnx"
+    quantize_dynamic(source, model, weight_type=weights, per_channel=per_channel)
+    assert {"DynamicQuantizeLinear", op} <= ops(model)
+    got, want = outputs(model, shape)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
