@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance bench clean
+.PHONY: setup demo test lint unit lit conformance fuzz bench clean
 
 setup: $(STAMP)
 
@@ -42,6 +42,12 @@ lit: $(STAMP)
 # The test suite that comes with the onnx package.
 conformance: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run
+
+# Random models: make fuzz COUNT=10000 SEED=7 for others.
+COUNT ?= 1000
+SEED ?= 0
+fuzz: $(STAMP)
+	cd tests && ../$(BIN)/python -m fuzz.run --count $(COUNT) --seed $(SEED)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)

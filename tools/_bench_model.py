@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.model import open_sizes
+from tilewright.sizes import is_open
 from tilewright.tools import _children, _rivals
 from tilewright.tools._common import PROGRAMS, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, ratio, relative_error
@@ -85,7 +87,11 @@ def _compile(
 def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
     from tilewright.runtime.module import load_module
 
-    return {number: load_module(program, number) for number in threads}
+    modules = {number: load_module(program, number) for number in threads}
+    inputs = modules[threads[0]].inputs
+    if any(is_open(info.shape) for info in inputs):
+        raise InputError(open_sizes(inputs))
+    return modules
 
 
 def _prepare(

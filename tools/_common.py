@@ -130,6 +130,11 @@ def add_no_cache(cli: argparse.ArgumentParser) -> None:
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
 
 
+def counted(number: int, thing: str) -> str:
+    """``1 kernel``, ``2 kernels``"""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def size_text(nbytes: int) -> str:
     """A number of bytes for people: ``102.4 MB``."""
     size, unit = float(nbytes), "B"
@@ -143,7 +148,7 @@ def size_text(nbytes: int) -> str:
 def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace) -> None:
     """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``."""
     if args.json:
-        print(json.dumps(record))
+        print(json.dumps(record, default=str))  # symbols are text
     elif not args.quiet:
         print("\n".join(lines))
 

@@ -14,8 +14,10 @@ COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
     "bench": "measure models, against other runtimes if wanted, or kernels",
+    "check": "show what a model needs and what is unsupported in it, without compiling it",
     "explain": "show a model's kernels, their work and time",
     "cache": "show, prune or verify the compile cache",
+    "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }

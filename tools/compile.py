@@ -19,6 +19,7 @@ from tilewright.tools._common import (
     add_no_cache,
     add_target,
     command,
+    counted,
     parser,
     progress,
     report,
@@ -154,8 +155,8 @@ def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float)
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
     inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
-    code = f"{_count(made.calls, 'call')} of {_count(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
-    tensors = _count(len(manifest.params), "tensor")
+    code = f"{counted(made.calls, 'call')} of {counted(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
+    tensors = counted(len(manifest.params), "tensor")
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
@@ -163,10 +164,6 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         f"{done} in {seconds:.2f} s: {stages}",
     ]
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def _tensor(info: TensorInfo) -> str:

@@ -93,9 +93,10 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
         dtype = numpy_dtype(info.dtype)
         if how != "random":
             return np.full(shape, how == "ones", dtype)
-        if dtype.kind in "iub" or info.dtype in ("int4", "uint4"):
+        if dtype.kind in "iub" or info.dtype.startswith(("int", "uint")):
             return random.integers(0, 2, shape).astype(dtype)
-        return random.standard_normal(shape, np.float32).astype(dtype)
+        values = random.standard_normal(shape, np.float32)
+        return (np.abs(values) if info.dtype == "float8_e8m0fnu" else values).astype(dtype)  # which has no sign
 
     return {info.name: make(info) for info in infos}
 
@@ -119,8 +120,10 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an ``.npz`` file, whole or not at all."""
     from tilewright.runtime.files import replacing
 
+    # Types that a library registered (2) are written as bytes: numpy names some of them in a way that it cannot read.
+    plain = {name: a.view(f"V{a.dtype.itemsize}") if a.dtype.isbuiltin == 2 else a for name, a in arrays.items()}
     with replacing(path.absolute()) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # names may be any text
+        np.savez(file, **plain)  # type: ignore[arg-type]  # names may be any text
 
 
 def compare(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], args: argparse.Namespace) -> list[dict]:

@@ -16,7 +16,22 @@ from onnx.backend.test.loader import load_model_tests
 
 import tilewright as tw
 
+_TEXT = "OUST"  # kinds of arrays of strings
+_BFLOAT16 = 2**-6  # the relative tolerance of onnx's own runner: two units in the last place
 FILE_KINDS = ("simple", "pytorch-converted", "pytorch-operator")
+
+
+def _optional(proto: onnx.OptionalProto) -> Any:
+    """The value in an optional; onnx reads none that is empty and has a type."""
+    fields = {field.name for field, _ in proto.ListFields()}
+    return numpy_helper.to_optional(proto) if fields - {"name", "elem_type"} else None
+
+
+_PROTOS = {
+    "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
+    "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
+    "optional_type": (onnx.OptionalProto, _optional),
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``status`` is pass, refused (with an error that says so), wrong, error, or lost (a crash or a hang)."""
+    """``status`` is pass, refused (with an error that says so), wrong, error, lost (a crash or a hang), or skipped."""
 
     status: str
     reason: str = ""
@@ -72,15 +87,16 @@ def _file_case(case: Any) -> Case:
 def _files(folder: Path, side: str, infos: Sequence[onnx.ValueInfoProto]) -> Iterator[Any]:
     for index in range(len(list(folder.glob(f"{side}_*.pb")))):
         kind = infos[index].type.WhichOneof("value")
-        proto = {"tensor_type": onnx.TensorProto, "sequence_type": onnx.SequenceProto}[kind]()
-        proto.ParseFromString((folder / f"{side}_{index}.pb").read_bytes())
-        yield numpy_helper.to_array(proto) if kind == "tensor_type" else numpy_helper.to_list(proto)
+        proto, read = _PROTOS[kind]
+        yield read(proto.FromString((folder / f"{side}_{index}.pb").read_bytes()))
 
 
 def _value(value: Any) -> Any:
     if isinstance(value, onnx.TensorProto):
         return numpy_helper.to_array(value)
-    return value if isinstance(value, list) or value is None else np.asarray(value)
+    if isinstance(value, list | tuple):
+        return [_value(v) for v in value]
+    return None if value is None else np.asarray(value)
 
 
 def check(case: Case) -> Outcome:
@@ -104,14 +120,49 @@ def _shapes(case: Case, inputs: Sequence[Any]) -> dict[str, tuple[int, ...]]:
     return {name: a.shape for name, a in zip(names, inputs, strict=False) if isinstance(a, np.ndarray)}
 
 
-def _difference(got: Sequence[np.ndarray], want: Sequence[Any], case: Case) -> str:
+def _difference(got: Sequence[Any], want: Sequence[Any], case: Case) -> str:
     """Empty where the outputs agree within the case's tolerances."""
     if len(got) != len(want):
         return f"{len(got)} outputs instead of {len(want)}"
     for index, (a, b) in enumerate(zip(got, want, strict=True)):
-        if (a.shape, a.dtype) != (b.shape, b.dtype):
-            return f"output {index} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}"
-        wide = [x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (a, b)]
-        if not np.allclose(*wide, rtol=case.rtol, atol=case.atol, equal_nan=True):
-            return f"output {index} differs by up to {np.nanmax(np.abs(wide[0] - wide[1])):.3g}"
+        if reason := _differs(a, b, case):
+            return f"output {index} {reason}"
     return ""
+
+
+def _differs(got: Any, want: Any, case: Case) -> str:
+    """How a value is not the one that is wanted; both are arrays, lists of values, or None for an empty optional."""
+    if want is None or got is None or isinstance(want, list | tuple) != isinstance(got, list | tuple):
+        return "" if want is got else f"is {_kind(got)} instead of {_kind(want)}"
+    if isinstance(want, list | tuple):
+        if len(got) != len(want):
+            return f"has {len(got)} elements instead of {len(want)}"
+        reasons = ((i, _differs(a, b, case)) for i, (a, b) in enumerate(zip(got, want, strict=True)))
+        return next((f"at {i} {reason}" for i, reason in reasons if reason), "")
+    a, b = np.asarray(got), np.asarray(want)
+    if b.dtype.kind in _TEXT:
+        return _texts_differ(a, b)
+    if (a.shape, a.dtype) != (b.shape, b.dtype):
+        return f"is {_kind(a)} instead of {_kind(b)}"
+    wide = [x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) for x in (a, b)]
+    rtol = max(case.rtol, _BFLOAT16) if b.dtype.name == "bfloat16" else case.rtol
+    if not np.allclose(*wide, rtol=rtol, atol=case.atol, equal_nan=True):
+        return f"differs by up to {np.nanmax(np.abs(wide[0] - wide[1])):.3g}"
+    return ""
+
+
+def _texts_differ(got: np.ndarray, want: np.ndarray) -> str:
+    if got.dtype.kind not in _TEXT or got.shape != want.shape:
+        return f"is {_kind(got)} instead of {_kind(want)}"
+    pairs = zip(map(_text, got.reshape(-1)), map(_text, want.reshape(-1)), strict=True)
+    return next((f"has {a!r} instead of {b!r}" for a, b in pairs if a != b), "")
+
+
+def _text(item: Any) -> str:
+    return item.decode() if isinstance(item, bytes) else str(item)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{'string' if value.dtype.kind in _TEXT else value.dtype}{value.shape}"
+    return "None" if value is None else "a list"

@@ -1,13 +1,17 @@
-"""The runner of the conformance suite: what crashes or hangs is one lost case."""
+"""The runner of the conformance suite: what crashes or hangs is one lost case; and a sample of the suite itself."""
 
 import json
+import os
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
-from conformance import run, suite
-from conformance.isolation import Lost, call_all
+from conformance import families, run, suite
 from conformance.suite import Case, Outcome
 from onnx import TensorProto, helper
+
+from tilewright.tools._isolation import Lost, call_all
 
 
 def case(rtol: float = 1e-3, want=(0.0, 2.0)) -> Case:
@@ -71,3 +75,102 @@ def test_a_regression_fails_and_keeps_the_record(tmp_path, monkeypatch, capsys):
 def test_only_what_passed_can_regress(before, status, regressed):
     known = {} if before is None else {"a": before}
     assert run.regressions(known, {"a": Outcome(status)}) == (["a"] if regressed else [])
+
+
+FLOAT = np.array([1, 2], np.float32)
+
+
+@pytest.mark.parametrize(
+    "got, want, reason",
+    [
+        ([FLOAT, FLOAT[:1]], [FLOAT, FLOAT[:1]], ""),
+        ((FLOAT,), [FLOAT], ""),
+        ([FLOAT], [FLOAT, FLOAT], "has 1 elements instead of 2"),
+        ([FLOAT, FLOAT], [FLOAT, FLOAT + 1], "at 1 differs by up to 1"),
+        (FLOAT, [FLOAT], "is float32(2,) instead of a list"),
+        ([], FLOAT, "is a list instead of float32(2,)"),
+        (None, None, ""),
+        (None, FLOAT, "is None instead of float32(2,)"),
+        ([FLOAT], None, "is a list instead of None"),
+        (np.array([["a", "bc"]]), np.array([["a", "bc"]], object), ""),
+        (np.array([b"a", b"\xc3\xa4"], object), np.array(["a", "ä"], object), ""),
+        (np.array(["a", "b"]), np.array(["a", "c"], object), "has 'b' instead of 'c'"),
+        (np.array(["a"]), np.array([["a"]], object), "is string(1,) instead of string(1, 1)"),
+        (FLOAT, np.array(["1", "2"], object), "is float32(2,) instead of string(2,)"),
+        (FLOAT, np.array([1, 2]), "is float32(2,) instead of int64(2,)"),
+        (FLOAT.astype(ml_dtypes.bfloat16), np.array([1.0, 2.015625], ml_dtypes.bfloat16), ""),
+        (FLOAT.astype(ml_dtypes.bfloat16), np.array([1.0, 2.0625], ml_dtypes.bfloat16), "differs by up to 0.0625"),
+    ],
+)
+def test_lists_strings_and_nothing_are_compared(got, want, reason):
+    assert suite._difference([got], [want], case()) == (f"output 0 {reason}" if reason else "")
+
+
+def test_files_may_hold_sequences_and_optionals(tmp_path):
+    values = [FLOAT, [FLOAT, FLOAT], None, FLOAT]
+    protos = [
+        onnx.numpy_helper.from_array(FLOAT),
+        onnx.numpy_helper.from_list([FLOAT, FLOAT]),
+        onnx.numpy_helper.from_optional(None, dtype=onnx.OptionalProto.TENSOR),
+        onnx.numpy_helper.from_optional(FLOAT),
+    ]
+    kind = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    types = [kind, helper.make_sequence_type_proto(kind), *[helper.make_optional_type_proto(kind)] * 2]
+    for index, proto in enumerate(protos):
+        (tmp_path / f"input_{index}.pb").write_bytes(proto.SerializeToString())
+    infos = [helper.make_value_info(f"v{i}", type_) for i, type_ in enumerate(types)]
+    assert suite._difference(list(suite._files(tmp_path, "input", infos)), values, case()) == ""
+
+
+def test_every_operator_has_a_family():
+    names = {".".join(filter(None, (s.domain, s.name))) for s in onnx.defs.get_all_schemas() if not s.deprecated}
+    assert {families.family(name) for name in names} <= set(families.FAMILIES)
+    assert [name for name in names if families.family(name) == "other"] == []
+
+
+def test_the_table_counts_families_and_tells_the_change():
+    made = [
+        Case(name, group, b"", [], 0, 0) for name, group in zip("abcd", ("Relu", "Add", "LSTM", "Relu"), strict=True)
+    ]
+    statuses = dict(zip("abcd", ("pass", "pass", "wrong", "skipped"), strict=True))
+    outcomes = {name: Outcome(status) for name, status in statuses.items()}
+    assert run.family_lines(made, outcomes, {"a": "pass", "b": "refused", "c": "pass"}) == [
+        "family                    cases  pass  refused  wrong  error  lost  skipped  change",
+        "elementwise                   3     2                                     1      +1",
+        "recurrent & control flow      1                     1                            -1",
+        "all                           4     2               1                     1",
+    ]
+
+
+def test_what_is_skipped_is_not_run_and_no_failure(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(run, "RESULT", tmp_path / "result.json")
+    monkeypatch.setattr(run, "SKIPS", tmp_path / "skips.json")
+    monkeypatch.setattr(run, "cases", lambda: [case()])
+    monkeypatch.setattr(run, "check", lambda each: pytest.fail("the case was run"))
+    monkeypatch.setattr("sys.argv", ["run", "--here"])
+    (tmp_path / "skips.json").write_text(json.dumps({"test_re*": "nobody would miss it"}))
+    assert run.main() == 0
+    assert json.loads((tmp_path / "result.json").read_text())["cases"] == {"test_relu": "skipped"}
+    (tmp_path / "result.json").write_text(json.dumps({"cases": {"test_relu": "pass"}}))
+    assert run.main() == 1, "a case that passed cannot be skipped unseen"
+    assert "regression: test_relu: skipped: nobody would miss it" in capsys.readouterr().out
+
+
+def test_every_skip_names_a_case_and_a_reason():
+    skips, names = json.loads(run.SKIPS.read_text()), json.loads(run.RESULT.read_text())["cases"]
+    assert all(any(run.fnmatch.fnmatch(name, pattern) for name in names) and why for pattern, why in skips.items())
+
+
+SAMPLE = 24  # one of so many cases
+
+
+@pytest.mark.slow
+def test_a_sample_of_the_suite_still_passes():
+    """Of the cases that pass by the record, every so many-th, in the order of their names: some of each operator."""
+    known = [name for name, status in json.loads(run.RESULT.read_text())["cases"].items() if status == "pass"]
+    wanted = set(known[::SAMPLE])
+    chosen = [each for each in suite.cases() if each.name in wanted]
+    answers = call_all(suite.check, chosen, processes=len(os.sched_getaffinity(0)), seconds=120)
+    failed = {each.name: answer for each, answer in zip(chosen, answers, strict=True) if answer != Outcome("pass")}
+    assert failed == {}
+    assert len(chosen) == len(wanted)

@@ -234,7 +234,7 @@ def test_takes_a_compiled_program(path, capsys):
         (["--threads", "0"], "--threads is 0"),
         (["--kernels"], "there is no kernel"),
         (["-o", "no/such/x.md"], "there is no folder no/such"),
-        ([], "--input-shape x:"),
+        ([], "--input-shape"),
         (["--compare", "openvino"], "pip install absent_package"),
     ],
 )

@@ -24,11 +24,12 @@ class Lost:
 
 
 def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> Iterator[Any]:
-    """``function`` of each argument, in order and as soon as it is there; a call that takes longer than ``seconds`` or dies gives a ``Lost``.
+    """``function`` of each argument, in order and as soon as it is there; a call that takes longer than ``seconds`` or
+    dies gives a ``Lost``.
 
     Function, arguments and answers are pickled. The function should not raise: that is a death too.
     """
-    children = [_Child(function, seconds) for _ in range(processes)]
+    children = [Child(function, seconds) for _ in range(processes)]
     mine = threading.local()
 
     def start() -> None:
@@ -38,7 +39,7 @@ def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes
         yield from pool.map(lambda argument: mine.child.call(argument), arguments)
 
 
-class _Child:
+class Child:
     """A process that does one call after the other; a new one takes its place where it dies."""
 
     def __init__(self, function: Callable[[Any], Any], seconds: float) -> None:
@@ -46,6 +47,7 @@ class _Child:
         self._running: tuple[BaseProcess, Connection] | None = None
 
     def call(self, argument: Any) -> Any:
+        """The function's answer, or a ``Lost``."""
         self._running = process, pipe = self._running or self._start()
         try:
             pipe.send(argument)
@@ -74,4 +76,8 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     while True:
-        pipe.send(function(pipe.recv()))
+        try:
+            argument = pipe.recv()
+        except EOFError:  # the caller has gone
+            return
+        pipe.send(function(argument))

@@ -1,0 +1,102 @@
+"""``cd tests && python -m fuzz.run --count N --seed S``: random models, ours against onnxruntime and onnx's reference.
+
+Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with ``SEED-INDEX_inputs.npz``, which
+``tilewright reduce`` reads too. The same numbers give the same models.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fuzz.generator import generate
+from rich.console import Console
+from rich.progress import track
+
+from tilewright.tools._isolation import Child, Lost, call_all
+from tilewright.tools._reducer import Case
+from tilewright.tools._verdict import Verdict, answer, judge
+from tilewright.tools.reduce import shrink, write
+
+Number = tuple[int, int]  # seed, index
+
+
+def main() -> int:
+    """Run the models, print the counts; the exit code is 1 for a mismatch."""
+    args = _arguments()
+    numbers = [(args.seed, args.first + i) for i in range(args.count)]
+    counts: Counter[str] = Counter()
+    console = Console(stderr=True)
+    answers = verdicts(numbers, args.processes, args.seconds)
+    for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
+        counts[verdict.kind] += 1
+        name = f"{number[0]}-{number[1]}"
+        if verdict.fails:
+            print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
+            print(f"  {save(number, verdict, args.output / f'{name}.onnx', args.seconds, args.budget)}", flush=True)
+        elif args.verbose and verdict.kind != "agrees":
+            print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
+    print(", ".join(f"{count} {kind}" for kind, count in counts.most_common()), f"of {len(numbers)}")
+    return int(any(Verdict(kind).fails for kind in counts))
+
+
+def _arguments() -> argparse.Namespace:
+    cli = argparse.ArgumentParser(description="Compare random models with onnxruntime and onnx's reference.")
+    cli.add_argument("--count", type=int, default=1000, help="how many (1000)")
+    cli.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
+    cli.add_argument("--first", type=int, default=0, help="the number of the first one (0)")
+    cli.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time")
+    cli.add_argument("--seconds", type=float, default=300.0, help="the most that one may take (300)")
+    cli.add_argument("--budget", type=float, default=120.0, help="seconds to reduce a mismatch (120)")
+    cli.add_argument("--output", type=Path, default=Path("../build/fuzz"), help="folder for mismatches (../build/fuzz)")
+    cli.add_argument("--verbose", action="store_true", help="also print what is refused, disputed or unknown")
+    return cli.parse_args()
+
+
+def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:
+    """What becomes of each model, made and run in child processes."""
+    for number, found in zip(numbers, call_all(check, numbers, processes, seconds), strict=True):
+        yield number, _whose(number, found, seconds) if isinstance(found, Lost) else found
+
+
+def check(number: Number) -> Verdict:
+    """Make a model and judge it in this process."""
+    model, inputs = generate(*number)
+    return judge(model, inputs, answer, second_opinion=True)
+
+
+def _whose(number: Number, lost: Lost, seconds: float) -> Verdict:
+    """Who died or hung: the oracle does so too, and it makes the model."""
+    made = Child(_generated, seconds).call(number)
+    if isinstance(made, Lost):
+        return Verdict("unknown", f"the oracle {made.reason}")
+    model, inputs = made
+    verdict = judge(model, inputs, Child(answer, seconds).call, second_opinion=True)
+    return verdict if verdict.kind != "agrees" else Verdict("hang", f"with what came before it: {lost.reason}")
+
+
+def _generated(number: Number) -> tuple:
+    return generate(*number)
+
+
+def save(number: Number, verdict: Verdict, path: Path, seconds: float, budget: float) -> str:
+    """Reduce a mismatch and write it; says what is left of it."""
+    made = Child(_generated, seconds).call(number)
+    if isinstance(made, Lost):
+        return f"not reduced: {made.reason}"
+    model, inputs = made
+    ask = Child(answer, seconds).call
+    case, last = Case(model, inputs), verdict
+    if judge(model, inputs, ask, second_opinion=True).alike(verdict):
+        case, last = shrink(model, inputs, verdict, ask, budget=budget, second_opinion=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(case, path)
+    return f"{path}: {', '.join(node.op_type for node in case.nodes)}: {last.reason}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

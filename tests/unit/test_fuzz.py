@@ -1,0 +1,80 @@
+"""Random models: 300 that stay the same, and what the generator and the comparison promise."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from random import Random
+
+import numpy as np
+import onnx
+import pytest
+from fuzz import run
+from fuzz.generator import TABLE, generate
+from fuzz.graph import Graph, Rejected
+
+from tilewright.tools._verdict import Verdict
+
+EACH = 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 300, EACH))
+def test_random_models_agree_with_the_oracles(first):
+    found = run.verdicts([(0, first + i) for i in range(EACH)], processes=1, seconds=300)
+    wrong = [
+        f"{verdict.kind}: {verdict.reason} (python -m fuzz.run --seed {seed} --first {index} --count 1)"
+        for (seed, index), verdict in found
+        if verdict.fails
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_same_number_gives_the_same_model():
+    (one, inputs), (same, again) = generate(3, 14), generate(3, 14)
+    assert one == same and inputs.keys() == again.keys()
+    assert all(np.array_equal(inputs[name], again[name], equal_nan=inputs[name].dtype.kind == "f") for name in inputs)
+    assert generate(4, 14)[0] != one
+
+
+def test_the_order_of_sets_does_not_matter():
+    code = "import fuzz.generator as f; print([f.generate(0, i)[0].SerializeToString() for i in range(20)])"
+    ways = [{**os.environ, "PYTHONHASHSEED": n, "PYTHONPATH": os.pathsep.join(sys.path)} for n in "12"]
+    one, other = (
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True) for env in ways
+    )
+    assert one.stdout == other.stdout
+
+
+def test_models_are_valid():
+    for index in range(20):
+        onnx.checker.check_model(generate(1, index)[0], full_check=True)
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_every_entry_makes_a_node(op):
+    for seed in range(200):
+        graph = Graph(Random(seed))
+        try:
+            TABLE[op](graph)
+        except Rejected:
+            continue
+        return
+    pytest.fail("200 proposals were rejected")
+
+
+def test_who_dies_without_us_is_the_oracle(monkeypatch):
+    class Dead:
+        def __init__(self, function, seconds):
+            self.function = function
+
+        def call(self, argument):
+            return run.Lost("died") if self.function is run._generated else Verdict("agrees")
+
+    monkeypatch.setattr(run, "Child", Dead)
+    monkeypatch.setattr(
+        run, "call_all", lambda function, numbers, processes, seconds: [run.Lost("died")] * len(numbers)
+    )
+    [(number, verdict)] = run.verdicts([(0, 0)], 1, 1)
+    assert (number, verdict.kind) == ((0, 0), "unknown")

@@ -1,0 +1,228 @@
+"""What a model should give: the answers of onnxruntime, or where that lacks an op those of onnx's own reference.
+
+Nodes are run one by one, so that every value in the model is known, and with noise if wanted: each rounding is then
+one of many possible ones, and the spread of the results tells how far right answers may lie apart (stochastic
+arithmetic: J. Vignes, "A stochastic arithmetic for reliable scientific computation", 1993).
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+Arrays = Mapping[str, np.ndarray]
+ORDER = ("onnxruntime", "reference")  # who is asked first
+
+# Relative errors that a right result of one node may have. Twice the rounding of a narrow type: we compute in float32
+# where others round between; of a wide one some units in the last place, as exp and its like are approximated.
+_NOISE = {"float64": 2.0**-46, "float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+# What these give is chosen or moved, not computed.
+_EXACT = {
+    *("Abs", "ArgMax", "ArgMin", "BitCast", "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat"),
+    *("Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten", "Floor", "Gather"),
+    *("GatherElements", "GatherND", "GlobalMaxPool", "Hardmax", "Identity", "If", "Max", "MaxPool", "MaxUnpool", "Min"),
+    *("Neg", "OneHot", "Pad", "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round", "Sign", "Slice"),
+    *("SpaceToDepth", "Split", "Squeeze", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unique"),
+    *("Unsqueeze", "Where"),
+}
+# Of these every element counts alone: noise of the result is noise enough. All else adds, so its terms have noise too.
+_ELEMENTWISE = {
+    *("Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Div", "Elu", "Erf", "Exp"),
+    *("Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mod", "Mul", "PRelu", "Pow", "Range"),
+    *("Reciprocal", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sin", "Sinh", "Softplus"),
+    *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
+}
+
+
+class Noise:
+    """Errors of one size up or down; those of 2 i and 2 i + 1 are opposite: each limit is met from both sides."""
+
+    def __init__(self, number: int) -> None:
+        self._random = np.random.default_rng(number // 2)
+        self._side = 1 - 2 * (number % 2)
+
+    def signs(self, shape: tuple[int, ...]) -> np.ndarray:
+        """1 or -1 for each element."""
+        return self._side * self._random.choice((-1, 1), shape)
+
+
+class NoOracle(Exception):
+    """Neither onnxruntime nor the reference runs a node; the message says which, and why."""
+
+
+def require() -> None:
+    """Raise ModuleNotFoundError where onnxruntime is not installed."""
+    importlib.import_module("onnxruntime")
+
+
+class Oracle:
+    """A model that is evaluated node by node; what a node's evaluation needs is made once."""
+
+    def __init__(self, model: ModelProto, order: Sequence[str] = ORDER) -> None:
+        model = inliner.inline_local_functions(model) if model.functions else model
+        self._opsets = list(model.opset_import)
+        self._weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+        self._steps = [NodeOracle(node, self._opsets, order) for node in model.graph.node]
+
+    def values(self, inputs: Arrays, noise: Noise | None = None) -> dict[str, Any]:
+        """Every value of the model by name, those of its inputs too. Raises NoOracle."""
+        values: dict[str, Any] = {**self._weights, **inputs, "": None}
+        for step in self._steps:
+            values.update(step(values, noise))
+        return values
+
+
+class NodeOracle:
+    """One node, evaluated on values by name."""
+
+    def __init__(self, node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto], order: Sequence[str] = ORDER):
+        self._node, self._opsets, self._order = node, opsets, order
+        self._needs = needed(node)
+        self._made: dict[Any, Any] = {}
+
+    def __call__(self, values: Mapping[str, Any], noise: Noise | None = None) -> dict[str, Any]:
+        """The node's outputs by name. Raises NoOracle."""
+        feeds = {name: values[name] for name in self._needs}
+        op = self._node.op_type
+        if noise is not None and op not in _EXACT and op not in _ELEMENTWISE:
+            feeds = {name: _shaken(value, noise) for name, value in feeds.items()}
+        results, reasons = None, []
+        for who in self._order:
+            try:
+                results = _RUNTIMES[who](self, feeds)
+                break
+            except Exception as error:  # both refuse in many ways
+                reasons.append(f"{who}: {first_line(error)}")
+        if results is None:
+            raise NoOracle(f"{self._node.name or op} ({op}): {'; '.join(reasons)}")
+        if noise is not None and op not in _EXACT:
+            results = [_shaken(value, noise) for value in results]
+        return dict(zip((name for name in self._node.output if name), results, strict=True))
+
+    def onnxruntime(self, feeds: Arrays) -> list[Any]:
+        """The outputs by onnxruntime, without its optimisations."""
+        key = tuple((name, value.dtype, value.shape) for name, value in feeds.items())
+        if key not in self._made:
+            self._made[key] = session(self._model(feeds), optimize=False)
+        return self._made[key].run(None, dict(feeds))
+
+    def reference(self, feeds: Arrays) -> list[Any]:
+        """The outputs by the reference evaluator."""
+        if "reference" not in self._made:
+            self._made["reference"] = ReferenceEvaluator(self._model(feeds))
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            made = self._made["reference"].run(None, dict(feeds))
+        return [value if isinstance(value, list) else np.asarray(value) for value in made]
+
+    def _model(self, feeds: Arrays) -> ModelProto:
+        inputs = [helper.make_tensor_value_info(name, tensor_type(a), a.shape) for name, a in feeds.items()]
+        outputs = [helper.make_value_info(name, onnx.TypeProto()) for name in self._node.output if name]
+        graph = helper.make_graph([self._node], "node", inputs, outputs)
+        return helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
+
+
+_RUNTIMES = {"onnxruntime": NodeOracle.onnxruntime, "reference": NodeOracle.reference}
+
+
+def session(model: ModelProto, optimize: bool = True) -> Any:
+    """An onnxruntime session on one thread that keeps its warnings to itself."""
+    ort = importlib.import_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def needed(node: NodeProto) -> list[str]:
+    """The names of values that a node reads, those that its nested graphs take from outside included."""
+    names = [name for name in node.input if name]
+    for graph in nested(node):
+        own = {t.name for t in graph.initializer} | {i.name for i in graph.input}
+        own |= {name for inner in graph.node for name in inner.output}
+        reads = [name for inner in graph.node for name in needed(inner)] + [o.name for o in graph.output]
+        names += [name for name in reads if name not in own]
+    return list(dict.fromkeys(names))
+
+
+def nested(node: NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
+
+
+def tensor_type(array: np.ndarray) -> int:
+    """The number that ONNX has for an array's dtype."""
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def first_line(error: object) -> str:
+    """The first line of an error's text that is not empty."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def is_float(array: np.ndarray) -> bool:
+    """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
+    return array.dtype.name.startswith(("float", "bfloat"))
+
+
+def _shaken(value: Any, noise: Noise) -> Any:
+    """The value with an error of its type's size in each element; a denormal may also be zero."""
+    if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
+        return value
+    signs = noise.signs(value.shape)
+    with np.errstate(all="ignore"):
+        shaken = (value.astype(np.float64) * (1 + _NOISE[value.dtype.name] * signs)).astype(value.dtype)
+        tiny = np.abs(value.astype(np.float64)) < 2.0**-126
+    return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
+
+
+def difference(
+    got: np.ndarray, want: np.ndarray, samples: Iterable[np.ndarray] = (), tolerance: tuple[float, float] | None = None
+) -> str:
+    """Empty where two arrays agree, else where and how they differ most.
+
+    Integers are to be equal, floats within ``tolerance`` (relative, absolute) or that of their dtype; and each element
+    may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
+    """
+    if (got.dtype, got.shape) != (want.dtype, want.shape):
+        return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
+    if not is_float(want):
+        wrong = got != want
+        for sample in samples:
+            wrong &= np.broadcast_to(sample == want, want.shape) if sample.shape == want.shape else False
+        return _told(wrong, got, want, wrong.astype(np.float64))
+    rtol, atol = tolerance or TOLERANCES.get(want.dtype.name, TOLERANCES["bfloat16"])
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        allowed = np.where(np.isfinite(b), atol + rtol * np.abs(b), 0.0)
+        for sample in samples:
+            if sample.shape != want.shape:
+                return ""
+            c = sample.astype(np.float64)
+            moved = np.where((c == b) | (np.isnan(c) & np.isnan(b)), 0.0, np.abs(c - b))
+            allowed = np.maximum(allowed, np.where(np.isnan(moved), np.inf, _SPREAD * moved))
+    return _told(apart > allowed, got, want, apart)
+
+
+TOLERANCES = {"float64": (1e-9, 1e-12), "float32": (1e-5, 1e-6), "float16": (4e-3, 1e-4), "bfloat16": (3e-2, 1e-3)}
+_SPREAD = 8.0
+
+
+def _told(wrong: np.ndarray, got: np.ndarray, want: np.ndarray, apart: np.ndarray) -> str:
+    if not wrong.any():
+        return ""
+    at = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), want.shape)
+    place = f"[{', '.join(map(str, map(int, at)))}]"
+    return f"differs at {int(wrong.sum())} of {want.size} elements, most at {place}: {got[at]} instead of {want[at]}"

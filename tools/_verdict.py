@@ -1,0 +1,147 @@
+"""What becomes of a model on given inputs: it agrees with the oracle, or fails in one of a few ways."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+import tilewright as tw
+from tilewright.tools._isolation import Lost
+from tilewright.tools._oracle import ORDER, Arrays, Noise, NoOracle, Oracle, difference, first_line
+
+FAILURES = ("differs", "error", "crash", "hang")
+_SAMPLES = 6
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``kind`` is agrees, one of FAILURES, refused (an UnsupportedError), disputed (the oracles disagree with each
+    other), or unknown (there is no oracle)."""
+
+    kind: str
+    reason: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether this is a fault of ours."""
+        return self.kind in FAILURES
+
+    def alike(self, other: Verdict) -> bool:
+        """Whether both are the same failure: of an error all but names and numbers has to be the same."""
+        return self.kind == other.kind and (self.kind != "error" or _pattern(self.reason) == _pattern(other.reason))
+
+
+def _pattern(reason: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"|[%@#]?\w*\d[\w.]*", "_", reason)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """Stands for the answer of a call that raised."""
+
+    type: str
+    reason: str
+
+
+# A call is made in this process or in a child, where a crash is an answer too: an ask gives the result or a Lost.
+Ask = Callable[[tuple[Any, ...]], Any]
+
+
+def answer(call: tuple[Any, ...]) -> Any:
+    """The function for a child: does one of the calls below; what it raises is its answer."""
+    function, *arguments = call
+    try:
+        return function(*arguments)
+    except NoOracle as error:
+        return Raised("NoOracle", str(error))
+    except Exception as error:
+        return Raised(type(error).__name__, first_line(error))
+
+
+def run_ours(model: bytes, inputs: Arrays) -> list[np.ndarray]:
+    """Our outputs. The second call of a program has to give what the first one gave."""
+    shapes = {name: array.shape for name, array in inputs.items()}
+    module = tw.compile(model, input_shapes=shapes, workers=0, num_threads=1, cache=False)
+    first, second = ([np.array(array) for array in module.run(dict(inputs))] for _ in range(2))
+    if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):
+        raise RuntimeError("a second call of the program gives other results than the first")
+    return first
+
+
+def run_oracle(
+    model: bytes, inputs: Arrays, names: Sequence[str], order: Sequence[str] = ORDER, samples: int = 0
+) -> list[list[Any]]:
+    """The oracle's values of these names (all but weights: none given), and ``samples`` times those with noise."""
+    proto = ModelProto.FromString(model)
+    oracle = Oracle(proto, order)
+    runs = [oracle.values(inputs, noise) for noise in (None, *map(Noise, range(samples)))]
+    return [[values[name] for name in names] for values in runs]
+
+
+def values_of(model: bytes, inputs: Arrays) -> dict[str, Any]:
+    """The oracle's value of everything in a model."""
+    return Oracle(ModelProto.FromString(model)).values(inputs)
+
+
+def judge(
+    model: ModelProto,
+    inputs: Arrays,
+    ask: Ask,
+    tolerance: tuple[float, float] | None = None,
+    second_opinion: bool = False,
+) -> Verdict:
+    """Compile and run a valid model, and compare with the oracle.
+
+    Without a tolerance, what right answers may differ by is allowed. With a second opinion a difference has to be one
+    from the reference too.
+    """
+    data, names = model.SerializeToString(), [output.name for output in model.graph.output]
+    got = ask((run_ours, data, inputs))
+    if isinstance(got, Raised) and got.type == "UnsupportedError":
+        return Verdict("refused", got.reason)
+    if isinstance(got, Lost):
+        return Verdict("hang" if got.reason.startswith("no answer") else "crash", f"the compiler {got.reason}")
+    if isinstance(got, Raised):
+        return Verdict("error", f"{got.type}: {got.reason}")
+    want = ask((run_oracle, data, inputs, names))
+    if isinstance(want, Lost | Raised):
+        return Verdict("unknown", want.reason)
+    reasons = _differences(names, got, want, tolerance)
+    if not reasons or tolerance:
+        return Verdict("differs", next(iter(reasons.values()))) if reasons else Verdict("agrees")
+    want = ask((run_oracle, data, inputs, names, ORDER, _SAMPLES))
+    if isinstance(want, Lost | Raised):
+        return Verdict("unknown", want.reason)
+    reasons = _differences(names, got, want)
+    if not reasons:
+        return Verdict("agrees")
+    other = ask((run_oracle, data, inputs, names, ORDER[::-1])) if second_opinion else None
+    if not isinstance(other, list):
+        return Verdict("differs", next(iter(reasons.values())))
+    disputed = _differences(names, other[0], want)
+    sure = [reason for name, reason in reasons.items() if name not in disputed]
+    if sure:
+        return Verdict("differs", sure[0])
+    name, reason = next(iter(reasons.items()))
+    ours = "another one" if name in _differences(names, got, other) else "ours"
+    return Verdict("disputed", f"{reason}; the reference's is {ours}")
+
+
+def _differences(
+    names: Sequence[str],
+    got: Sequence[Any],
+    want: Sequence[Sequence[Any]],
+    tolerance: tuple[float, float] | None = None,
+) -> dict[str, str]:
+    """How the outputs that differ do so, by name; ``want`` holds the oracle's, then those with noise."""
+    found = {}
+    for index, name in enumerate(names):
+        reason = difference(got[index], want[0][index], [sample[index] for sample in want[1:]], tolerance)
+        if reason:
+            found[name] = f"output '{name}' {reason}"
+    return found

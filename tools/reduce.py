@@ -1,0 +1,149 @@
+"""``tilewright reduce model.onnx``: finds a small part of a model that fails, and the inputs that show it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tilewright.errors import InputError, ModelError
+from tilewright.model import TensorInfo
+from tilewright.tools._common import add_input_shape, command, parser, progress, report
+from tilewright.tools._isolation import Child, Lost
+from tilewright.tools._oracle import first_line, require
+from tilewright.tools._reducer import Case, Values, reduce
+from tilewright.tools._verdict import Raised, Verdict, answer, judge, values_of
+from tilewright.tools.run import fill, read_arrays, write_arrays
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> None:
+    """Reduce the model; nothing that fails is an error of the user's."""
+    args = _parser().parse_args(argv)
+    _require_onnxruntime()
+    model, inputs = _read(args)
+    with progress(f"running {args.model}", args) as say:
+        child = Child(answer, args.timeout)
+        tolerance = (args.rtol, args.atol) if args.rtol is not None else None
+        verdict = judge(model, inputs, child.call, tolerance)
+        if not verdict.fails:
+            raise InputError(_nothing(args.model, verdict))
+        case, verdict = shrink(model, inputs, verdict, child.call, tolerance, args.budget, say)
+    path = args.output
+    write(case, path)
+    record = {
+        "path": str(path),
+        "kind": verdict.kind,
+        "reason": verdict.reason,
+        "nodes": [node.op_type for node in case.nodes],
+    }
+    ops = ", ".join(f"{n} {op}" if n > 1 else op for op, n in Counter(record["nodes"]).items())
+    report(record, [f"{path}: {ops}, of {len(model.graph.node)} nodes: {verdict.kind}: {verdict.reason}"], args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("reduce", "find a small part of a model that fails to compile, or differs from onnxruntime")
+    cli.add_argument("model", help="the ONNX file")
+    cli.add_argument("-o", "--output", type=Path, default=Path("reduced.onnx"), metavar="FILE", help="(reduced.onnx)")
+    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random)")
+    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
+    cli.add_argument("--rtol", type=float, help="relative error of an element to accept (by its type)")
+    cli.add_argument("--atol", type=float, default=0.0, help="with --rtol: absolute error to accept (0)")
+    cli.add_argument(
+        "--timeout", type=float, default=60.0, metavar="S", help="seconds that a compilation may take (60)"
+    )
+    cli.add_argument("--budget", type=float, default=600.0, metavar="S", help="seconds for the whole search (600)")
+    add_input_shape(cli)
+    return cli
+
+
+def shrink(
+    model: onnx.ModelProto,
+    inputs: Mapping[str, np.ndarray],
+    verdict: Verdict,
+    ask: Callable[[tuple[Any, ...]], Any],
+    tolerance: tuple[float, float] | None = None,
+    budget: float = 600.0,
+    say: Callable[[str], None] = lambda text: None,
+    second_opinion: bool = False,
+) -> tuple[Case, Verdict]:
+    """The smallest case found in ``budget`` seconds that fails like ``verdict``, and its own verdict."""
+    last, end = verdict, time.monotonic() + budget
+
+    def fails(case: Case) -> bool:
+        nonlocal last
+        if time.monotonic() > end:
+            return False
+        found = judge(case.model, case.inputs, ask, tolerance, second_opinion)
+        if not found.alike(verdict):
+            return False
+        last = found
+        say(f"{len(case.nodes)} nodes: {found.reason}")
+        return True
+
+    def record(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Values | None:
+        values = ask((values_of, model.SerializeToString(), inputs)) if time.monotonic() < end else None
+        return None if isinstance(values, Lost | Raised) else values
+
+    return reduce(model, inputs, fails, record), last
+
+
+def write(case: Case, path: Path) -> None:
+    """Write the model, and beside it its inputs, ``reduced_inputs.npz`` for ``reduced.onnx``."""
+    from tilewright.runtime.files import replacing
+
+    with replacing(path.absolute()) as temporary:
+        temporary.write_bytes(case.model.SerializeToString())
+    write_arrays(path.with_name(f"{path.stem}_inputs.npz"), case.inputs)
+
+
+def _require_onnxruntime() -> None:
+    try:
+        require()
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "reduce compares with onnxruntime: the package is not installed (pip install onnxruntime)"
+        ) from error
+
+
+def _read(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model with its weights, and inputs for it."""
+    from tilewright import frontends  # noqa: F401
+    from tilewright.frontends.onnx.inputs import fixed_inputs
+
+    try:
+        model = onnx.load(args.model)
+    except Exception as error:
+        raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
+    infos = fixed_inputs(model.graph, dict(args.input_shape), args.model)
+    if not args.inputs:
+        return model, fill(infos, "random", args.seed)
+    return model, _given(args.inputs, infos)
+
+
+def _given(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
+    arrays = read_arrays(path, infos)
+    missing = [info.name for info in infos if info.name not in arrays]
+    if missing:
+        raise InputError(f"{path} lacks the inputs {', '.join(map(repr, missing))}")
+    return {info.name: arrays[info.name] for info in infos}
+
+
+def _nothing(model: str, verdict: Verdict) -> str:
+    match verdict.kind:
+        case "agrees":
+            return f"nothing fails: '{model}' compiles, and its outputs agree with onnxruntime's"
+        case "refused":
+            return verdict.reason
+        case _:
+            return f"nothing to compare '{model}' with: {verdict.reason}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
