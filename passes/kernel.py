@@ -58,6 +58,11 @@ def count_of(op: ir.OpView | ir.Operation, name: str) -> int:
     return ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else 0
 
 
+def takes_sizes(function: func.FuncOp) -> bool:
+    """Whether a kernel on buffers has some whose sizes only the run knows."""
+    return count_of(function, SIZES) > 0
+
+
 def in_place(op: ir.OpView | ir.Operation) -> list[int]:
     """The numbers of a kernel's arguments that the plan lets the result be written over."""
     return list(ir.DenseI64ArrayAttr(op.attributes[IN_PLACE])) if IN_PLACE in op.attributes else []

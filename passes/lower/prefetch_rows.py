@@ -11,7 +11,7 @@ from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op, enclosing_loops
 from ..infra import Pass
-from ..kernel import LINE, STREAMS, scheduled_functions
+from ..kernel import LINE, STREAMS, scheduled_functions, takes_sizes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class PrefetchRows(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            arguments = list(function.arguments)
+            arguments = [] if takes_sizes(function) else list(function.arguments)
             for argument in arguments[:-3]:  # then come the result and the range of steps
                 if nbytes(argument.type) < self.least:
                     continue

@@ -11,7 +11,7 @@ from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
 from ...target import Target, host
 from ..infra import Pass
-from ..kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions
+from ..kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions, takes_sizes
 
 # Stores into views become stores into what they view: upstream forgets a store's marks when it does that later.
 _STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")
@@ -48,6 +48,8 @@ class StreamStores(Pass):
         """Mark the stores of all scheduled functions of the module."""
         least = self.least or (self.target or host()).l3_bytes // 2  # what was read is in the cache as well
         for function in scheduled_functions(module):
+            if takes_sizes(function):  # how much is written is not known here
+                continue
             result = list(function.arguments)[-3]  # after it comes the range of steps
             if not in_place(function) and nbytes(result.type) > least:
                 run_upstream(module, _STORES_INTO_RESULT)

@@ -33,6 +33,7 @@ from ..kernel import (
     symbol,
 )
 from . import heuristic
+from .blocks import Blocks, build_blocks, choose_blocks
 from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
@@ -88,11 +89,11 @@ class ApplySchedule(Pass):
             functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))
             function.operation.erase()
 
-    def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | None, ir.Module]:
+    def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | Blocks | None, ir.Module]:
         if self.schedule is not None:
             return self.schedule, as_asked(function, self.schedule)
         if is_dynamic(function):
-            return None, as_it_is(function)
+            return self._open(function)
         schedule = None if self.plain else heuristic.choose(function, self.target or host())
         try:
             if schedule is not None:
@@ -100,6 +101,33 @@ class ApplySchedule(Pass):
         except NotSchedulable:
             pass
         return None, as_it_is(function)
+
+    def _open(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
+        target = self.target or host()
+        try:
+            if not self.plain:
+                blocks = choose_blocks(function, lambda block: _nest(heuristic.choose(block, target)), target)
+                return blocks, as_blocks(function, blocks)
+        except NotSchedulable:
+            pass
+        return None, as_it_is(function)
+
+
+def _nest(schedule: Schedule | Moves | None) -> Schedule | None:
+    return schedule if isinstance(schedule, Schedule) else None
+
+
+def as_blocks(function: func.FuncOp, blocks: Blocks) -> ir.Module:
+    """The function as loops over blocks. Raises NotSchedulable where a tile of some op cannot be computed."""
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        return [build_blocks(blocks, function, dests[0], lo, hi, arguments)]
+
+    made = destination_passing(
+        function, body, lambda kind: squeezed(kind) if ir.RankedTensorType(kind).has_static_shape else kind
+    )
+    run_upstream(made, ("canonicalize", "cse"))
+    return made
 
 
 def as_asked(function: func.FuncOp, schedule: Schedule) -> ir.Module:
@@ -256,7 +284,7 @@ def _static(extent: int | ir.Value) -> int:
     return extent if isinstance(extent, int) else ir.ShapedType.get_dynamic_size()
 
 
-def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func.FuncOp) -> None:
+def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
     made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
     copy_marks(source, made)
@@ -267,7 +295,7 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | None, made: func
         made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
         if any(not stage.at for stage in schedule.stages):
             made.attributes[AHEAD] = ir.UnitAttr.get()
-    if schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
+    if isinstance(schedule, Blocks) or (schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK):
         made.attributes[PARALLEL] = ir.UnitAttr.get()
 
 
