@@ -7,6 +7,7 @@ are emitted where they are needed, at the current insertion point.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ class _Scope:
 
     symbols: dict[str, ir.Value] = field(default_factory=dict)
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
+    computed: dict[str, ir.Value] = field(default_factory=dict)  # expressions by their texts
     numbers: Iterator[int] = field(default_factory=count)
 
 
@@ -32,7 +34,7 @@ _SCOPE: ContextVar[_Scope] = ContextVar("extents")
 
 @contextmanager
 def scope() -> Iterator[None]:
-    """Within the block symbols are those of one module, which is being made."""
+    """Within the block symbols are those of one module, which is being made, or which one pass rewrites."""
     token = _SCOPE.set(_Scope())
     try:
         yield
@@ -59,6 +61,11 @@ def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     if is_open(shape):
         _SCOPE.get().shapes[value] = tuple(shape)
     return value
+
+
+def forget(value: ir.Value) -> None:
+    """Drop what was noted of a value whose type has changed."""
+    _SCOPE.get().shapes.pop(value, None)
 
 
 def renoted(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
@@ -96,15 +103,16 @@ def as_type_extent(extent: Extent) -> int:
 
 
 def index(extent: Extent) -> ir.Value:
-    """The extent as an index value at the insertion point."""
+    """The extent as an index value: a number at the insertion point, an expression once, behind what it is made of."""
     if isinstance(extent, int):
         return _constant(extent)
-    total: ir.Value | None = None
-    for atoms, factor in extent.terms:
-        value = _product([*map(_atom, atoms), *([_constant(factor)] if factor != 1 or not atoms else [])])
-        total = value if total is None else arith.addi(total, value)
-    assert total is not None
-    return total
+    computed = _SCOPE.get().computed
+    if extent.text not in computed:
+        values = {atom: _atom(atom) for atoms, _ in extent.terms for atom in atoms}
+        with _behind(list(values.values())):
+            terms = [_product([values[atom] for atom in atoms], factor) for atoms, factor in extent.terms]
+            computed[extent.text] = functools.reduce(arith.addi, terms)
+    return computed[extent.text]
 
 
 def mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
@@ -125,7 +133,17 @@ def demand_equal(a: Extent, b: Extent, otherwise: str) -> None:
 def _atom(atom: Atom) -> ir.Value:
     if atom.function is None:
         return _SCOPE.get().symbols[atom.text]
-    args = [index(arg) for arg in atom.args]
+    computed = _SCOPE.get().computed
+    if atom.text not in computed:
+        open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
+        with _behind(open_):
+            given = iter(open_)
+            args = [next(given) if isinstance(arg, Sym) else _constant(arg) for arg in atom.args]
+            computed[atom.text] = _applied(atom, args)
+    return computed[atom.text]
+
+
+def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
     match atom.function:
         case "floordiv":
             return arith.floordivsi(*args)
@@ -139,11 +157,32 @@ def _atom(atom: Atom) -> ir.Value:
     return arith.select(arith.cmpi(how, args[0], args[1]), args[2], args[3])
 
 
-def _product(values: Sequence[ir.Value]) -> ir.Value:
-    first, *others = values
-    for value in others:
-        first = arith.muli(first, value)
-    return first
+def _behind(values: Sequence[ir.Value]) -> ir.InsertionPoint:
+    """The first place where all of the values are there."""
+    last = functools.reduce(lambda a, b: b if _is_later(b, a) else a, values)
+    owner = last.owner
+    return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _is_later(value: ir.Value, other: ir.Value) -> bool:
+    """Whether a value is made behind another, or inside of the region of an op behind it."""
+    made, before = value.owner, other.owner
+    block, outer = (owner if isinstance(owner, ir.Block) else owner.operation.block for owner in (made, before))
+    if block == outer:
+        if isinstance(made, ir.Block) or isinstance(before, ir.Block):
+            return isinstance(before, ir.Block) and not isinstance(made, ir.Block)
+        return before.operation.is_before_in_block(made.operation)
+    while not isinstance(op := block.owner.operation, ir.Module) and op.parent is not None:
+        block = op.block
+        if block == outer:
+            return True
+    return False
+
+
+def _product(values: Sequence[ir.Value], factor: int) -> ir.Value:
+    """The product of values and a number."""
+    factors = [*values, *([_constant(factor)] if factor != 1 or not values else [])]
+    return functools.reduce(arith.muli, factors)
 
 
 def _constant(number: int) -> ir.Value:

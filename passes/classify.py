@@ -18,7 +18,6 @@ from .structure import (
     dim_of,
     dims_in,
     indexing_maps,
-    is_dynamic,
     is_projection,
     is_structured,
     is_zero,
@@ -188,7 +187,7 @@ OpClass = (
 
 
 def classify(op: AnyOp) -> OpClass:
-    """The kind of an op on tensors; Opaque for whatever is none of the others, or has sizes that only the run knows."""
+    """The kind of an op on tensors, whatever their sizes; Opaque for what is none of the others."""
     if not is_structured(op):
         return Opaque()
     maps, kinds = indexing_maps(op), iterator_types(op)
@@ -202,8 +201,6 @@ def classify(op: AnyOp) -> OpClass:
     if any(dim_of(e) not in parallel for m in outputs for e in m.results):
         return Opaque()
     light = _classify_parallel(op, inputs, outputs[0], parallel) if not reduction else None
-    if is_dynamic(op):
-        return light if isinstance(light, Fill) else Opaque()
     if light is not None:
         return light
     transform = _as_transform(op, inputs, parallel, reduction)

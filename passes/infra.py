@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..dialects import PassManager, ir
+from ..dialects import PassManager, extents, ir
 from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
 from .instruments import Instrument
@@ -140,7 +140,7 @@ class PassContext:
         for instrument in self.instruments:
             instrument.before(stage, module, index)
         with module.context, diagnostics(f"pass '{stage.name}'"):
-            with self.timed(stage.name):
+            with self.timed(stage.name), extents.scope():  # of what is noted, later passes may erase some
                 stage.apply(module)
             for instrument in self.instruments:
                 instrument.after(stage, module, index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from ..dialects import codegen, extents, func, ir, transform
+from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, make_context
 from ..errors import CompileError, ScheduleError
 from ..model import Model, TensorInfo
@@ -124,7 +124,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
     """
     context = context or PassContext.current()
     check_config(context.config, PASSES)
-    with model.module.context, ir.Location.unknown(), extents.scope():
+    with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:
             for stage in graph_passes(target, context.opt_level):
@@ -169,7 +169,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
     """Compile the one function of a kernel module to an object."""
-    with make_context(), ir.Location.unknown(), extents.scope():
+    with make_context(), ir.Location.unknown():
         module, kernel = lower_kernel(bytecode, target, context)
         with context.timed("emit-object"):
             return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))

@@ -10,7 +10,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir
+from ...dialects import builders, extents, func, ir
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..classify import (
     Contraction,
@@ -111,7 +112,7 @@ class _Rewriter:
 
     def rewrite(self, op: ir.Operation) -> None:
         """Permute what the op says about dims, or give it and its users the forms that they need."""
-        if not any(v in self.layouts for v in (*op.operands, *op.results, *captures(op))):
+        if op.name == "tensor.dim" or not any(v in self.layouts for v in (*op.operands, *op.results, *captures(op))):
             return
         with ir.InsertionPoint(op), op.location:
             if op.name == "linalg.generic" and not isinstance(classify(op), Contraction):
@@ -135,6 +136,7 @@ class _Rewriter:
             if order := self.layouts.get(result):
                 shape = shape_of(result)
                 result.set_type(ir.RankedTensorType.get([shape[d] for d in order], builders.element_of(result)))
+                _renumber_sizes(result, order)
                 self.converted.add(result)
 
     def _leave(self, op: ir.Operation) -> None:
@@ -185,11 +187,9 @@ class _Rewriter:
         return None
 
     def _agrees(self, op: ir.Operation) -> bool:
-        """Whether all tensors of an op of one rank have one layout, and all that it says about dims is static."""
+        """Whether all tensors of an op of one rank have one layout, and no block of it counts their dims."""
         tensors = [v for v in (*op.operands, *op.results) if is_tensor(v)]
         if len({self.layouts.get(v) for v in tensors}) != 1:
-            return False
-        if any(not is_tensor(v) for v in op.operands) and op.name != "linalg.fill":
             return False
         return not any(True for r in op.regions for b in r.blocks for a in b.arguments for _ in a.uses) or (
             op.name == "linalg.fill"
@@ -199,9 +199,7 @@ class _Rewriter:
         order = self.layouts[op.results[0]]
         for i, operand in enumerate(op.operands):
             op.operands[i] = self._form(operand, in_layout=True)
-        for name in DIM_LISTS[op.name]:
-            old = list(ir.DenseI64ArrayAttr(op.attributes[name]))  # pyright: ignore[reportArgumentType]
-            op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
+        _permute_lists(op, order)
         if op.name == "tensor.concat":
             dim = ir.IntegerAttr(op.attributes["dim"])
             op.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(dim.value))
@@ -209,6 +207,10 @@ class _Rewriter:
 
     def _view(self, op: ir.Operation) -> bool:
         """A reshape that splits or joins dims which lie together in both layouts (channels into groups) stays one."""
+        if op.name == "tensor.cast" and self.layouts.get(op.operands[0]) == self.layouts.get(op.results[0]):
+            op.operands[0] = self._form(op.operands[0], in_layout=True)
+            self._convert_results(op)
+            return True
         if op.name not in ("tensor.expand_shape", "tensor.collapse_shape") or len(op.operands) != 1:
             return False
         source, result = op.operands[0], op.results[0]
@@ -225,6 +227,38 @@ class _Rewriter:
         if op.name == "tensor.expand_shape":
             op.attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(shape_of(result))
         return True
+
+
+def _renumber_sizes(value: ir.Value, order: Order) -> None:
+    """Let what asks for the sizes of a value that now has a layout ask for the dims where they are."""
+    extents.forget(value)
+    for use in list(value.uses):
+        op = use.owner.operation
+        if op.name == "tensor.dim" and (axis := defining_op(op.operands[1])) is not None:
+            with ir.InsertionPoint(op), op.location:
+                dim = ir.IntegerAttr(axis.attributes["value"]).value
+                op.operands[1] = builders.index_constant(order.index(dim))
+
+
+def _permute_lists(op: ir.Operation, order: Order) -> None:
+    """Permute an op's lists over dims; what only the run knows of them is among the operands."""
+    if op.name == "tensor.empty":
+        shape, given = shape_of(op.results[0]), iter(list(op.operands))
+        sizes = [next(given) if n < 0 else None for n in shape]
+        for i, value in enumerate(sizes[d] for d in order if sizes[d] is not None):
+            op.operands[i] = value
+        return
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])) if DIM_LISTS[op.name] else []
+    at = sum(segments[: len(segments) - len(DIM_LISTS[op.name])])
+    for name in DIM_LISTS[op.name]:
+        old = list(ir.DenseI64ArrayAttr(op.attributes[name]))  # pyright: ignore[reportArgumentType]
+        given = iter(list(op.operands)[at:])
+        values = [next(given) if n == ir.ShapedType.get_dynamic_size() else None for n in old]
+        moved = [value for d in order if (value := values[d]) is not None]
+        op.attributes[name] = ir.DenseI64ArrayAttr.get([old[d] for d in order])
+        for i, value in enumerate(moved):
+            op.operands[at + i] = value
+        at += len(moved)
 
 
 def _renumbered(groups: list[list[int]]) -> ir.ArrayAttr:

@@ -24,7 +24,7 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from .edit import captures, is_static, is_tensor, users
+from .edit import captures, is_tensor, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 
@@ -151,6 +151,8 @@ class RowRule:
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
         rows, columns, before = dims
+        if any(extent < 0 for extent in _extents(op, columns)):
+            return None  # rows of any length are not held in a buffer
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
@@ -250,7 +252,7 @@ def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
 
 
 def _is_simple(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and len(op.results) == 1 and is_static(op.results[0])
+    return op.name == "linalg.generic" and len(op.results) == 1
 
 
 def _gathers(op: ir.Operation) -> bool:

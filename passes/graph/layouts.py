@@ -18,7 +18,7 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from .edit import VIEWS, captures, is_static, is_tensor, operations, param_values, reassociation_of, shape_of
+from .edit import VIEWS, captures, is_tensor, operations, param_values, reassociation_of, shape_of
 
 Order = tuple[int, ...]
 
@@ -72,13 +72,13 @@ class Layouts:
                 return op, f"its {what} has channels last in the model, and no pass changes that"
             if self.conv2d == "NHWC" and not same and layouts.get(value) != order:
                 if value not in self.parent:
-                    return op, f"its {what} is a weight, or its shape is known only at run time"
+                    return op, f"its {what} is a weight"
                 return op, f"something that must have the layout of its {what} wants another one"
         return None
 
     def _visit(self, op: ir.Operation) -> None:
         for value in (*op.operands, *op.results, *captures(op)):
-            if is_static(value) and len(shape_of(value)) >= 3 and value not in self.weights:
+            if is_tensor(value) and len(shape_of(value)) >= 3 and value not in self.weights:
                 self.parent.setdefault(value, value)
         if op.name == "linalg.generic":
             self._visit_generic(op)

@@ -106,7 +106,7 @@ class ApplySchedule(Pass):
         target = self.target or host()
         try:
             if not self.plain:
-                blocks = choose_blocks(function, lambda block: _nest(heuristic.choose(block, target)), target)
+                blocks = choose_blocks(function, lambda block: _nest(heuristic.choose(block, target)))
                 return blocks, as_blocks(function, blocks)
         except NotSchedulable:
             pass

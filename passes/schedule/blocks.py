@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ...dialects import arith, builders, func, ir, scf, tensor
 from ...dialects.builders import index_constant
-from ...target import Target
+from ..classify import Contraction, Conv, DepthwiseConv, Pool, classify
 from ..graph.edit import captures, clone, nested
 from ..kernel import copy_marks, functions, symbol
 from ..structure import dim_of, indexing_maps, loop_extents
@@ -68,14 +68,14 @@ class Version:
         return functions(self.module)[0]
 
 
-def choose_blocks(function: func.FuncOp, choose: Chooser, target: Target) -> Blocks:
+def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     """Versions with the schedules that ``choose`` gives for their blocks.
 
     Raises NotSchedulable where an op cannot be cut into blocks, or no family takes a block.
     """
     result = _result(function)
     versions = []
-    for sizes in _sizes(function, result, target):
+    for sizes in _sizes(function, result):
         block = _block(function, result, sizes)
         schedule = choose(functions(block)[0])
         if schedule is not None:
@@ -216,26 +216,35 @@ def _product(values: Sequence[ir.Value]) -> ir.Value:
     return first
 
 
-def _sizes(function: func.FuncOp, result: ir.Value, target: Target) -> list[Sizes]:
+# Blocks of rows, and of the innermost axis where that is open, from the largest on. Windows share columns in blocks
+# of a few; a block of a product's rows reads its weight once.
+_LIGHT = ((16, 64), (1, 16), (1, 1))
+_WINDOWS = ((8, 16), (1, 16), (1, 1))
+_PRODUCTS = ((64, 64), (8, 16), (1, 16), (1, 1))
+
+
+def _sizes(function: func.FuncOp, result: ir.Value) -> list[Sizes]:
     """Sizes of blocks, from the largest to single elements of the open axes."""
     shape = shape_of(result)
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     rows = [axis for axis in open_ if axis != innermost][-1:]
-    found = []
-    for row_size, vector_size in _SIZES:
+    found: dict[Sizes, None] = {}
+    for row_size, vector_size in _families(function):
         sizes = [1 if n < 0 else n for n in shape]
+        sizes[innermost] = vector_size if innermost in open_ else sizes[innermost]
         for axis in rows:
             sizes[axis] = row_size
-        if innermost in open_:
-            sizes[innermost] = vector_size
-        if tuple(sizes) not in found:
-            found.append(tuple(sizes))
-    return found
+        found[tuple(sizes)] = None
+    return list(found)
 
 
-# Blocks of rows, and of the innermost axis where that is open.
-_SIZES = ((64, 64), (8, 64), (1, 64), (1, 8), (1, 1))
+def _families(function: func.FuncOp) -> tuple[tuple[int, int], ...]:
+    """The sizes that fit the heaviest op of a kernel."""
+    kinds = [classify(op) for op in function.regions[0].blocks[0].operations]
+    if any(isinstance(kind, Conv | DepthwiseConv | Pool) for kind in kinds):
+        return _WINDOWS
+    return _PRODUCTS if any(isinstance(kind, Contraction) for kind in kinds) else _LIGHT
 
 
 def _block(function: func.FuncOp, result: ir.Value, sizes: Sizes) -> ir.Module:
