@@ -153,8 +153,9 @@ class Kernel:
     Behind the pointers ``args`` has the kernel's sizes: the open extents of the arguments, then the sizes it is called
     with, the open extents of its results being the last.
 
-    ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back. ``flops``
-    and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
+    ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
+    so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
+    ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
     name: str
@@ -169,3 +170,4 @@ class Kernel:
     bytes: int = 0
     ahead: bool = False
     asks_scratch: bool = False
+    parallel_from: int = 0

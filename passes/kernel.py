@@ -18,6 +18,7 @@ SCHEDULE_JSON = "tw.schedule_json"  # the same, to be read back
 EXTENT = "tw.extent"  # steps of the parallel axis
 PARALLEL = "tw.parallel"  # whether more than one thread is worth it
 AHEAD = "tw.ahead"  # each call computes something before its steps
+PARALLEL_FROM = "tw.parallel_from"  # elements of a result of open sizes for which several threads are worth it
 SCRATCH = "tw.scratch"  # bytes
 ASKS_SCRATCH = "tw.asks_scratch"  # called with hi = -1 the kernel says how many bytes it needs
 SIZES = "tw.sizes"  # how many sizes the kernel takes behind its pointers
@@ -104,4 +105,4 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     parallel, ahead = PARALLEL in attributes, AHEAD in attributes
     asks = ASKS_SCRATCH in attributes
     made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
-    return replace(made, asks_scratch=asks)
+    return replace(made, asks_scratch=asks, parallel_from=count_of(op, PARALLEL_FROM))

@@ -13,7 +13,10 @@ from ..program import Kernel, Routine
 from ..sizes import Sym
 from ..target import lacking
 
-FORMAT = 3
+FORMAT = 4
+
+# What is kept of a kernel.
+_KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,13 @@ class RoutineRecord:
 
     def to_json(self) -> dict[str, Any]:
         """As a dictionary that JSON can hold."""
-        rows = [[k.name, k.extent, k.parallel, k.scratch_bytes, k.asks_scratch] for k in self.kernels]
+        rows = [[getattr(kernel, field) for field in _KEPT] for kernel in self.kernels]
         return {"routine": self.routine.to_json(), "kernels": rows}
 
     @staticmethod
     def from_json(made: dict[str, Any]) -> RoutineRecord:
         """What ``to_json`` gave."""
-        kernels = (Kernel(name, b"", *facts, asks_scratch=asks) for name, *facts, asks in made["kernels"])
+        kernels = (Kernel(object=b"", **dict(zip(_KEPT, row, strict=True))) for row in made["kernels"])
         return RoutineRecord(Routine.from_json(made["routine"]), tuple(kernels))
 
 

@@ -44,7 +44,7 @@ class Module:
         if weights is not None:  # which checks that they are the program's
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
-        return Routines(self._program.library, manifest.steps, params)
+        return Routines(self._program.library, manifest.steps, params, self._threads)
 
     def _create(self) -> tvm_ffi.Function:
         """Make ``main``, which keeps the code and the weights alive."""

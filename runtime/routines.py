@@ -22,6 +22,7 @@ from . import tensor
 from .host import FUNCTIONS
 from .link import Library
 from .manifest import RoutineRecord
+from .threads import Team
 
 Registers = list[Any]
 Action = Callable[[Registers], None]
@@ -39,13 +40,14 @@ class Routines:
     ``params`` are the routine's last arguments. Calls may be made from several threads at once.
     """
 
-    def __init__(self, library: Library, record: RoutineRecord, params: Sequence[np.ndarray]) -> None:
+    def __init__(self, library: Library, record: RoutineRecord, params: Sequence[np.ndarray], threads: int = 1) -> None:
         self._library, self._params = library, list(params)  # they own the code and the weights
         self._routine, kernels = record.routine, record.kernels
         find = library.get_function("kernel")
         self._functions = {kernel.name: _KERNEL(find(i).value) for i, kernel in enumerate(kernels)}
         self._kernels = {kernel.name: kernel for kernel in kernels}
         self._scratch_bytes = max((kernel.scratch_bytes for kernel in kernels), default=0)
+        self._team = Team(find(len(kernels)).value, threads)
         self._count = 1 + max(_registers(self._routine), default=-1)
         self._actions = self._bound(self._routine)
 
@@ -82,7 +84,8 @@ class Routines:
 
     def _call(self, step: Step) -> Action:
         name, open_axes, types = (step.facts[key] for key in ("kernel", "open", "types"))
-        function, extent, asks = self._functions[name], self._kernels[name].extent, self._kernels[name].asks_scratch
+        kernel, function, team = self._kernels[name], self._functions[name], self._team
+        address = ctypes.cast(function, ctypes.c_void_p).value
         inputs, sizes = step.operands[: len(open_axes)], step.operands[len(open_axes) :]
         open_count = sum(n is None for _, shape in types for n in shape)
         extents = sizes[len(sizes) - open_count :]
@@ -95,13 +98,18 @@ class Routines:
             words = [array.ctypes.data for array in (*arrays, *made)]
             words += [array.shape[axis] for array, axes in zip(arrays, open_axes, strict=True) for axis in axes]
             words += [registers[r] & _WORD for r in sizes]
-            block, scratch = np.array(words, np.uint64), registers[-1]
-            if asks:
+            block, scratch, needed = np.array(words, np.uint64), registers[-1], kernel.scratch_bytes
+            if kernel.asks_scratch:
                 function(block.ctypes.data, 0, -1, scratch.ctypes.data)
                 needed = int(scratch[:8].view(np.int64)[0])
-                if needed > scratch.nbytes:
-                    scratch = registers[-1] = tensor.aligned_bytes(needed)
-            function(block.ctypes.data, 0, extent, scratch.ctypes.data)
+            together = kernel.parallel and team.threads > 1 and sum(a.size for a in made) >= kernel.parallel_from
+            stride = -(-needed // tensor.ALIGNMENT) * tensor.ALIGNMENT
+            if stride * (team.threads if together else 1) > scratch.nbytes:
+                scratch = registers[-1] = tensor.aligned_bytes(stride * team.threads)
+            if together:
+                team.run(address, block.ctypes.data, kernel.extent, scratch.ctypes.data, stride, kernel.ahead)
+            else:
+                function(block.ctypes.data, 0, kernel.extent, scratch.ctypes.data)
             for register, array in zip(step.results, made, strict=True):
                 registers[register] = array
 

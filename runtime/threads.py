@@ -26,6 +26,43 @@ def team_lock() -> int:
     return ctypes.addressof(_TEAM_LOCK)
 
 
+# void tw_parallel_for(kernel, args, int64 extent, int64 pieces, scratch, int64 scratch_stride, context)
+_PARALLEL_FOR = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+)
+# How many pieces a thread's part of a kernel is taken in; see passes/lower/entry.py.
+_PIECES = 8
+
+
+class Team:
+    """Threads that share the steps of a kernel, by the ``tw_parallel_for`` at an address."""
+
+    class _Context(ctypes.Structure):
+        """What ``tw_parallel_for`` reads of a program's context."""
+
+        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p))
+
+    def __init__(self, address: int, threads: int) -> None:
+        self.threads = threads
+        self._run = _PARALLEL_FOR(address)
+        self._context = Team._Context(threads, team_lock())
+
+    def run(self, kernel: int, args: int, extent: int, scratch: int, stride: int, whole: bool) -> None:
+        """Run all steps of the kernel at an address; each thread has ``stride`` bytes of the scratch memory.
+
+        With ``whole`` a thread's part is not taken in pieces.
+        """
+        context = ctypes.addressof(self._context)
+        self._run(kernel, args, extent, 1 if whole else _PIECES, scratch, stride, context)
+
+
 def default_threads() -> int:
     """The number of CPUs that this process may use: its affinity, and its control groups' quotas rounded up."""
     quotas = [math.ceil(quota) for folder in _cgroup_folders(Path("/sys/fs/cgroup")) for quota in _quota(folder)]

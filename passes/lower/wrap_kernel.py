@@ -17,6 +17,7 @@ from ..kernel import (
     IN_PLACE,
     LINE,
     PARALLEL,
+    PARALLEL_FROM,
     SCHEDULE,
     SCHEDULE_JSON,
     SCRATCH,
@@ -43,7 +44,7 @@ _FLUSH = """
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
 _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
 
-_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, SCRATCH, ASKS_SCRATCH, FLUSH)
+_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, PARALLEL_FROM, SCRATCH, ASKS_SCRATCH, FLUSH)
 
 
 @dataclass(frozen=True)

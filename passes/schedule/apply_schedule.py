@@ -19,6 +19,7 @@ from ..kernel import (
     AHEAD,
     EXTENT,
     PARALLEL,
+    PARALLEL_FROM,
     RESULT_SIZES,
     SCHEDULE,
     SCHEDULE_JSON,
@@ -295,7 +296,11 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
         made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
         if any(not stage.at for stage in schedule.stages):
             made.attributes[AHEAD] = ir.UnitAttr.get()
-    if isinstance(schedule, Blocks) or (schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK):
+    if isinstance(schedule, Blocks):
+        work = max(heuristic.work(schedule.versions[0].function), 1)
+        made.attributes[PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
+        made.attributes[PARALLEL] = ir.UnitAttr.get()
+    elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
         made.attributes[PARALLEL] = ir.UnitAttr.get()
 
 

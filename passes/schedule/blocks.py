@@ -8,6 +8,7 @@ smaller ones: a kernel has versions, down to blocks of one element, and takes th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,11 @@ class Blocks:
     def extent(self) -> int:
         """Steps of the parallel axis."""
         return STEPS
+
+    @property
+    def elements(self) -> int:
+        """Of the largest block's result."""
+        return math.prod(self.versions[0].sizes)
 
     def __str__(self) -> str:
         return "\n".join(f"blocks of {' x '.join(map(str, v.sizes))}:\n{v.schedule}" for v in self.versions)
@@ -227,6 +233,8 @@ def _sizes(function: func.FuncOp, result: ir.Value) -> list[Sizes]:
     """Sizes of blocks, from the largest to single elements of the open axes."""
     shape = shape_of(result)
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
+    if not open_:
+        raise NotSchedulable("a result of known sizes")
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     rows = [axis for axis in open_ if axis != innermost][-1:]
     found: dict[Sizes, None] = {}
