@@ -24,6 +24,7 @@ from .groups import (
     is_map,
     is_reduction,
     reads_once,
+    sums_open_axes,
     tree_joins,
 )
 from .inline import can_inline, fold_scalars, inline, read_through_unit_views
@@ -149,10 +150,15 @@ class _Grouping:
         direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
         groups = []
         for op, members in (*transformed, *direct):
-            joins = self._limited(epilogue_joins(op, self.facts))
-            groups.append((op, grow_forward(Group(members), self.facts, self._free, joins)))
+            groups.append((op, self._grown(Group(members), op)))
             self._take(groups[-1][1])
         return groups
+
+    def _grown(self, group: Group, anchor: ir.Operation) -> Group:
+        """The group with what follows its anchor."""
+        if sums_open_axes(anchor):
+            return group
+        return grow_forward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
 
     def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
         """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm."""
@@ -202,7 +208,7 @@ class _Grouping:
     def _rows(self, op: ir.Operation) -> Group:
         rule = RowRule.of(op, self.facts)
         if rule is None:  # along other dims: producers merge into the reduction, elementwise readers follow it
-            group = grow_forward(Group([op]), self.facts, self._free, self._limited(epilogue_joins(op, self.facts)))
+            group = self._grown(Group([op]), op)
             grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
             return group
         group = grow_forward(Group([op], {op}), self.facts, self._free, self._limited(rule.joins))

@@ -21,6 +21,7 @@ from ..classify import (
     dim_of,
     indexing_maps,
     is_zero,
+    iterator_types,
     loop_extents,
     num_inputs,
 )
@@ -95,6 +96,12 @@ def is_map(op: ir.Operation, facts: Facts) -> bool:
 def is_reduction(op: ir.Operation, facts: Facts) -> bool:
     """Whether the op is a generic reduction of one static result."""
     return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not _gathers(op)
+
+
+def sums_open_axes(op: ir.Operation) -> bool:
+    """Whether an op reduces along axes of open extents: chunks of them are added to what is in the result."""
+    loops = zip(iterator_types(op), loop_extents(op), strict=True)
+    return any(kind == "reduction" and extent < 0 for kind, extent in loops)
 
 
 def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:

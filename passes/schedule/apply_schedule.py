@@ -34,7 +34,8 @@ from ..kernel import (
     symbol,
 )
 from . import heuristic
-from .blocks import Blocks, build_blocks, choose_blocks
+from .block_loops import build_blocks
+from .blocks import Blocks, choose_blocks
 from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
@@ -124,9 +125,7 @@ def as_blocks(function: func.FuncOp, blocks: Blocks) -> ir.Module:
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         return [build_blocks(blocks, function, dests[0], lo, hi, arguments)]
 
-    made = destination_passing(
-        function, body, lambda kind: squeezed(kind) if ir.RankedTensorType(kind).has_static_shape else kind
-    )
+    made = destination_passing(function, body)
     run_upstream(made, ("canonicalize", "cse"))
     return made
 
@@ -297,7 +296,7 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
         if any(not stage.at for stage in schedule.stages):
             made.attributes[AHEAD] = ir.UnitAttr.get()
     if isinstance(schedule, Blocks):
-        work = max(heuristic.work(schedule.versions[0].function), 1)
+        work = max(heuristic.work(schedule.versions[0].blocks[0].function), 1)
         made.attributes[PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
         made.attributes[PARALLEL] = ir.UnitAttr.get()
     elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:

@@ -25,6 +25,7 @@ from .structured import (
     extract,
     insert,
     outside,
+    relative,
     shape_of,
     vector_axis,
     without_unit_dims,
@@ -145,6 +146,20 @@ def _fill(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
 
 def _copy(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
     return insert(copied(extract(source, box), extract(dest, box).value), dest, box)
+
+
+def fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    """``dest`` with a scalar constant all over a box, a vector at a time."""
+    return _boxes(partial(_fill, value), dest, box)
+
+
+def copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    """``dest`` with ``source``, of the box's sizes, in a box, a vector at a time."""
+
+    def write(target: ir.Value, part: Region) -> ir.Value:
+        return insert(copied(extract(source, relative(part, box)), extract(target, part).value), target, part)
+
+    return _boxes(write, dest, box)
 
 
 def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region: Region) -> ir.Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
@@ -35,6 +36,11 @@ from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, til
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
 # are taken at once. `vectorize` steps through their k.
 ROLE, CONTRACT = "tw.role", "contract"
+
+# Numbers that a combiner leaves others as they are with.
+_NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
+_NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
+_NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
 
 # A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
 _CHAIN = 32
@@ -170,10 +176,7 @@ def _row_reduction(
     size = loops[inside].size
     chunk = min(tiler.form.row_chunk or 64, power_floor(size))
     element = element_of(op.results[0])
-    neutral = defining_op(op.operands[len(op.operands) - 1])
-    if neutral is None or neutral.name != "linalg.fill":
-        raise NotSchedulable("a row reduction whose initial value is not filled")
-    partial = linalg.fill(outside(neutral.operands[0]), outs=[empty([chunk], element)])
+    partial = linalg.fill(_neutral(op), outs=[empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}
 
     def step(tiler: Tiler, offset: Linear, length: int, again: int, carried: Values) -> Values:
@@ -246,6 +249,19 @@ def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int,
             is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, index_constant(again))
             end.operands[0] = arith.select(is_new, end.operands[0], block.arguments[len(inputs)])
     return made.results[0]
+
+
+def _neutral(op: ir.Operation) -> ir.Value:
+    """What partial results begin with: what the op's own does where that is filled, else by its combiner."""
+    initial = op.operands[len(op.operands) - 1]
+    fill, combiner = defining_op(initial), _combiner(op)
+    if fill is not None and fill.name == "linalg.fill":
+        return outside(fill.operands[0])
+    if combiner is None or combiner.name not in _NEUTRAL:
+        raise NotSchedulable("a row reduction whose initial value is not filled")
+    element = element_of(initial)
+    number = _NEUTRAL[combiner.name]
+    return arith.ConstantOp(element, number if isinstance(element, ir.FloatType) else int(number)).result
 
 
 def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.Value:

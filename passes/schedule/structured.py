@@ -80,6 +80,14 @@ def full_region(shape: Sequence[int]) -> Region:
     return tuple(Interval(Linear(), extent) for extent in shape)
 
 
+def relative(region: Region, whole: Region) -> Region:
+    """A region counted from the beginning of one that contains it."""
+    return tuple(
+        Interval(inner.offset + outer.offset * -1, inner.size, inner.stride)
+        for inner, outer in zip(region, whole, strict=True)
+    )
+
+
 def kept_dims(region: Region) -> tuple[int, ...]:
     return tuple(i for i, interval in enumerate(region) if interval.size > 1)
 

@@ -26,6 +26,7 @@ from .structured import (
     kept_dims,
     operand_region,
     outside,
+    relative,
     shape_of,
     squeezed,
     without_unit_dims,
@@ -109,14 +110,6 @@ def may_repeat(result: ir.Value) -> bool:
     """
     op = defining_op(result)
     return op is None or op.parent is None or not in_place(op.parent)
-
-
-def relative(region: Region, whole: Region) -> Region:
-    """A region counted from the beginning of one that contains it."""
-    return tuple(
-        Interval(inner.offset + outer.offset * -1, inner.size, inner.stride)
-        for inner, outer in zip(region, whole, strict=True)
-    )
 
 
 def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
