@@ -81,17 +81,15 @@ class _Emitter:
         """The share of the steps [lo, hi) of all blocks; where a block's nest has steps, these are outermost."""
         counts = {axis: self._count(axis) for axis in self.extents}
         blocks = functools.reduce(arith.muli, counts.values()) if counts else index_constant(1)
-        of_block = self.version.blocks[0].schedule.extent
-        steps = 1 if self._in_one() else of_block
+        steps = 1 if self._in_one() else self.version.blocks[0].schedule.extent
         total = arith.muli(blocks, index_constant(steps)) if steps > 1 else blocks
         first, last = (arith.divui(arith.muli(n, total), index_constant(STEPS)) for n in (lo, hi))
         loop = scf.ForOp(first, last, index_constant(1), [dest])
         with ir.InsertionPoint(loop.body):
             number = loop.induction_variable
-            step = arith.divui(number, blocks) if steps > 1 else index_constant(0)
-            end = arith.addi(step, index_constant(1)) if steps > 1 else index_constant(of_block)
+            step = arith.divui(number, blocks) if steps > 1 else None
             region = self._region(arith.remui(number, blocks) if steps > 1 else number, counts)
-            scf.YieldOp([self._summed(region, (step, end), loop.inner_iter_args[0])])
+            scf.YieldOp([self._summed(region, step, loop.inner_iter_args[0])])
         return loop.results[0]
 
     def _in_one(self) -> bool:
@@ -117,10 +115,10 @@ class _Emitter:
             region[axis] = Interval(Linear(0, ((index, 1),)), size)
         return tuple(region)
 
-    def _summed(self, region: Region, steps: tuple[ir.Value, ir.Value], dest: ir.Value) -> ir.Value:
+    def _summed(self, region: Region, step: ir.Value | None, dest: ir.Value) -> ir.Value:
         """A block: what it sums up over open axes goes in chunks, each added to what is there."""
         if not self.sums:
-            return self._block(self.version.blocks[0], region, {}, steps, dest, None)
+            return self._block(self.version.blocks[0], region, {}, dest, step=step)
         last = defining_op(result_of(self.source))
         assert last is not None  # what sums up
         fill = defining_op(last.operands[len(last.operands) - 1])
@@ -130,7 +128,7 @@ class _Emitter:
         buffer = memref.alloc(kind, [], [])  # of this thread: neighbouring blocks may have elements in common
         total = bufferization.to_tensor(_tensor_of(kind), buffer, restrict=True, writable=True)
         total = fill_box(outside(fill.operands[0]), total, full_region(self.version.sizes))
-        total = self._chunks(last, self.sums, region, {}, steps, total, buffer)
+        total = self._chunks(last, self.sums, region, {}, total, buffer)
         return copy_box(total, dest, region)
 
     def _chunks(
@@ -139,7 +137,6 @@ class _Emitter:
         sums: Sequence[int],
         region: Region,
         chosen: Mapping[int, Interval],
-        steps: tuple[ir.Value, ir.Value],
         dest: ir.Value,
         buffer: ir.Value,
     ) -> ir.Value:
@@ -156,9 +153,9 @@ class _Emitter:
                 part = {**chosen, loop: Interval(Linear(0, ((made.induction_variable, 1),)), size)}
                 [target] = made.inner_iter_args
                 if inner:
-                    scf.YieldOp([self._chunks(op, inner, region, part, steps, target, buffer)])
+                    scf.YieldOp([self._chunks(op, inner, region, part, target, buffer)])
                 else:
-                    scf.YieldOp([self._block(block, region, part, steps, target, buffer)])
+                    scf.YieldOp([self._block(block, region, part, target, buffer)])
             dest, start = made.results[0], end
         return dest
 
@@ -182,11 +179,11 @@ class _Emitter:
         block: Block,
         region: Region,
         sums: Mapping[int, Interval],
-        steps: tuple[ir.Value, ir.Value],
         dest: ir.Value,
-        buffer: ir.Value | None,
+        buffer: ir.Value | None = None,
+        step: ir.Value | None = None,
     ) -> ir.Value:
-        """One block, written into ``dest``; with a ``buffer``, that of ``dest``, added to what is there.
+        """One block, or a step of its nest, into ``dest``; with a ``buffer``, that of ``dest``, added to what is there.
 
         Each of its elements is read before it is written. To bufferization the buffer is another one: it would copy
         the block in each step.
@@ -199,7 +196,9 @@ class _Emitter:
         if buffer is not None:
             before = bufferization.to_tensor(dest.type, buffer, restrict=True)
             given[list(block.function.arguments)[-1]] = _part_of(before, place)
-        tile = build_nest(block.schedule, result_of(block.function), _part_of(dest, place), *steps, given)
+        first = index_constant(0) if step is None else step
+        end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
+        tile = build_nest(block.schedule, result_of(block.function), _part_of(dest, place), first, end, given)
         return insert(builders.reshape(tile, [i.size for i in place if i.size > 1]), dest, place)
 
 
