@@ -123,7 +123,10 @@ def as_blocks(function: func.FuncOp, blocks: Blocks) -> ir.Module:
     """The function as loops over blocks. Raises NotSchedulable where a tile of some op cannot be computed."""
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
-        return [build_blocks(blocks, function, dests[0], lo, hi, arguments)]
+        source = defining_op(dests[0])
+        assert source is not None  # which makes a tensor of the result's buffer
+        build_blocks(blocks, function, source.operands[0], lo, hi, arguments)
+        return dests
 
     made = destination_passing(function, body)
     run_upstream(made, ("canonicalize", "cse"))

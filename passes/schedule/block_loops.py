@@ -1,9 +1,13 @@
-"""Carry out blocks: the loops around the nests that compute them."""
+"""Carry out blocks: the loops around the nests that compute them.
+
+A block is written into a view of the result's buffer, of the block's sizes: to bufferization each is a buffer of its
+own. As a slice of one tensor that loops hand on, it was copied where a nest ends in a branch.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, bufferization, builders, func, ir, memref, scf, tensor
@@ -19,78 +23,86 @@ from .structured import (
     Linear,
     NotSchedulable,
     Region,
-    element_of,
     extract,
     full_region,
-    insert,
+    kept_dims,
     outside,
     shape_of,
+    split_offsets,
 )
 
 
 def build_blocks(
     blocks: Blocks,
     function: func.FuncOp,
-    dest: ir.Value,
+    buffer: ir.Value,
     lo: ir.Value,
     hi: ir.Value,
     arguments: Mapping[ir.Value, ir.Value],
-) -> ir.Value:
-    """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
+) -> None:
+    """Emit the loops at the insertion point.
 
     Args:
-        dest: a tensor of the result's type to write into, which lies in a buffer.
+        buffer: where the result is written, a memref of its shape.
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
     """
-    shape, sizes = shape_of(dest), blocks.versions[0].sizes
+    shape, sizes = ir.MemRefType(buffer.type).shape, blocks.versions[0].sizes
     cut = [axis for axis, n in enumerate(shape) if n < 0 or sizes[axis] != n]
-    extents = {axis: _extent(dest, axis) for axis in cut}
+    extents = {axis: memref.DimOp(buffer, index_constant(axis)).result for axis in cut}
 
-    def build(versions: Sequence[Version], target: ir.Value) -> ir.Value:
+    def build(versions: Sequence[Version]) -> None:
         version, *smaller = versions
-        emit = _Emitter(version, blocks.sums, function, extents, arguments)
+        emit = _Emitter(version, blocks.sums, function, extents, arguments, buffer)
         long = [axis for axis in cut if version.sizes[axis] > 1]
         if not smaller or not long:
-            return emit.loop(lo, hi, target)
+            return emit.loop(lo, hi)
         least = [
             arith.cmpi(arith.CmpIPredicate.uge, extents[axis], index_constant(version.sizes[axis])) for axis in long
         ]
-        branch = scf.IfOp(functools.reduce(arith.andi, least), [target.type], has_else=True)
-        with ir.InsertionPoint(branch.then_block):
-            scf.YieldOp([emit.loop(lo, hi, target)])
+        branch = scf.IfOp(functools.reduce(arith.andi, least), has_else=True)
         assert branch.else_block is not None
-        with ir.InsertionPoint(branch.else_block):
-            scf.YieldOp([build(smaller, target)])
-        return branch.results[0]
+        for block, emit_part in (
+            (branch.then_block, lambda: emit.loop(lo, hi)),
+            (branch.else_block, lambda: build(smaller)),
+        ):
+            with ir.InsertionPoint(block):
+                emit_part()
+                scf.YieldOp([])
+        return None
 
-    return build(blocks.versions, dest)
+    build(blocks.versions)
 
 
 @dataclass(frozen=True)
 class _Emitter:
-    """Emits the loop over a version's blocks."""
+    """Emits the loop over a version's blocks of the result in ``buffer``."""
 
     version: Version
     sums: tuple[int, ...]
     source: func.FuncOp
     extents: Mapping[int, ir.Value]
     arguments: Mapping[ir.Value, ir.Value]
+    buffer: ir.Value
 
-    def loop(self, lo: ir.Value, hi: ir.Value, dest: ir.Value) -> ir.Value:
+    def loop(self, lo: ir.Value, hi: ir.Value) -> None:
         """The share of the steps [lo, hi) of all blocks; where a block's nest has steps, these are outermost."""
         counts = {axis: self._count(axis) for axis in self.extents}
         blocks = functools.reduce(arith.muli, counts.values()) if counts else index_constant(1)
         steps = 1 if self._in_one() else self.version.blocks[0].schedule.extent
         total = arith.muli(blocks, index_constant(steps)) if steps > 1 else blocks
         first, last = (arith.divui(arith.muli(n, total), index_constant(STEPS)) for n in (lo, hi))
-        loop = scf.ForOp(first, last, index_constant(1), [dest])
-        with ir.InsertionPoint(loop.body):
-            number = loop.induction_variable
+
+        def body(number: ir.Value) -> None:
             step = arith.divui(number, blocks) if steps > 1 else None
             region = self._region(arith.remui(number, blocks) if steps > 1 else number, counts)
-            scf.YieldOp([self._summed(region, step, loop.inner_iter_args[0])])
-        return loop.results[0]
+            place = _view(self.buffer, region)
+            if self.sums:
+                self._sum(region, place)
+            else:
+                self._block(self.version.blocks[0], region, {}, place, step)
+
+        _loop(first, last, 1, body)
 
     def _in_one(self) -> bool:
         """Whether the steps of a block's nest are made in one call: they share what is computed, or filled, before."""
@@ -115,49 +127,43 @@ class _Emitter:
             region[axis] = Interval(Linear(0, ((index, 1),)), size)
         return tuple(region)
 
-    def _summed(self, region: Region, step: ir.Value | None, dest: ir.Value) -> ir.Value:
-        """A block: what it sums up over open axes goes in chunks, each added to what is there."""
-        if not self.sums:
-            return self._block(self.version.blocks[0], region, {}, dest, step=step)
+    def _sum(self, region: Region, place: ir.Value) -> None:
+        """A block of sums over open axes: chunk by chunk into a buffer of this thread's, and from there to its place.
+
+        Neighbouring blocks, of other threads, may have elements in common with it.
+        """
         last = defining_op(result_of(self.source))
         assert last is not None  # what sums up
         fill = defining_op(last.operands[len(last.operands) - 1])
         if fill is None or fill.name != "linalg.fill":
             raise NotSchedulable("a sum over an open axis that does not begin with a number")
-        kind = ir.MemRefType.get(self.version.sizes, element_of(dest))
-        buffer = memref.alloc(kind, [], [])  # of this thread: neighbouring blocks may have elements in common
-        total = bufferization.to_tensor(_tensor_of(kind), buffer, restrict=True, writable=True)
-        total = fill_box(outside(fill.operands[0]), total, full_region(self.version.sizes))
-        total = self._chunks(last, self.sums, region, {}, total, buffer)
-        return copy_box(total, dest, region)
+        kind = ir.MemRefType(place.type)
+        total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
+        whole = full_region(kind.shape)
+        _write(fill_box(outside(fill.operands[0]), _tensor(total, writable=True), whole), total)
+        self._chunks(last, self.sums, region, {}, total)
+        _write(copy_box(_tensor(total), _tensor(place, writable=True), whole), place)
 
     def _chunks(
-        self,
-        op: ir.Operation,
-        sums: Sequence[int],
-        region: Region,
-        chosen: Mapping[int, Interval],
-        dest: ir.Value,
-        buffer: ir.Value,
-    ) -> ir.Value:
-        """The loops over chunks, the last one for each of their sizes; ``dest``, in ``buffer``, is a block."""
+        self, op: ir.Operation, sums: Sequence[int], region: Region, chosen: Mapping[int, Interval], total: ir.Value
+    ) -> None:
+        """The loops over chunks, the last one for each of their sizes."""
         loop, *inner = sums
-        extent = self._loop_extent(op, loop)
-        start = index_constant(0)
+        extent, start = self._loop_extent(op, loop), index_constant(0)
         for block in self.version.blocks if not inner else self.version.blocks[:1]:
-            size = block.sums[loop] if not inner else 1
+            size = block.sums[loop]
             left = arith.subi(extent, start)
             end = arith.addi(start, arith.muli(arith.divui(left, index_constant(size)), index_constant(size)))
-            made = scf.ForOp(start, end, index_constant(size), [dest])
-            with ir.InsertionPoint(made.body):
-                part = {**chosen, loop: Interval(Linear(0, ((made.induction_variable, 1),)), size)}
-                [target] = made.inner_iter_args
+
+            def body(number: ir.Value, block: Block = block, size: int = size) -> None:
+                part = {**chosen, loop: Interval(Linear(0, ((number, 1),)), size)}
                 if inner:
-                    scf.YieldOp([self._chunks(op, inner, region, part, target, buffer)])
+                    self._chunks(op, inner, region, part, total)
                 else:
-                    scf.YieldOp([self._block(block, region, part, target, buffer)])
-            dest, start = made.results[0], end
-        return dest
+                    self._block(block, region, part, total)
+
+            _loop(start, end, size, body)
+            start = end
 
     def _loop_extent(self, op: ir.Operation, loop: int) -> ir.Value:
         """How many steps a loop has, by a tensor that it walks."""
@@ -166,7 +172,7 @@ class _Emitter:
                 if dim_of(expression) != loop:
                     continue
                 if operand in self.arguments:
-                    return _extent(self.arguments[operand], axis)
+                    return tensor.DimOp(self.arguments[operand], index_constant(axis)).result
                 source = defining_op(operand)
                 if source is not None and source.name == "linalg.generic":
                     walked = dim_of(indexing_maps(source)[-1].results[axis])
@@ -179,35 +185,51 @@ class _Emitter:
         block: Block,
         region: Region,
         sums: Mapping[int, Interval],
-        dest: ir.Value,
-        buffer: ir.Value | None = None,
+        place: ir.Value,
         step: ir.Value | None = None,
-    ) -> ir.Value:
-        """One block, or a step of its nest, into ``dest``; with a ``buffer``, that of ``dest``, added to what is there.
+    ) -> None:
+        """One block, or a step of its nest, into ``place``; what it sums up is added to what is there.
 
-        Each of its elements is read before it is written. To bufferization the buffer is another one: it would copy
-        the block in each step.
+        Each element is read there before it is written: to bufferization what is read lies in another buffer.
         """
-        place = full_region(self.version.sizes) if buffer is not None else region
         parts, given = parts_of(self.source, region, sums), {}
         inputs = [value for value in self.source.arguments if value in parts]
         for own, value in zip(block.function.arguments, inputs, strict=False):
             given[own] = _part_of(self.arguments[value], parts[value])
-        if buffer is not None:
-            before = bufferization.to_tensor(dest.type, buffer, restrict=True)
-            given[list(block.function.arguments)[-1]] = _part_of(before, place)
+        if sums:
+            given[list(block.function.arguments)[-1]] = _tensor(place)
         first = index_constant(0) if step is None else step
         end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
-        tile = build_nest(block.schedule, result_of(block.function), _part_of(dest, place), first, end, given)
-        return insert(builders.reshape(tile, [i.size for i in place if i.size > 1]), dest, place)
+        target = _tensor(place, writable=True)
+        _write(build_nest(block.schedule, result_of(block.function), target, first, end, given), place)
 
 
-def _tensor_of(kind: ir.MemRefType) -> ir.Type:
-    return ir.RankedTensorType.get(kind.shape, kind.element_type)
+def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
+    loop = scf.ForOp(first, end, index_constant(step))
+    with ir.InsertionPoint(loop.body):
+        body(loop.induction_variable)
+        scf.YieldOp([])
 
 
-def _extent(value: ir.Value, axis: int) -> ir.Value:
-    return tensor.DimOp(value, index_constant(axis)).result
+def _view(buffer: ir.Value, region: Region) -> ir.Value:
+    """A region of a buffer, without its dims of extent 1."""
+    kept, (dynamic, static) = kept_dims(region), split_offsets(region)
+    strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
+    sizes = [interval.size for interval in region]
+    layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [strides[d] for d in kept] or [1])
+    kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)
+    return memref.SubViewOp(kind, buffer, dynamic, [], [], static, sizes, [1] * len(sizes)).result
+
+
+def _tensor(buffer: ir.Value, writable: bool = False) -> ir.Value:
+    kind = ir.MemRefType(buffer.type)
+    return bufferization.to_tensor(
+        ir.RankedTensorType.get(kind.shape, kind.element_type), buffer, restrict=True, writable=writable
+    )
+
+
+def _write(value: ir.Value, buffer: ir.Value) -> None:
+    bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
 
 
 def _part_of(source: ir.Value, region: Region) -> ir.Value:

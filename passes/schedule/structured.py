@@ -211,7 +211,7 @@ def _quotient(
 
 def extract(source: ir.Value, region: Region) -> Tile:
     """``tensor.extract_slice`` of a region, without its unit dims."""
-    dynamic, static = _split_offsets(region)
+    dynamic, static = split_offsets(region)
     op = tensor.ExtractSliceOp(
         tile_type(source, region), source, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region]
     )
@@ -220,7 +220,7 @@ def extract(source: ir.Value, region: Region) -> Tile:
 
 def insert(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     """``tensor.insert_slice`` of a tile without unit dims into a region of ``dest``."""
-    dynamic, static = _split_offsets(region)
+    dynamic, static = split_offsets(region)
     op = tensor.InsertSliceOp(tile, dest, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region])
     return op.result
 
@@ -259,7 +259,8 @@ def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
     return insert(tile, dest, region)
 
 
-def _split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:
+def split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:
+    """The offsets that are values, and a list of numbers with a mark for each of them."""
     dynamic, static = [], []
     for interval in region:
         offset = interval.offset.materialize()

@@ -1,0 +1,120 @@
+"""Kernels of open sizes: one program, for sizes that fit its blocks, that are cut by them, and that are smaller."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from kernel_runner import TARGET
+
+import tilewright as tw
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
+from tilewright.passes import pipeline
+from tilewright.passes.infra import PassContext
+from tilewright.target import host
+
+RNG = np.random.default_rng(11)
+SIZES = (1, 2, 7, 8, 15, 17, 64, 65, 77)
+
+# The kinds of kernels as models of open sizes, each with the shapes of its inputs.
+KINDS = {
+    "elementwise": ("float[A, 40, B] x", "r = Mul(x, x) y = Sigmoid(r)", "A 40 B"),
+    "channels last": ("float[A, B, 40] x", "r = Add(x, x) y = Tanh(r)", "A B 40"),
+    "dense": ("float[A, B, 24] x", "m = MatMul(x, w) s = Add(m, b) y = Relu(s)", "A B 24"),
+    "few rows of a long sum": ("float[A, 600] x", "y = MatMul(x, u)", "A 600"),
+    "convolution": ("float[2, 6, A, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "2 6 A B"),
+    "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
+    "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
+    "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
+    "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
+    "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
+    "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
+    "scores": ("float[2, A, 16] x, float[2, 16, B] z", "y = MatMul(x, z)", "2 A 16, 2 16 B"),
+    "open sum": ("float[2, 9, A, B] x, float[2, 9, B, 16] z", "y = MatMul(x, z)", "2 9 A B, 2 9 B 16"),
+    "mean of an image": ("float[2, 20, A, B] x", "y = ReduceMean<keepdims = 1>(x, hw)", "2 20 A B"),
+    "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
+    "maximum of columns": ("float[A, B, 20] x", "y = ReduceMax<keepdims = 0>(x, one)", "A B 20"),
+    "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
+}
+WEIGHTS = {
+    "w": (24, 40),
+    "b": (40,),
+    "u": (600, 48),
+    "k": (20, 6, 3, 3),
+    "d": (32, 1, 3, 3),
+    "o": (32, 6, 1, 1),
+    "g": (48,),
+    "h": (48,),
+}
+
+
+def model(kind: str) -> onnx.ModelProto:
+    inputs, body, _ = KINDS[kind]
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g ({inputs}) => (float y) {{ {body} }}')
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    read = {name for node in made.graph.node for name in node.input}
+    weights = {name: RNG.standard_normal(shape).astype(np.float32) for name, shape in WEIGHTS.items() if name in read}
+    weights |= {
+        name: a
+        for name, a in (("hw", np.array([2, 3])), ("one", np.array([1])), ("zero", np.array([0])))
+        if name in read
+    }
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in weights.items())
+    return made
+
+
+def shapes(kind: str, a: int, b: int) -> list[tuple[int, ...]]:
+    extents = {"A": a, "B": b, "A+1": a + 1, "B+1": b + 1}
+    of_inputs = KINDS[kind][2].split(", ")
+    return [tuple(extents.get(word) or int(word) for word in shape.split()) for shape in of_inputs]
+
+
+def pairs() -> list[tuple[int, int]]:
+    """Each size along one axis beside a size along the other."""
+    return [(n, SIZES[i * 4 % len(SIZES)]) for i, n in enumerate(SIZES)] + [(70, 70)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_kernels_of_open_sizes_are_right(kind: str, threads: int):
+    made = model(kind)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    module = tw.compile(made, workers=0, num_threads=threads)
+    for a, b in pairs():
+        inputs = [RNG.standard_normal(shape, dtype=np.float32) for shape in shapes(kind, a, b)]
+        names = [info.name for info in module.inputs]
+        [want] = session.run(None, dict(zip(names, inputs, strict=True)))
+        [got] = module(*inputs)
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * max(1.0, float(np.abs(want).max())))
+
+
+def schedules(kind: str) -> dict[str, str]:
+    """The schedules of the program's kernels, "" where one runs as plain loops."""
+    target = TARGET.get(host())
+    with make_context(), ir.Location.unknown():
+        planned = pipeline.plan(import_model(model(kind)), target, PassContext())
+        names = {call.kernel for call in planned.main.calls}
+        lowered = (pipeline.lower_kernel(planned.kernels[name], target, PassContext()) for name in names)
+        return {kernel.name: kernel.schedule for _, kernel in lowered}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_of_open_sizes_have_schedules(kind: str):
+    """All but those that only put a border around an image, or compute with the sizes themselves."""
+    plain = [name for name, schedule in schedules(kind).items() if not schedule]
+    assert not [name for name in plain if not name.startswith(("insert_slice", "index_cast"))]
+
+
+def test_a_kernel_takes_the_largest_blocks_that_fit():
+    (schedule,) = [text for name, text in schedules("dense").items() if name.startswith("matmul")]
+    sizes = [line.removeprefix("blocks of ") for line in schedule.splitlines() if line.startswith("blocks")]
+    assert sizes == ["64 x 40:", "8 x 40:", "1 x 40:"]
+
+
+def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
+    names = list(schedules("softmax of open rows"))
+    assert sum(name.startswith("reduce") for name in names) == 2
