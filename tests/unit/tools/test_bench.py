@@ -227,6 +227,15 @@ def test_takes_a_compiled_program(path, capsys):
     assert bench.main([program, "--compare", "onnxruntime", *FEW]) == 0
 
 
+def test_a_program_of_open_sizes_has_nothing_to_measure(path, capsys):
+    program = path.replace(".onnx", ".so")
+    tw.compile(path, workers=0).export_library(program)
+    assert bench.main([program, *FEW]) == 2
+    assert (
+        "net.so': sizes are known only at run time; give --input-shape x:1,16 to compile it" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -234,7 +243,7 @@ def test_takes_a_compiled_program(path, capsys):
         (["--threads", "0"], "--threads is 0"),
         (["--kernels"], "there is no kernel"),
         (["-o", "no/such/x.md"], "there is no folder no/such"),
-        ([], "--input-shape"),
+        ([], "--input-shape x:"),
         (["--compare", "openvino"], "pip install absent_package"),
     ],
 )
