@@ -16,7 +16,7 @@ def make_context() -> ir.Context:
     """A context without threads of its own whose errors reach an attached handler (and ``diagnostics``)."""
     context = ir.Context()
     context.enable_multithreading(False)
-    context.emit_error_diagnostics = True  # type: ignore[attr-defined]  # left out of the stubs
+    context.emit_error_diagnostics = True
     return context
 
 

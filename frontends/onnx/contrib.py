@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from .context import Context
-from .registry import Converter, op
+from .registry import Converter, Result, op
 from .tensor import Tensor
 
 DOMAIN = "com.microsoft"
@@ -27,7 +27,7 @@ def contrib(name: str, domain: str = DOMAIN) -> Callable[[_F], _F]:
 
         @op(name, domain=domain)
         @wraps(converter)
-        def checked(ctx: Context, *inputs: Tensor | None, **attributes: Any) -> object:
+        def checked(ctx: Context, *inputs: Tensor | None, **attributes: Any) -> Result:
             _demand_all(ctx, parameters, inputs, attributes)
             dtypes = {t.dtype: None for t in inputs if t is not None and t.floating}
             if len(dtypes) != 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...dialects import arith, ir, tensor
 from ...dialects.walk import defining_op
 from ..structure import num_inputs
@@ -37,7 +39,7 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     if op is None:
         return _dim(value, axis)
     if op.name == "tensor.empty":
-        return _operand_of(op.operands, kind, axis)
+        return _operand_of(list(op.operands), kind, axis)
     if op.name == "tensor.extract_slice":
         static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
         return _segment(op, 2)[sum(n < 0 for n in static[:axis])]
@@ -52,8 +54,9 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     return _dim(value, axis)
 
 
-def _operand_of(operands: object, kind: ir.RankedTensorType, axis: int) -> ir.Value:
-    return list(operands)[sum(n < 0 for n in kind.shape[:axis])]  # type: ignore[call-overload]
+def _operand_of(operands: Sequence[ir.Value], kind: ir.RankedTensorType, axis: int) -> ir.Value:
+    """Of the operands that are a type's open extents in order, the one of an axis."""
+    return operands[sum(n < 0 for n in kind.shape[:axis])]
 
 
 def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
