@@ -11,7 +11,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from tilewright.dialects import codegen, ir
-from tilewright.dialects.context import make_context
+from tilewright.dialects.context import reused_context
 from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
@@ -31,7 +31,7 @@ TARGET: ContextVar[Target] = ContextVar("target")
 
 
 def bytecode(text: str) -> bytes:
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         buffer = io.BytesIO()
         ir.Module.parse(text).operation.write_bytecode(buffer)
         return buffer.getvalue()
@@ -46,7 +46,7 @@ def before_schedule(text: str) -> ir.Module:
 
 
 def _chosen(text: str) -> Schedule | Moves | None:
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         module = before_schedule(text)  # its ops live as long as it does
         return heuristic.choose(functions(module)[0], TARGET.get(host()))
 
@@ -72,7 +72,7 @@ def block_of(channels: int) -> int:
 
 def assembly(source: str | bytes, config: Mapping[str, object] | None = None) -> str:
     """The kernel's machine code for this machine, as text."""
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         code = source if isinstance(source, bytes) else bytecode(source)
         module, _ = lower_kernel(code, host(), PassContext(config=config or {}))
         return codegen.emit(module, host(), "asm").decode()
