@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 import itertools
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,12 @@ from tilewright.target import Target, host
 
 # What kernels are compiled for; the tests of kernels run on several.
 TARGET: ContextVar[Target] = ContextVar("target")
+
+
+@functools.cache
+def _table(name: str) -> bytes:
+    """The object that exports the one kernel of this name."""
+    return emit_kernel_table([name])
 
 
 def bytecode(text: str) -> bytes:
@@ -101,7 +108,7 @@ class CompiledKernel:
         given = {"schedules": {name: schedule}} if schedule else {}
         context = PassContext(config={**(config or {}), **given})
         self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), context)
-        self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
+        self._module = link([self.kernel.object, _table(name), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
         self._function = kind(getattr(address, "value", address))
