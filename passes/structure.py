@@ -11,6 +11,11 @@ AnyOp = ir.Operation | ir.OpView
 _ITERATOR = re.compile(r"iterator_type<(\w+)>")
 
 
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor."""
+    return isinstance(value.type, ir.RankedTensorType)
+
+
 def is_dynamic(op: AnyOp) -> bool:
     """Whether an operand or result is a tensor of a size that only the run knows."""
     kinds = (value.type for value in (*op.operands, *op.results))

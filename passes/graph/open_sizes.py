@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
-from ...dialects import arith, ir, tensor
+from ...dialects import arith, extents, ir, tensor
 from ...dialects.walk import defining_op
 from ..structure import num_inputs
 from .edit import reassociation_of
@@ -34,7 +35,7 @@ def open_sizes(value: ir.Value) -> list[ir.Value]:
 def _size(value: ir.Value, axis: int) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     if kind.shape[axis] >= 0:
-        return _constant(kind.shape[axis])
+        return extents.index(kind.shape[axis])
     op = defining_op(value)
     if op is None:
         return _dim(value, axis)
@@ -46,7 +47,7 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     if op.name == "tensor.expand_shape":
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":
-        return _product([_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+        return functools.reduce(arith.muli, [_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
     if (source := destination(value)) is not None:
         return _size(source, axis)
     if op.name == "arith.select":
@@ -67,16 +68,5 @@ def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
     return list(op.operands)[start : start + sizes[number]]
 
 
-def _product(values: list[ir.Value]) -> ir.Value:
-    first, *others = values
-    for value in others:
-        first = arith.muli(first, value)
-    return first
-
-
 def _dim(value: ir.Value, axis: int) -> ir.Value:
-    return tensor.DimOp(value, _constant(axis)).result
-
-
-def _constant(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result
+    return tensor.DimOp(value, extents.index(axis)).result
