@@ -55,11 +55,14 @@ class TensorInfo:
     dtype: str
 
     @property
+    def static_shape(self) -> tuple[int, ...]:
+        """The shape in numbers; CompileError for an open one."""
+        return tuple(static(extent, f"an extent of '{self.name}'") for extent in self.shape)
+
+    @property
     def nbytes(self) -> int:
-        """Size in bytes; refuses for an open shape."""
-        return (
-            math.prod(static(e, f"an extent of '{self.name}'") for e in self.shape) * numpy_dtype(self.dtype).itemsize
-        )
+        """Size in bytes; CompileError for an open shape."""
+        return math.prod(self.static_shape) * numpy_dtype(self.dtype).itemsize
 
 
 def open_sizes(inputs: Sequence[TensorInfo]) -> str:
@@ -87,8 +90,7 @@ class Param:
 
     def array(self) -> np.ndarray:
         """The data, read-only and mapped where it lies in a file; shape and dtype as in ``info``."""
-        shape = tuple(static(e) for e in self.info.shape)
-        dtype = numpy_dtype(self.info.dtype)
+        shape, dtype = self.info.static_shape, numpy_dtype(self.info.dtype)
         if isinstance(self.source, np.ndarray):
             return self.source.reshape(shape)
         if self.source.nbytes == 0:
@@ -105,7 +107,7 @@ class Param:
         if isinstance(self.source, np.ndarray) or not self.source.offset % dtype.itemsize:
             return np.require(self.array(), requirements=("C", "A"))
         read = np.fromfile(self.source.path, np.uint8, self.source.nbytes, offset=self.source.offset)
-        return read.view(dtype).reshape(tuple(static(e) for e in self.info.shape))
+        return read.view(dtype).reshape(self.info.static_shape)
 
 
 @dataclass

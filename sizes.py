@@ -129,7 +129,9 @@ class Sym:
         raise OpenExtentError(f"the size {self} is known only at run time; --input-shape gives it")
 
     __int__ = __index__
-    __float__ = __index__  # type: ignore[assignment]
+
+    def __float__(self) -> float:
+        return self.__index__()
 
     def __truediv__(self, other: object) -> float:
         return self.__index__()
@@ -160,7 +162,10 @@ def may_be_equal(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
 
 def product(shape: Sequence[Extent]) -> Extent:
     """The number of elements."""
-    return math.prod(shape)  # type: ignore[arg-type]  # which knows numbers, and needs no more than a product
+    total: Extent = 1
+    for extent in shape:
+        total = total * extent
+    return total
 
 
 def lowest(extent: Extent) -> int | None:

@@ -122,7 +122,7 @@ def emit(module: ir.Module, target: Target, kind: Kind = "obj", opt_level: int =
     Returns the object's bytes or the text in UTF-8.
     """
     refuse_foreign_ops(module)
-    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()  # type: ignore[attr-defined]
+    text = llvm_dialect.translate_module_to_llvmir(module.operation).encode()  # type: ignore[attr-defined]  # left out of the stubs
     attributes = function_attributes(target)
     lib = _library()
     machine = _target_machine(target.triple, attributes["target-cpu"], attributes["target-features"], opt_level)

@@ -14,6 +14,7 @@ from mlir.dialects import transform as upstream
 from mlir.dialects.transform import interpreter, loop, structured
 
 from ..errors import CompileError
+from .context import MLIRError
 
 Handle = ir.Value
 _ENTRY = "__transform_main"
@@ -60,7 +61,7 @@ def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
     """
     try:
         interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
-    except (ValueError, ir.MLIRError) as error:  # type: ignore[attr-defined]
+    except (ValueError, MLIRError) as error:
         kind = EndlessRewriteError if _NO_FIXPOINT in str(error) else CompileError
         raise kind(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
 

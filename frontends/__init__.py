@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..inspection import CheckReport
-from ..model import Model
+from ..model import Model, TensorInfo
 
 if TYPE_CHECKING:
     import onnx
@@ -23,6 +23,18 @@ def import_model(
     from .onnx.importer import import_onnx  # imports MLIR and onnx, which `import tilewright` must not
 
     return import_onnx(source, input_shapes)
+
+
+def model_inputs(
+    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[TensorInfo, ...]:
+    """The inputs that ``import_model`` would give the model, without the work of an import; open extents are symbols.
+
+    Raises ModelError where the source is no model, or ``input_shapes`` does not fit its inputs.
+    """
+    from .onnx.importer import read_inputs
+
+    return read_inputs(source, input_shapes)
 
 
 def examine_model(

@@ -1,17 +1,30 @@
 """What an op computes, read from its indexing maps, iterator types and body; never from its name.
 
 ``classify`` is the one place that decides this: named ops, generics of any frontend, and generics whose loops or
-operand layouts a pass has permuted are the same thing to every later stage. The kinds are what fusion groups by and
-what schedules are made for. A dim is the number of a loop of the op; each kind says which loops play which role.
+operand layouts a pass has permuted are the same thing to every later stage. Each kind (``kinds.py``) says which loops
+of the op play which role.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..dialects import ir
 from ..dialects.walk import defining_op
+from .kinds import (
+    Broadcast,
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    Elementwise,
+    Fill,
+    Injective,
+    Opaque,
+    OpClass,
+    Pool,
+    Reduction,
+    Transform,
+)
 from .structure import (
     AnyOp,
     body_ops,
@@ -52,138 +65,6 @@ __all__ = [
     "loop_extents",
     "num_inputs",
 ]
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """``out[batch, m, n] += lhs[batch, m, k] * rhs[batch, k, n]``; ``lhs`` and ``rhs`` are operand numbers."""
-
-    batch: tuple[int, ...]
-    m: tuple[int, ...]
-    n: tuple[int, ...]
-    k: tuple[int, ...]
-    lhs: int = 0
-    rhs: int = 1
-
-    @property
-    def weight(self) -> int:
-        """The right operand: the one that a dense layer, like a convolution, has its weight in."""
-        return self.rhs
-
-
-@dataclass(frozen=True)
-class Conv:
-    """``out[n, g, f, o] += data[n, g, c, o * stride + k * dilation] * weight[g, f, c, k]``.
-
-    ``o[i]``, ``k[i]``, ``strides[i]`` and ``dilations[i]`` belong to the i-th spatial dim in the order of the data's
-    dims; ``data`` and ``weight`` are operand numbers.
-    """
-
-    n: tuple[int, ...]
-    g: tuple[int, ...]
-    f: tuple[int, ...]
-    o: tuple[int, ...]
-    c: tuple[int, ...]
-    k: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    data: int = 0
-    weight: int = 1
-
-
-@dataclass(frozen=True)
-class DepthwiseConv:
-    """``out[n, c, o] += data[n, c, o * stride + k * dilation] * weight[c, k]``: one filter for each channel."""
-
-    n: tuple[int, ...]
-    c: tuple[int, ...]
-    o: tuple[int, ...]
-    k: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    data: int = 0
-    weight: int = 1
-
-
-@dataclass(frozen=True)
-class Pool:
-    """``out[parallel, o] = reduce(data[parallel, o * stride + k * dilation])`` over the window dims ``k``."""
-
-    parallel: tuple[int, ...]
-    o: tuple[int, ...]
-    k: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    data: int = 0
-
-
-@dataclass(frozen=True)
-class Transform:
-    """``out[…, p] += data[…, i] * matrix[p, i]`` with small constant matrices, one for each reduction loop.
-
-    ``data`` is an operand number, ``matrices[r]`` that of the matrix whose columns the r-th reduction loop walks.
-    """
-
-    parallel: tuple[int, ...]
-    reduction: tuple[int, ...]
-    data: int
-    matrices: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Any other reduction whose operands are indexed by loops alone; may have several results (argmax)."""
-
-    parallel: tuple[int, ...]
-    reduction: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Elementwise:
-    """Each element of the result from the elements at the same place of operands of the same shape."""
-
-    parallel: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Broadcast:
-    """Elementwise, where some operand lacks some of the loops (or has a constant 0 for them)."""
-
-    parallel: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Injective:
-    """Each element of the result from elements at other places: permutations, index maps, gathers in the body."""
-
-    parallel: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Fill:
-    """One scalar in every element."""
-
-    parallel: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Opaque:
-    """Nothing is known: an op that is no structured op, or a body or maps of no known kind."""
-
-
-OpClass = (
-    Contraction
-    | Conv
-    | DepthwiseConv
-    | Pool
-    | Transform
-    | Reduction
-    | Elementwise
-    | Broadcast
-    | Injective
-    | Fill
-    | Opaque
-)
 
 
 def classify(op: AnyOp) -> OpClass:

@@ -10,6 +10,7 @@ from ..dialects.types import nbytes
 from ..dialects.walk import collect, defining_op
 from .classify import Broadcast, Elementwise, classify, is_structured, num_inputs
 from .cost import is_arithmetic, op_flops
+from .structure import is_tensor
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.cast")
 
@@ -136,7 +137,7 @@ def _make(op: ir.Operation, index: int, buffers: dict[ir.Value, _Buffer]) -> lis
     if (shared := _shared(op, buffers)) is not None:
         buffers[op.results[0]] = shared
         return []
-    made = {value: _Buffer(nbytes(value.type), node, index) for value in op.results if _is_tensor(value)}
+    made = {value: _Buffer(nbytes(value.type), node, index) for value in op.results if is_tensor(value)}
     buffers.update(made)
     return list(made.values())
 
@@ -159,7 +160,3 @@ def _shared(op: ir.Operation, buffers: Mapping[ir.Value, _Buffer]) -> _Buffer | 
     if is_structured(op) and len(op.results) == 1:
         return buffers.get(op.operands[num_inputs(op)])
     return None
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)

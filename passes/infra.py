@@ -52,7 +52,7 @@ class MlirPass(Pass):
     pipeline: str
 
     @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def name(self) -> str:  # type: ignore[override]  # of a class variable, by what each instance is
         """The pipeline's own text."""
         return self.pipeline
 

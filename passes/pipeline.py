@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 
 from ..dialects import codegen, func, ir, transform
-from ..dialects.context import diagnostics, make_context
+from ..dialects.context import diagnostics, reused_context
 from ..errors import CompileError, ScheduleError
 from ..model import Model, TensorInfo
 from ..program import Call, Kernel, Plan, Program, Routine
@@ -169,7 +169,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:
     """Compile the one function of a kernel module to an object."""
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         module, kernel = lower_kernel(bytecode, target, context)
         with context.timed("emit-object"):
             return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))

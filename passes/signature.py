@@ -25,7 +25,7 @@ def _text(type_: ir.Type) -> str:
 def _layout(op: ir.Operation) -> str:
     """What one op says of layouts."""
     if op.name == "linalg.unpack":
-        [tile, *_] = ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"])  # pyright: ignore[reportArgumentType]
+        [tile, *_] = ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"])
         return f"weight in blocks of {tile}"
     if not is_structured(op):
         return ""

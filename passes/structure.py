@@ -11,6 +11,11 @@ AnyOp = ir.Operation | ir.OpView
 _ITERATOR = re.compile(r"iterator_type<(\w+)>")
 
 
+def is_tensor(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor."""
+    return isinstance(value.type, ir.RankedTensorType)
+
+
 def is_dynamic(op: AnyOp) -> bool:
     """Whether an operand or result is a tensor of a size that only the run knows."""
     kinds = (value.type for value in (*op.operands, *op.results))
@@ -34,7 +39,7 @@ def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:
     op = op.operation
     if op.name == "linalg.generic":
         return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(op.attributes["indexing_maps"])]
-    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]  # type: ignore[attr-defined]
+    return [ir.AffineMapAttr(a).value for a in linalg.get_indexing_maps(op) or []]  # type: ignore[attr-defined]  # no stub
 
 
 def iterator_types(op: AnyOp) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from ..errors import InputError
 from ..model import OBJECTS, numpy_dtype
 from ..program import Routine, Step
 from . import tensor
+from .arithmetic import SCALARS
 from .host import FUNCTIONS
 from .link import Library
 from .manifest import RoutineRecord
@@ -85,7 +85,7 @@ class Routines:
     def _call(self, step: Step) -> Action:
         name, open_axes, types = (step.facts[key] for key in ("kernel", "open", "types"))
         kernel, function, team = self._kernels[name], self._functions[name], self._team
-        address = ctypes.cast(function, ctypes.c_void_p).value
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0  # which no function has
         inputs, sizes = step.operands[: len(open_axes)], step.operands[len(open_axes) :]
         open_count = sum(n is None for _, shape in types for n in shape)
         extents = sizes[len(sizes) - open_count :]
@@ -327,60 +327,11 @@ _ACTIONS: Mapping[str, Callable[[Step], Action]] = {
 
 def _scalar(step: Step) -> Action:
     """Arithmetic on scalars."""
-    if step.op not in _SCALARS:
+    if step.op not in SCALARS:
         raise InputError(f"{_where(step)}needs '{step.op}', which this version of the runtime does not know")
-    function, operands, [result] = _SCALARS[step.op](step.facts), step.operands, step.results
+    function, operands, [result] = SCALARS[step.op](step.facts), step.operands, step.results
 
     def scalar(registers: Registers) -> None:
         registers[result] = function(*(registers[r] for r in operands))
 
     return scalar
-
-
-def _plain(function: Callable[..., Any]) -> Callable[[Mapping[str, Any]], Callable[..., Any]]:
-    return lambda _facts: function
-
-
-def _unsigned(value: int, bits: int) -> int:
-    return value & ((1 << bits) - 1)
-
-
-def _quotient(a: int, b: int) -> int:
-    """Toward zero."""
-    return -(-a // b) if (a < 0) != (b < 0) else a // b
-
-
-def _compare(facts: Mapping[str, Any]) -> Callable[[int, int], bool]:
-    compare = (operator.eq, operator.ne, *_ORDERS, *_ORDERS)[facts["predicate"]]
-    if facts["predicate"] < 6:
-        return compare
-    bits = facts["bits"]
-    return lambda a, b: compare(_unsigned(a, bits), _unsigned(b, bits))
-
-
-_ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
-_SCALARS: Mapping[str, Callable[[Mapping[str, Any]], Callable[..., Any]]] = {
-    "arith.addi": _plain(operator.add),
-    "arith.subi": _plain(operator.sub),
-    "arith.muli": _plain(operator.mul),
-    "arith.floordivsi": _plain(lambda a, b: a // b if b else 0),
-    "arith.ceildivsi": _plain(lambda a, b: -(-a // b) if b else 0),
-    "arith.divsi": _plain(lambda a, b: _quotient(a, b) if b else 0),
-    "arith.remsi": _plain(lambda a, b: a - b * _quotient(a, b) if b else 0),
-    "arith.minsi": _plain(min),
-    "arith.maxsi": _plain(max),
-    "arith.andi": _plain(operator.and_),
-    "arith.ori": _plain(operator.or_),
-    "arith.xori": _plain(operator.xor),
-    "arith.select": _plain(lambda condition, a, b: a if condition else b),
-    "arith.cmpi": _compare,
-    "arith.index_cast": _plain(int),
-    "arith.index_castui": lambda facts: lambda a: _unsigned(a, facts["bits"]),
-    "arith.extsi": _plain(int),
-    "arith.extui": lambda facts: lambda a: _unsigned(a, facts["bits"]),
-    "arith.sitofp": _plain(float),
-    "arith.extf": _plain(float),
-    "arith.addf": _plain(operator.add),
-    "arith.subf": _plain(operator.sub),
-    "arith.mulf": _plain(operator.mul),
-}

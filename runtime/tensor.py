@@ -29,8 +29,7 @@ def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
 
 def empty(info: TensorInfo) -> np.ndarray:
     """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
-    shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # nbytes refuses symbols
-    return aligned_bytes(info.nbytes).view(numpy_dtype(info.dtype)).reshape(shape)
+    return aligned_bytes(info.nbytes).view(numpy_dtype(info.dtype)).reshape(info.static_shape)
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:

@@ -210,14 +210,15 @@ class Weights:
 
     def _read_places(self, header: dict, begin: int, size: int) -> dict[str, tuple[int, int]]:
         try:
-            places = {name: tuple(begin + int(o) for o in e["data_offsets"]) for name, e in header.items()}
+            ends = {name: entry["data_offsets"] for name, entry in header.items()}
+            places = {name: (begin + int(a), begin + int(b)) for name, (a, b) in ends.items()}
             good = all(begin <= a <= b for a, b in places.values())
         except (KeyError, TypeError, ValueError) as error:
             raise ArtifactError(f"{self.where} is not a weights file") from error
         end = max((b for _, b in places.values()), default=begin)
         if not good or end > size:
             raise ArtifactError(f"{self.where} is truncated: it has {size} bytes of {end}")
-        return places  # type: ignore[return-value]
+        return places
 
     def fileno(self) -> int:
         """The descriptor of the mapped file."""

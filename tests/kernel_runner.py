@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import io
 import itertools
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from contextvars import ContextVar
 import numpy as np
 
 from tilewright.dialects import codegen, ir
-from tilewright.dialects.context import make_context
+from tilewright.dialects.context import reused_context
 from tilewright.model import numpy_dtype
 from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
@@ -30,8 +31,14 @@ from tilewright.target import Target, host
 TARGET: ContextVar[Target] = ContextVar("target")
 
 
+@functools.cache
+def _table(name: str) -> bytes:
+    """The object that exports the one kernel of this name."""
+    return emit_kernel_table([name])
+
+
 def bytecode(text: str) -> bytes:
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         buffer = io.BytesIO()
         ir.Module.parse(text).operation.write_bytecode(buffer)
         return buffer.getvalue()
@@ -46,7 +53,7 @@ def before_schedule(text: str) -> ir.Module:
 
 
 def _chosen(text: str) -> Schedule | Moves | None:
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         module = before_schedule(text)  # its ops live as long as it does
         return heuristic.choose(functions(module)[0], TARGET.get(host()))
 
@@ -72,7 +79,7 @@ def block_of(channels: int) -> int:
 
 def assembly(source: str | bytes, config: Mapping[str, object] | None = None) -> str:
     """The kernel's machine code for this machine, as text."""
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         code = source if isinstance(source, bytes) else bytecode(source)
         module, _ = lower_kernel(code, host(), PassContext(config=config or {}))
         return codegen.emit(module, host(), "asm").decode()
@@ -101,7 +108,7 @@ class CompiledKernel:
         given = {"schedules": {name: schedule}} if schedule else {}
         context = PassContext(config={**(config or {}), **given})
         self.kernel: Kernel = compile_kernel(code, TARGET.get(host()), context)
-        self._module = link([self.kernel.object, emit_kernel_table([name]), emit_support()])
+        self._module = link([self.kernel.object, _table(name), emit_support()])
         address = self._module["kernel"](0)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
         self._function = kind(getattr(address, "value", address))

@@ -21,7 +21,7 @@ from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 from mlir.runtime import get_ranked_memref_descriptor
 
-from tilewright.dialects.context import make_context
+from tilewright.dialects.context import reused_context
 from tilewright.model import Model, numpy_dtype
 
 ENTRY = "tw_reference"
@@ -94,7 +94,7 @@ def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
     """
     copy = io.BytesIO()
     module.operation.write_bytecode(copy)
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         private = ir.Module.parse(copy.getvalue())
         main = _entry(private)
         order = _return_each_once(main)
@@ -108,7 +108,7 @@ def run(module: ir.Module, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
             if control_flow and stage in FREEING:
                 continue
             PassManager.parse(f"builtin.module({stage})").run(private.operation)
-        engine = ExecutionEngine(private, opt_level=2, shared_libs=_libraries())
+        engine = ExecutionEngine(private, opt_level=0, shared_libs=_libraries())
         _invoke(engine, [*arguments, *results])
         return [results[i] for i in order]
 

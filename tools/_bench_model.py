@@ -41,6 +41,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
     [model] = args.models
     path = _rivals_file(model) if args.compare else model
+    _refuse_open(model, dict(args.input_shape))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with progress(f"compiling {model}", args) as say:
             program, compiled = _compile(model, folder, dict(args.input_shape), args.target)
@@ -77,6 +78,17 @@ def _rivals_file(model: str) -> str:
     return str(path)
 
 
+def _refuse_open(model: str, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Raise InputError where ``shapes`` leave an input open: without its sizes there is nothing to measure."""
+    from tilewright.frontends import model_inputs
+    from tilewright.runtime.module import load_module
+
+    program = Path(model).suffix in PROGRAMS
+    inputs = load_module(model, 1).inputs if program else model_inputs(model, shapes)
+    if any(is_open(info.shape) for info in inputs):
+        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}{' to compile it' if program else ''}")
+
+
 def _compile(
     model: str, folder: str, shapes: Mapping[str, Sequence[int]], target: str
 ) -> tuple[str, dict[str, Any] | None]:
@@ -87,11 +99,7 @@ def _compile(
 def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
     from tilewright.runtime.module import load_module
 
-    modules = {number: load_module(program, number) for number in threads}
-    inputs = modules[threads[0]].inputs
-    if any(is_open(info.shape) for info in inputs):
-        raise InputError(open_sizes(inputs))
-    return modules
+    return {number: load_module(program, number) for number in threads}
 
 
 def _prepare(

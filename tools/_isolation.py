@@ -5,9 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -21,22 +19,6 @@ class Lost:
     """Stands for the answer of a call that gave none."""
 
     reason: str
-
-
-def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> Iterator[Any]:
-    """``function`` of each argument, in order and as soon as it is there; a call that takes longer than ``seconds`` or
-    dies gives a ``Lost``.
-
-    Function, arguments and answers are pickled. The function should not raise: that is a death too.
-    """
-    children = [Child(function, seconds) for _ in range(processes)]
-    mine = threading.local()
-
-    def start() -> None:
-        mine.child = children.pop()
-
-    with ThreadPoolExecutor(processes, initializer=start) as pool:
-        yield from pool.map(lambda argument: mine.child.call(argument), arguments)
 
 
 class Child:

@@ -114,14 +114,13 @@ def _require_onnxruntime() -> None:
 
 def _read(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """The model with its weights, and inputs for it."""
-    from tilewright import frontends  # noqa: F401
-    from tilewright.frontends.onnx.inputs import fixed_inputs
+    from tilewright.frontends import model_inputs
 
     try:
         model = onnx.load(args.model)
     except Exception as error:
         raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
-    infos = fixed_inputs(model.graph, dict(args.input_shape), args.model)
+    infos = model_inputs(args.model, dict(args.input_shape))
     if not args.inputs:
         return model, fill(infos, "random", args.seed)
     return model, _given(args.inputs, infos)

@@ -89,8 +89,7 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
     random = np.random.default_rng(seed)
 
     def make(info: TensorInfo) -> np.ndarray:
-        shape = tuple(int(extent) for extent in info.shape)  # type: ignore[arg-type]  # a program's shapes are numbers
-        dtype = numpy_dtype(info.dtype)
+        shape, dtype = info.static_shape, numpy_dtype(info.dtype)
         if how != "random":
             return np.full(shape, how == "ones", dtype)
         if dtype.kind in "iub" or info.dtype.startswith(("int", "uint")):

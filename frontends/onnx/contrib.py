@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from .context import Context
-from .registry import Converter, op
+from .registry import Converter, Result, op
 from .tensor import Tensor
 
 DOMAIN = "com.microsoft"
@@ -27,7 +27,7 @@ def contrib(name: str, domain: str = DOMAIN) -> Callable[[_F], _F]:
 
         @op(name, domain=domain)
         @wraps(converter)
-        def checked(ctx: Context, *inputs: Tensor | None, **attributes: Any) -> object:
+        def checked(ctx: Context, *inputs: Tensor | None, **attributes: Any) -> Result:
             _demand_all(ctx, parameters, inputs, attributes)
             dtypes = {t.dtype: None for t in inputs if t is not None and t.floating}
             if len(dtypes) != 1:
@@ -57,3 +57,15 @@ def demand_shape(ctx: Context, tensor: Tensor | None, what: str, *shape: int | N
     if tensor.rank != len(shape) or any(m is not None and n != m for n, m in zip(tensor.shape, shape, strict=True)):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         ctx.invalid(f"{what} has shape {list(tensor.shape)}, it must be [{wanted}]")
+
+
+def channels_first(ctx: Context, x: Tensor) -> Tensor:
+    """(batch, spatial axes, channels) as ONNX's own ops have it: (batch, channels, spatial axes)."""
+    if x.rank < 3:
+        ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch, a spatial axis and channels")
+    return ctx.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)])
+
+
+def channels_last(ctx: Context, x: Tensor) -> Tensor:
+    """The inverse of ``channels_first``."""
+    return ctx.transpose(x, [0, *range(2, x.rank), 1])

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from ...errors import OpenExtentError
-from ...sizes import if_equal, largest, smallest
+from ...sizes import Extent, if_equal, largest, smallest
 from .context import Context
 from .tensor import Tensor
 from .weights import dtype_name
@@ -35,7 +35,7 @@ def fold_sizes(node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> list[Ar
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     try:
         made = _RULES[node.op_type](len(node.output), attributes, *arrays)
-    except (OpenExtentError, TypeError, ValueError, IndexError, KeyError):  # the converter is asked next
+    except (OpenExtentError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):  # the converter's to say
         return None
     results = [np.asarray(a, dtype=object) for a in ([made] if isinstance(made, np.ndarray) else made)]
     return results if all(a.size <= _MOST for a in results) else None
@@ -125,16 +125,17 @@ def _product(_count: int, attributes: Attributes, x: Array, axes: Array | None =
     return np.asarray(np.prod(x, None if found is None else tuple(found), keepdims=keep), dtype=object)
 
 
-def _quotient(a: object, b: object) -> object:
+def _quotient(a: Extent, b: Extent) -> Extent:
+    """``a / b``, rounded toward zero."""
     if isinstance(a, int) and isinstance(b, int):
-        return int(a / b)  # toward zero
-    if a < 0 or b <= 0:  # type: ignore[operator]  # refuses where that is not known
+        return a // b if (a < 0) == (b < 0) else -(-a // b)
+    if a < 0 or b <= 0:  # which refuses where it is not known
         raise OpenExtentError("a quotient of what may be negative")
-    return a // b  # type: ignore[operator]
+    return a // b
 
 
-def _same(a: object, b: object) -> bool:
-    found = if_equal(a, b, 1, 0)  # type: ignore[arg-type]
+def _same(a: Extent, b: Extent) -> bool:
+    found = if_equal(a, b, 1, 0)
     if not isinstance(found, int):
         raise OpenExtentError("whether sizes are equal")
     return bool(found)

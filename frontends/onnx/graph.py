@@ -130,7 +130,7 @@ class Graph:
         name, count = info.name, 1
         while name in self.params:  # the same name in different nested graphs
             name, count = f"{info.name}_{count}", count + 1
-        shape = tuple(int(n) for n in info.shape if isinstance(n, int))
+        shape = info.static_shape
         self.params[name] = Param(TensorInfo(name, shape, info.dtype), param.source)
         return self.block.add_argument(builders.ranked(shape, element_type(info.dtype)), ir.Location.name(name))
 
@@ -276,7 +276,7 @@ class Graph:
         attributes = {a.name: self._attribute(a) for a in node.attribute}
         padded = [*tensors, *[None] * (signature(converter)[0] - len(tensors))]
         made = converter(Context(self, node, name, opset), *padded, **attributes)
-        return [made] if isinstance(made, Tensor) else list(made)  # type: ignore[call-overload]
+        return [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
 
     def _attribute(self, attribute: AttributeProto) -> object:
         value = helper.get_attribute_value(attribute)

@@ -41,6 +41,13 @@ def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None
         return model
 
 
+def read_inputs(source: Source, input_shapes: Mapping[str, Sequence[int]] | None = None) -> tuple[TensorInfo, ...]:
+    """The inputs that ``import_onnx`` would give the model. Raises as it does, for the inputs alone."""
+    detached = detach(source)
+    with named(detached.what):
+        return tuple(fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what))
+
+
 @contextmanager
 def named(what: str) -> Iterator[None]:
     """Let every error begin with the model's name."""

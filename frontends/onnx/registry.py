@@ -2,7 +2,8 @@
 
 A converter's signature is the op's schema. Inputs are positional (an optional input that is absent is None, a
 variadic one is ``*inputs``), attributes are keywords with the schema's defaults (decoded to Python values: int, float,
-str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them in the schema's order of outputs::
+str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them in the schema's order of outputs, with
+None for one that the node leaves out::
 
     @op("Softmax", since=13)
     def softmax(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
@@ -18,21 +19,24 @@ str, list, numpy array, GraphProto), the result is one Tensor or a tuple of them
         return ctx.wrap(builders.conv(x.value, w.value, strides, dilations, group), x.dtype)
 
 What a converter may rely on (see ``context.Context``): it runs at an insertion point with the node's location;
-``x.shape`` is static, its dtype one that the schema allows; ``x.known`` is a numpy array when the value is known at
-import, and nodes whose inputs are all known were folded before any converter was asked; ``ctx.known(axes, "axes")``
-demands such a value; a large array that the converter computes (a table of weights, say) becomes a param by
-``ctx.const(array)``. What it cannot do it refuses with ``ctx.unsupported(reason)``, which does not return: the importer
-collects the reasons of all nodes.
+``x.shape`` has a symbol where only the run knows an extent, its dtype is one that the schema allows; ``x.known`` is a
+numpy array when the value is known at import, and nodes whose inputs are all known were folded before any converter was
+asked; ``ctx.known(axes, "axes")`` demands such a value; a large array that the converter computes (a table of weights,
+say) becomes a param by ``ctx.const(array)``. What it cannot do it refuses with ``ctx.unsupported(reason)``, which does
+not return: the importer collects the reasons of all nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-Converter = Callable[..., object]
+from .tensor import Tensor
+
+Result = Tensor | Sequence[Tensor | None]
+Converter = Callable[..., Result]
 _F = TypeVar("_F", bound=Converter)
 
 _TABLE: dict[tuple[str, str], dict[int, Converter]] = {}

@@ -251,7 +251,7 @@ def _permute_lists(op: ir.Operation, order: Order) -> None:
     segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])) if DIM_LISTS[op.name] else []
     at = sum(segments[: len(segments) - len(DIM_LISTS[op.name])])
     for name in DIM_LISTS[op.name]:
-        old = list(ir.DenseI64ArrayAttr(op.attributes[name]))  # pyright: ignore[reportArgumentType]
+        old = list(ir.DenseI64ArrayAttr(op.attributes[name]))
         given = iter(list(op.operands)[at:])
         values = [next(given) if n == ir.ShapedType.get_dynamic_size() else None for n in old]
         moved = [value for d in order if (value := values[d]) is not None]

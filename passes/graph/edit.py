@@ -9,6 +9,7 @@ from ...dialects import builders, func, ir
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 from ..structure import is_dynamic as is_dynamic_op
+from ..structure import is_tensor
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
@@ -135,11 +136,6 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
             if needed and all(v in known for v in needed):
                 known.update(op.results)
     return known
-
-
-def is_tensor(value: ir.Value) -> bool:
-    """Whether a value is a ranked tensor."""
-    return isinstance(value.type, ir.RankedTensorType)
 
 
 def is_static(value: ir.Value) -> bool:

@@ -52,5 +52,5 @@ def _raise_fill(op: ir.Operation) -> None:
     with ir.InsertionPoint(op), op.location:
         out = op.operands[len(op.operands) - 1]
         fill = linalg.FillOp([out.type], [value], [out])
-        linalg.fill_builtin_region(fill.operation)  # pyright: ignore[reportAttributeAccessIssue]
+        linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
     return replace(op, list(fill.operation.results))

@@ -25,7 +25,8 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from .edit import captures, is_tensor, users
+from ..structure import is_tensor
+from .edit import captures, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 

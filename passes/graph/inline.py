@@ -245,4 +245,4 @@ def _scalar_source(value: ir.Value) -> ir.Value | ir.Attribute | None:
 
 
 def _constant(scalar: ir.Attribute) -> ir.Value:
-    return arith.ConstantOp(scalar.type, scalar).result  # pyright: ignore
+    return arith.ConstantOp(scalar.type, scalar).result  # type: ignore[arg-type]  # an attribute is taken as it is

@@ -18,7 +18,8 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from .edit import VIEWS, captures, is_tensor, operations, param_values, reassociation_of, shape_of
+from ..structure import is_tensor
+from .edit import VIEWS, captures, operations, param_values, reassociation_of, shape_of
 
 Order = tuple[int, ...]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ...dialects import arith, ir, tensor
+import functools
+from collections.abc import Sequence
+
+from ...dialects import arith, extents, ir, tensor
 from ...dialects.walk import defining_op
 from ..structure import num_inputs
 from .edit import reassociation_of
@@ -32,19 +35,19 @@ def open_sizes(value: ir.Value) -> list[ir.Value]:
 def _size(value: ir.Value, axis: int) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     if kind.shape[axis] >= 0:
-        return _constant(kind.shape[axis])
+        return extents.index(kind.shape[axis])
     op = defining_op(value)
     if op is None:
         return _dim(value, axis)
     if op.name == "tensor.empty":
-        return _operand_of(op.operands, kind, axis)
+        return _operand_of(list(op.operands), kind, axis)
     if op.name == "tensor.extract_slice":
         static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
         return _segment(op, 2)[sum(n < 0 for n in static[:axis])]
     if op.name == "tensor.expand_shape":
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":
-        return _product([_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+        return functools.reduce(arith.muli, [_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
     if (source := destination(value)) is not None:
         return _size(source, axis)
     if op.name == "arith.select":
@@ -52,8 +55,9 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     return _dim(value, axis)
 
 
-def _operand_of(operands: object, kind: ir.RankedTensorType, axis: int) -> ir.Value:
-    return list(operands)[sum(n < 0 for n in kind.shape[:axis])]  # type: ignore[call-overload]
+def _operand_of(operands: Sequence[ir.Value], kind: ir.RankedTensorType, axis: int) -> ir.Value:
+    """Of the operands that are a type's open extents in order, the one of an axis."""
+    return operands[sum(n < 0 for n in kind.shape[:axis])]
 
 
 def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
@@ -64,16 +68,5 @@ def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
     return list(op.operands)[start : start + sizes[number]]
 
 
-def _product(values: list[ir.Value]) -> ir.Value:
-    first, *others = values
-    for value in others:
-        first = arith.muli(first, value)
-    return first
-
-
 def _dim(value: ir.Value, axis: int) -> ir.Value:
-    return tensor.DimOp(value, _constant(axis)).result
-
-
-def _constant(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result
+    return tensor.DimOp(value, extents.index(axis)).result

@@ -106,7 +106,7 @@ def _bits(kind: ir.Type) -> int:
 def _number(attribute: ir.Attribute) -> int | float:
     if isinstance(attribute, ir.FloatAttr):
         return float(attribute.value)
-    return int(attribute.value)  # type: ignore[attr-defined]  # an integer's or a bool's
+    return int((attribute if isinstance(attribute, ir.BoolAttr) else ir.IntegerAttr(attribute)).value)
 
 
 def _nodes(op: ir.Operation) -> tuple[str, ...]:

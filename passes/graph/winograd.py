@@ -203,7 +203,11 @@ def matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     forth = [[x * scale for x in row] for row, scale in zip(forth, scales, strict=True)]
     taps = [[x / scale for x in row] for row, scale in zip(taps, scales, strict=True)]
     back = [[sums[p][k] for p in range(extent)] for k in range(outputs)]
-    return tuple(np.array([[float(x) for x in row] for row in m]) for m in (back, taps, forth))  # type: ignore[return-value]
+    return _floats(back), _floats(taps), _floats(forth)
+
+
+def _floats(rows: Sequence[Sequence[Fraction]]) -> np.ndarray:
+    return np.array([[float(x) for x in row] for row in rows])
 
 
 def _largest_power(row: Sequence[Fraction]) -> int:

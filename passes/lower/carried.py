@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
+from ..structure import is_tensor
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
 _VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
@@ -38,7 +39,7 @@ def write_carried(function: func.FuncOp) -> None:
     placed: set[ir.Value] = set()  # results of branches
     for op in reversed(collect(function, lambda op: op.name in _NAMES)):  # those around others first
         if op.name == "scf.if":
-            for result in filter(_is_tensor, op.results):
+            for result in filter(is_tensor, op.results):
                 if result not in placed:
                     with ir.InsertionPoint(op), op.location:
                         place = bufferization.AllocTensorOp(result.type, []).result
@@ -56,7 +57,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     """
     end = list(block.operations)[-1]
     values = list(end.operands)
-    tensors = [i for i, value in enumerate(values) if _is_tensor(value) and value != handed[i]]
+    tensors = [i for i, value in enumerate(values) if is_tensor(value) and value != handed[i]]
     stores = {i: op for i in tensors if (op := _store(values[i], handed[i])) is not None}
     sources = {i: stores[i].operands[0] if i in stores else values[i] for i in tensors}
     seen = set(handed)
@@ -143,7 +144,3 @@ def _is_free(place: ir.Value, branch: ir.Operation) -> bool:
             return False
         later = later or op.operation == branch
     return later
-
-
-def _is_tensor(value: ir.Value) -> bool:
-    return isinstance(value.type, ir.RankedTensorType)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...dialects import PassManager, codegen, ir, packed
-from ...dialects.context import diagnostics, make_context
+from ...dialects.context import diagnostics, reused_context
 from ...program import Call, Kernel, Program, Slot
 from ...target import BASELINE
 
@@ -80,7 +80,7 @@ def _support_text() -> str:
 
 
 def _emit(text: str, opt_level: int = _OPT_LEVEL) -> bytes:
-    with make_context(), ir.Location.unknown():
+    with reused_context(), ir.Location.unknown():
         return codegen.emit(_lower(text), BASELINE, "obj", opt_level)
 
 

@@ -74,5 +74,6 @@ def _say_target(module: ir.Module, target: Target) -> None:
     told = [ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(value)]) for name, value in pairs]
     for op in module.body.operations:
         if op.operation.name == "llvm.func" and not _is_declaration(op):
-            old = op.operation.attributes.get("passthrough", [])
-            op.operation.attributes["passthrough"] = ir.ArrayAttr.get([*old, *told])  # type: ignore[misc]
+            attributes = op.operation.attributes
+            old = ir.ArrayAttr(attributes["passthrough"]) if "passthrough" in attributes else ()
+            attributes["passthrough"] = ir.ArrayAttr.get([*old, *told])

@@ -20,10 +20,11 @@ from pathlib import Path
 import onnx
 from conformance.families import FAMILIES, family
 from conformance.suite import Case, Outcome, cases, check
+from parallel import call_all
 from rich.console import Console
 from rich.progress import track
 
-from tilewright.tools._isolation import Lost, call_all
+from tilewright.tools._isolation import Lost
 
 RESULT = Path(__file__).with_name("result.json")
 SKIPS = Path(__file__).with_name("skips.json")  # names of cases, with *, and why a user would not miss them

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fuzz.generator import generate
+from parallel import call_all
 from rich.console import Console
 from rich.progress import track
 
-from tilewright.tools._isolation import Child, Lost, call_all
+from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._reducer import Case
 from tilewright.tools._verdict import Verdict, answer, judge
 from tilewright.tools.reduce import shrink, write

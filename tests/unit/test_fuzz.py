@@ -16,7 +16,7 @@ from fuzz.graph import Graph, Rejected
 
 from tilewright.tools._verdict import Verdict
 
-EACH = 50
+EACH = 150
 
 
 @pytest.mark.slow

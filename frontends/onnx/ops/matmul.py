@@ -47,6 +47,11 @@ def contract(ctx: Context, spec: str, a: Tensor, b: Tensor, dtype: str | None = 
     return ctx.wrap(builders.contract(spec, a.value, b.value, element_type(dtype)), dtype)
 
 
+def scaled(ctx: Context, x: Tensor, factor: float) -> Tensor:
+    """``factor x``"""
+    return x if factor == 1 else ctx.elementwise(lambda v: scalars.mul(v, scalars.like(v, factor)), x)
+
+
 @op("Gemm", since=7)
 def gemm(
     ctx: Context,
@@ -64,9 +69,7 @@ def gemm(
         ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
     if not a.floating and (alpha % 1 or beta % 1):
         ctx.unsupported(f"alpha {alpha} and beta {beta} for dtype {a.dtype}")
-    y = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b)
-    if alpha != 1.0:
-        y = ctx.elementwise(lambda v: scalars.mul(v, scalars.like(v, alpha)), y)
+    y = scaled(ctx, contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", a, b), alpha)
     if c is None or beta == 0.0:
         return y
     scale = (lambda v: v) if beta == 1.0 else (lambda v: scalars.mul(v, scalars.like(v, beta)))

@@ -6,18 +6,19 @@ Each is composed of the converters of the ops that it was made from, so that pas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from functools import wraps
+from typing import Any, cast
 
 from ....dialects import scalars
 from .. import registry
 from ..context import Context
-from ..contrib import DOMAIN, contrib, demand_shape
+from ..contrib import DOMAIN, channels_first, channels_last, contrib, demand_shape
 from ..registry import op
 from ..tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd
-from .matmul import gemm, matmul
+from .matmul import gemm, matmul, scaled
 from .movement import cut
 from .pool import max_pool
 from .reduction import softmax
@@ -74,7 +75,7 @@ def fused_matmul(
 ) -> Tensor:
     """``alpha A' B'``: of each operand the first axis may come behind the batch's, then the last two change places."""
     product = matmul(ctx, _turned(ctx, a, transA, transBatchA), _turned(ctx, b, transB, transBatchB))
-    return _scaled(ctx, product, alpha)
+    return scaled(ctx, product, alpha)
 
 
 def _turned(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
@@ -84,10 +85,6 @@ def _turned(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
     if turned and x.rank > 1:
         order[-2:] = order[-1], order[-2]
     return ctx.transpose(x, order)
-
-
-def _scaled(ctx: Context, x: Tensor, factor: float) -> Tensor:
-    return x if factor == 1 else ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), x)
 
 
 @contrib("FusedGemm")
@@ -141,39 +138,18 @@ def fused_conv(
 
 @contrib("NhwcConv")
 @contrib("NhwcFusedConv")
+@wraps(fused_conv)  # for its attributes
 def nhwc_conv(
     ctx: Context,
     x: Tensor,
     w: Tensor,
     b: Tensor | None = None,
     z: Tensor | None = None,
-    *,
-    activation: str = "",
-    activation_params: Floats = (),
-    auto_pad: str = "NOTSET",
-    dilations: Ints | None = None,
-    group: int = 1,
-    kernel_shape: Ints | None = None,
-    pads: Ints | None = None,
-    strides: Ints | None = None,
+    **attributes: Any,
 ) -> Tensor:
     """FusedConv with channels last, but for the weight; `convert-layout` finds the layouts that it keeps."""
-    first = None if z is None else _channels_first(ctx, z)
-    y = fused_conv(
-        ctx,
-        _channels_first(ctx, x),
-        w,
-        b,
-        first,
-        activation=activation,
-        activation_params=activation_params,
-        auto_pad=auto_pad,
-        dilations=dilations,
-        group=group,
-        pads=pads,
-        strides=strides,
-    )
-    return _channels_last(ctx, y)
+    residual = None if z is None else channels_first(ctx, z)
+    return channels_last(ctx, fused_conv(ctx, channels_first(ctx, x), w, b, residual, **attributes))
 
 
 @op("NhwcMaxPool", domain=DOMAIN)  # of 8-bit integers
@@ -190,7 +166,7 @@ def nhwc_max_pool(
 ) -> Tensor:
     pooled = max_pool(
         ctx,
-        _channels_first(ctx, x),
+        channels_first(ctx, x),
         kernel_shape=kernel_shape,
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
@@ -198,17 +174,7 @@ def nhwc_max_pool(
         pads=pads,
         strides=strides,
     )
-    return _channels_last(ctx, pooled[0])
-
-
-def _channels_first(ctx: Context, x: Tensor) -> Tensor:
-    if x.rank < 3:
-        ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch, a spatial axis and channels")
-    return ctx.transpose(x, [0, x.rank - 1, *range(1, x.rank - 1)])
-
-
-def _channels_last(ctx: Context, x: Tensor) -> Tensor:
-    return ctx.transpose(x, [0, *range(2, x.rank), 1])
+    return channels_last(ctx, pooled[0])
 
 
 @contrib("Gelu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,18 +67,16 @@ def group_query_attention(
     total = _total(ctx, total_sequence_length, k)
     past = _past(ctx, seqlens_k, q, total)
     if q_norm_weight is not None and k_norm_weight is not None:
-        q = root_mean_square(ctx, q, q_norm_weight, -1, qk_norm_epsilon)[0]
-        k = root_mean_square(ctx, k, k_norm_weight, -1, qk_norm_epsilon)[0]
+        weights = ((q, q_norm_weight), (k, k_norm_weight))
+        q, k = (root_mean_square(ctx, t, weight, -1, qk_norm_epsilon)[0] for t, weight in weights)
     if do_rotary:
-        if cos_cache is None or sin_cache is None:
-            ctx.invalid("do_rotary needs cos_cache and sin_cache")
         at = _positions(ctx, position_ids, past, q, total)
-        q, k = (rotate(ctx, t, at, cos_cache, sin_cache, bool(rotary_interleaved)) for t in (q, k))
+        q, k = _turned(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
     keys, values = _cached(ctx, k, past_key, past, total), _cached(ctx, v, past_value, past, total)
     batch, _, rows, size = q.shape
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
-    hidden = groups.hidden(ctx, past, seqlens_k, bool(causal), local_window_size)
-    biases = [None if attention_bias is None else groups.joined(ctx, attention_bias), hidden]
+    biases = [] if attention_bias is None else [groups.joined(ctx, attention_bias)]
+    biases.append(groups.hidden(ctx, past, seqlens_k, bool(causal), local_window_size))
     k, v = (cut(ctx, t, {2: range(total)}) for t in (keys, values))
     sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
     y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
@@ -177,6 +176,15 @@ def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, tota
     if q.shape[2] == total:
         given = cut(ctx, ctx.reshape(given, (given.size,)), {0: range(1)})
     return positions(ctx, given, q)
+
+
+def _turned(
+    ctx: Context, tensors: Sequence[Tensor], at: Tensor, cos: Tensor | None, sin: Tensor | None, interleaved: bool
+) -> list[Tensor]:
+    """Queries and keys, (batch, heads, rows, size), turned by the angles of their positions."""
+    if cos is None or sin is None:
+        ctx.invalid("do_rotary needs cos_cache and sin_cache")
+    return [rotate(ctx, t, at, cos, sin, interleaved) for t in tensors]
 
 
 def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: int) -> Tensor:

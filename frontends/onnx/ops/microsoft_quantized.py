@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from ....dialects import scalars
+from .. import contrib
 from ..context import Context
 from ..quantization import MICROSOFT, above, dequantize, factor, only, quantize, requantize
 from ..registry import op
@@ -181,10 +182,10 @@ def qlinear_average_pool(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Tensor:
-    order, back = _orders(x, channels_last)
+    floats = _floats(ctx, x, x_scale, x_zero)
     y = average_pool(
         ctx,
-        ctx.transpose(_floats(ctx, x, x_scale, x_zero), order),
+        contrib.channels_first(ctx, floats) if channels_last else floats,
         kernel_shape=kernel_shape,
         auto_pad=auto_pad,
         ceil_mode=ceil_mode,
@@ -192,7 +193,7 @@ def qlinear_average_pool(
         pads=pads,
         strides=strides,
     )
-    return _quantized(ctx, ctx.transpose(y, back), y_scale, y_zero, x)
+    return _quantized(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x)
 
 
 @op("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -212,9 +213,3 @@ def qlinear_global_average_pool(
     count = ctx.const(math.prod(x.shape[axis] for axis in axes), "float32")
     over = factor(ctx, only(ctx, y_scale, "y_scale"), count)
     return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), y_zero, x.dtype)
-
-
-def _orders(x: Tensor, channels_last: int) -> tuple[list[int], list[int]]:
-    """The permutation that puts the channels before the spatial axes, and its inverse."""
-    axes, last = list(range(x.rank)), x.rank - 1
-    return ([0, last, *axes[1:last]], [0, *axes[2:], 1]) if channels_last else (axes, axes)

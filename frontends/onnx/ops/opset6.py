@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import registry
 from ..context import Context
-from ..registry import op
+from ..registry import Result, op
 from ..tensor import Tensor
 from .activation import prelu
 from .matmul import gemm
@@ -19,7 +19,7 @@ def _binary(name: str) -> None:
     """A binary op of elementwise.py, with ``b`` brought to where ``axis`` says that it lies along ``a``."""
 
     @op(name, since=6)
-    def convert(ctx: Context, a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> object:
+    def convert(ctx: Context, a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Result:
         later = registry.find("", name, 7)
         assert later is not None
         return later(ctx, a, _along(ctx, a, b, axis) if broadcast and axis is not None else b)

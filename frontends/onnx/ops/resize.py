@@ -150,11 +150,15 @@ def _axes(
     scales: Iterable[np.float32],
     roi: Tensor | None,
 ) -> list[Axis]:
-    """Axes that change have known extents."""
+    """The axes whose extents are known; the others do not change."""
     none = [0.0] * len(along) + [1.0] * len(along)
     region = np.array(none if roi is None else ctx.known(roi, "roi"), np.float32)
-    facts = zip(along, extents, results, scales, region[: len(along)], region[len(along) :], strict=True)
-    return [Axis(*fact) for fact in facts]  # type: ignore[arg-type]
+    starts, ends = region[: len(along)], region[len(along) :]
+    return [
+        Axis(index, before, after, scale, start, end)
+        for index, before, after, scale, start, end in zip(along, extents, results, scales, starts, ends, strict=True)
+        if isinstance(before, int) and isinstance(after, int)
+    ]
 
 
 def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tilewright.dialects import PassManager, ir
+from tilewright.dialects import PassManager, context, ir
 from tilewright.dialects.context import diagnostics, make_context, node_name
 from tilewright.errors import CompileError
 
@@ -41,3 +41,24 @@ def test_node_names_of_compound_locations():
         assert node_name(ir.Location.fused([ir.Location.unknown(), a, b])) == "a"
         assert node_name(ir.Location.callsite(b, [a])) == "b"
         assert node_name(ir.Location.unknown()) == ""
+
+
+def test_a_context_is_used_again_but_not_by_two_at_once_nor_after_an_error(monkeypatch):
+    monkeypatch.setattr(context, "_free", [])
+    with context.reused_context() as first, context.reused_context() as second:
+        assert first is not second
+    with context.reused_context() as again, pytest.raises(CompileError), context.reused_context() as other:
+        assert {again, other} == {first, second}
+        raise CompileError("it failed")
+    with context.reused_context() as kept:
+        assert kept is again
+
+
+def test_a_context_is_not_used_for_ever(monkeypatch):
+    monkeypatch.setattr(context, "_free", [])
+    monkeypatch.setattr(context, "_MOST_USES", 3)
+    used = []
+    for _ in range(4):
+        with context.reused_context() as one:
+            used.append(one)
+    assert used[0] is used[1] is used[2] is not used[3]

@@ -106,8 +106,9 @@ def test_integers_keep_the_low_bits(dtype):
 def test_only_the_low_bits_of_a_byte_count(dtype):
     bytes_ = np.arange(256, dtype=np.uint8)
     low = (bytes_ & ((1 << NARROW[dtype]) - 1)).view(numpy_dtype(dtype))
-    [got] = cast(bytes_.view(numpy_dtype(dtype)), "float32")
-    np.testing.assert_array_equal(got, low.astype(np.float32))
+    targets = ["float32", *(["bool", "int8", "uint8", "int64", "float16"] if dtype in INTEGERS else [])]
+    for name, got in zip(targets, cast(bytes_.view(numpy_dtype(dtype)), *targets), strict=True):
+        np.testing.assert_array_equal(got, low.astype(np.float32).astype(name), err_msg=name)
 
 
 def scale(values: np.ndarray, saturate: int, mode: str) -> np.ndarray:

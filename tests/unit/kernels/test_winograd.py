@@ -160,30 +160,31 @@ def test_a_residual_block_stores_its_padding() -> None:
 
 
 @pytest.mark.parametrize("outputs", [2, 4])
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e8])
-def test_what_a_patch_holds_stays_in_its_outputs(value: float, outputs: int) -> None:
+def test_what_a_patch_holds_stays_in_its_outputs(outputs: int) -> None:
     """As the pass's docstring says: no answer is lost beyond a patch, and none is finite that should not be."""
     with make_context(), ir.Location.unknown():
         model = convolution(1, 16, 32, (18, 18))
         inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
-        calm = direct(inputs["x"], weights["weight"])
-        row, column = 6, 9
-        inputs["x"][0, 3, row, column] = value
-        [got] = compiled(model, outputs=outputs)(inputs, weights, 2)
-    with np.errstate(invalid="ignore"):
-        want = direct(inputs["x"], weights["weight"])
-    touched = np.zeros(want.shape[2:], bool)
+        made = compiled(model, outputs=outputs)
+    calm = direct(inputs["x"], weights["weight"])
+    row, column = 6, 9
+    touched = np.zeros(calm.shape[2:], bool)
     extent = points(outputs)
     first = range(0, 20 - extent + outputs, outputs)
     for top in (t for t in first if t <= row + 1 < t + extent):  # the padding is one wide
         for left in (t for t in first if t <= column + 1 < t + extent):
             touched[top : top + outputs, left : left + outputs] = True
-    assert not np.isfinite(got[~np.isfinite(want)]).any()
-    np.testing.assert_allclose(
-        got[..., ~touched], calm[..., ~touched], rtol=0, atol=TOLERANCE * float(np.abs(calm).max())
-    )
-    if np.isfinite(value):
-        np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * value)
+    for value in (np.inf, -np.inf, np.nan, 1e8):
+        inputs["x"][0, 3, row, column] = value
+        [got] = made(inputs, weights, 2)
+        with np.errstate(invalid="ignore"):
+            want = direct(inputs["x"], weights["weight"])
+        assert not np.isfinite(got[~np.isfinite(want)]).any(), value
+        np.testing.assert_allclose(
+            got[..., ~touched], calm[..., ~touched], rtol=0, atol=TOLERANCE * float(np.abs(calm).max()), err_msg=value
+        )
+        if np.isfinite(value):
+            np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * value)
 
 
 def test_a_zero_image_gives_zeros() -> None:

@@ -40,6 +40,14 @@ def path(tmp_path) -> str:
     return str(tmp_path / "net.onnx")
 
 
+@pytest.fixture
+def program(path) -> str:
+    """The model compiled for a size, beside it."""
+    program = path.replace(".onnx", ".so")
+    tw.compile(path, input_shapes={"x": (2, 16)}, workers=0).export_library(program)
+    return program
+
+
 class Wrong(_rivals.OnnxRuntime):
     """A rival whose answers differ."""
 
@@ -75,8 +83,8 @@ def test_says_so_in_a_table(path, capsys):
     assert err == ""
 
 
-def test_several_numbers_of_threads_are_measured_together(path, capsys):
-    assert bench.main([path, *SHAPE, *FEW, "--threads", "1", "--threads", "2", "--json"]) == 0
+def test_several_numbers_of_threads_are_measured_together(program, capsys):
+    assert bench.main([program, *FEW, "--threads", "1", "--threads", "2", "--json"]) == 0
     one, two = json.loads(capsys.readouterr().out)["runs"]
     assert (one["threads"], two["threads"]) == (1, 2)
     assert one["speedup"] == {"median": 1.0, "low": 1.0, "high": 1.0}
@@ -183,9 +191,7 @@ def test_the_kernels_compute_what_the_oracle_does(name):
     assert relative_error(module.run(inputs)[0], np.asarray(want)) < 1e-5
 
 
-def test_running_a_program_imports_no_mlir(path):
-    program = path.replace(".onnx", ".so")
-    tw.compile(path, input_shapes={"x": (2, 16)}).export_library(program)
+def test_running_a_program_imports_no_mlir(program):
     words = [sys.executable, "-m", "tilewright.tools._resident", program]
     found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     assert found["mlir"] is False
@@ -209,22 +215,29 @@ def test_the_weights_beside_a_model_count(tmp_path):
         _children.weight_bytes(str(tmp_path / "other.onnx"))
 
 
-def test_other_answers_are_a_failure(path, capsys, monkeypatch):
+def test_other_answers_are_a_failure(program, capsys, monkeypatch):
     monkeypatch.setitem(_rivals.RIVALS, "onnxruntime", Wrong)
-    assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW]) == bench.DISAGREE
+    assert bench.main([program, "--compare", "onnxruntime", *FEW]) == bench.DISAGREE
     assert capsys.readouterr().out.endswith("DIFFER\n")
-    assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW, "--quiet"]) == bench.DISAGREE
+    assert bench.main([program, "--compare", "onnxruntime", *FEW, "--quiet"]) == bench.DISAGREE
     assert capsys.readouterr().out == ""
 
 
-def test_takes_a_compiled_program(path, capsys):
-    program = path.replace(".onnx", ".so")
-    tw.compile(path, input_shapes={"x": (2, 16)}).export_library(program)
+def test_takes_a_compiled_program(program, capsys):
     assert bench.main([program, *FEW]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith("net.so: 2 rounds")
     assert lines[2].split() == ["runtime", "threads", "ms", "quartiles"]
     assert bench.main([program, "--compare", "onnxruntime", *FEW]) == 0
+
+
+def test_a_program_of_open_sizes_has_nothing_to_measure(path, capsys):
+    program = path.replace(".onnx", ".so")
+    tw.compile(path, workers=0).export_library(program)
+    assert bench.main([program, *FEW]) == 2
+    assert (
+        "net.so': sizes are known only at run time; give --input-shape x:1,16 to compile it" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +247,7 @@ def test_takes_a_compiled_program(path, capsys):
         (["--threads", "0"], "--threads is 0"),
         (["--kernels"], "there is no kernel"),
         (["-o", "no/such/x.md"], "there is no folder no/such"),
-        ([], "--input-shape"),
+        ([], "--input-shape x:"),
         (["--compare", "openvino"], "pip install absent_package"),
     ],
 )
