@@ -143,6 +143,10 @@ class Context:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
         extents.demand_equal(a, b, otherwise)
 
+    def demand_less(self, a: Extent, b: Extent, otherwise: str) -> None:
+        """Refuse sizes unless the first is the smaller one, at import or when the program runs."""
+        extents.demand_less(a, b, otherwise)
+
     def axis(self, axis: int, rank: int) -> int:
         """A possibly negative axis as one of 0 … rank - 1."""
         if not -rank <= axis < rank:
