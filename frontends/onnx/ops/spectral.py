@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ....dialects import builders, ir, scalars
@@ -10,6 +13,7 @@ from ....model import numpy_dtype
 from ....sizes import Extent, floordiv, if_equal, is_open, product
 from .. import open_fourier
 from ..context import Context
+from ..emitted import Emitted, chosen
 from ..fourier import real_inverse, resized, transform
 from ..open_axes import parted, wrapped
 from ..registry import op
@@ -146,22 +150,50 @@ def mel_weight_matrix(
     output_datatype: int = 1,
 ) -> Tensor:
     """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
-    count, length, rate = (
-        ctx.ints(t, what)[0]
-        for t, what in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate"))
-    )
-    edges = [
-        float(ctx.known(t, what).reshape(()))
-        for t, what in ((lower_edge_hertz, "lower_edge_hertz"), (upper_edge_hertz, "upper_edge_hertz"))
-    ]
-    if count < 1 or length < 1 or rate < 1 or not 0 <= edges[0] <= edges[1]:
-        ctx.invalid(f"{count} bands from {edges[0]} to {edges[1]} Hz of {length} samples at {rate} Hz make no sense")
-    low, high = (2595 * np.log10(1 + edge / 700) for edge in edges)
-    mels = low + np.arange(count + 2) * (high - low) / (count + 2)
-    corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate)
-    bins, (left, top, right) = np.arange(length // 2 + 1)[:, None], (corners[i : count + i] for i in range(3))
-    rising, falling = (bins - left) / np.maximum(top - left, 1), (right - bins) / np.maximum(right - top, 1)
-    weights = np.where(bins <= top, np.where(bins >= left, rising, 0), np.maximum(falling, 0))
-    weights = np.where((bins == top), 1, weights)
+    given = {
+        "num_mel_bins": num_mel_bins,
+        "dft_length": dft_length,
+        "sample_rate": sample_rate,
+        "lower_edge_hertz": lower_edge_hertz,
+        "upper_edge_hertz": upper_edge_hertz,
+    }
     name = dtype_name(output_datatype, "the result")
+    if all(map(ctx.is_known, given.values())):
+        return _known_mel_weights(ctx, *(ctx.known(t, what).reshape(()) for what, t in given.items()), name)
+    count, length, rate = (ctx.sizes(t, what)[0] for what, t in list(given.items())[:3])
+    for extent in (count, length, rate):
+        ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
+    double = ir.F64Type.get()
+
+    def body(low: ir.Value, high: ir.Value) -> ir.Value:
+        row, column = (Emitted(scalars.from_index(builders.linalg_index(d), double)) for d in (0, 1))
+        numbers = (Emitted(scalars.const(n, double)) for n in (count, length, rate))
+        return _mel_weight(row, column, *numbers, Emitted(low), Emitted(high), chosen).value
+
+    edges = [ctx.reshape(ctx.cast(t, "float64"), []) for t in (lower_edge_hertz, upper_edge_hertz)]
+    return ctx.elementwise(body, *edges, dtype=name, shape=(floordiv(length, 2) + 1, count))
+
+
+def _known_mel_weights(
+    ctx: Context, count: np.ndarray, length: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray, name: str
+) -> Tensor:
+    if min(count, length, rate) < 1 or not 0 <= low <= high:
+        ctx.invalid(f"{count} bands from {low} to {high} Hz of {length} samples at {rate} Hz make no sense")
+    row, column = np.arange(length // 2 + 1.0)[:, None], np.arange(float(count))
+    edges = (np.float64(edge) for edge in (low, high))
+    weights = _mel_weight(row, column, np.float64(count), np.float64(length), np.float64(rate), *edges, np.where)
     return ctx.const(weights.astype(numpy_dtype(name)), name)
+
+
+def _mel_weight(
+    row: Any, band: Any, count: Any, length: Any, rate: Any, low: Any, high: Any, choose: Callable[..., Any]
+) -> Any:
+    """The weight of a bin in a band, of arrays or of what bodies compute with (``emitted.py``), in f64."""
+    bottom, top = (np.log10(1 + edge / 700) * 2595 for edge in (low, high))
+    step = (top - bottom) / (count + 2)
+    mels = ((band + i) * step + bottom for i in range(3))
+    left, peak, right = (np.floor((length + 1) * 700 * (10 ** (mel / 2595) - 1) / rate) for mel in mels)
+    rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
+    side = choose(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
+    # A band that rises over no bins has its peak all the same.
+    return choose(np.absolute(row - peak) < 1, row * 0 + 1, side)

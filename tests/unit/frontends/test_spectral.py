@@ -176,6 +176,18 @@ def test_mel_weights(bins, length, rate, low, high):
     np.testing.assert_allclose(run_model(import_model(model), inputs)[0].astype(np.float32), want, rtol=4e-3)
 
 
+def test_mel_weights_that_the_run_gives():
+    arrays = [np.array(n, np.int32) for n in (40, 512, 16000)] + [np.array(n, np.float32) for n in (80, 7600)]
+    module, _ = compiled("MelWeightMatrix", arrays, opset=17)
+    for bins, length in ((40, 512), (8, 17)):
+        arrays[:2] = [np.array(n, np.int32) for n in (bins, length)]
+        model, inputs = node_model("MelWeightMatrix", arrays, opset=17)
+        [want] = map(np.asarray, ReferenceEvaluator(model).run(None, inputs))
+        np.testing.assert_allclose(module(*arrays)[0], want, rtol=1e-6)
+    with pytest.raises(InputError, match="node 'the_MelWeightMatrix'"):
+        module(np.array(0, np.int32), *arrays[1:])
+
+
 @pytest.mark.parametrize("op", ["HannWindow", "HammingWindow", "BlackmanWindow"])
 def test_windows_of_known_size(op):
     for periodic in (0, 1):
