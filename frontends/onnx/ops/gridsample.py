@@ -10,6 +10,7 @@ from ....sizes import Extent
 from ..context import Context
 from ..emitted import Emitted, chosen
 from ..registry import op
+from ..resampling import Number
 from ..sampling import PADDINGS, TAPS, Rule, sampled, table
 from ..tensor import Tensor
 from .resize import saturated
@@ -85,7 +86,8 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
 
 def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Emitted:
     """Of an element: -1 and 1 are the centres of the first one and the last (``aligned``), or the borders."""
-    place, last = Emitted(scalars.from_index(index, kind)), Emitted(scalars.const(extent - 1, kind))
+    place: Number = Emitted(scalars.from_index(index, kind))
+    last: Number = Emitted(scalars.const(extent - 1, kind))
     if not aligned:
         return (place * 2 + 1) / (last + 1) - 1
     return chosen(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)

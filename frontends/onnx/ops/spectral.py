@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..emitted import Emitted, chosen
 from ..fourier import real_inverse, resized, transform
 from ..open_axes import parted, wrapped
 from ..registry import op
+from ..resampling import Number
 from ..tensor import Tensor
 from ..weights import dtype_name
 from .reduction import widened
@@ -150,50 +151,48 @@ def mel_weight_matrix(
     output_datatype: int = 1,
 ) -> Tensor:
     """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
-    given = {
-        "num_mel_bins": num_mel_bins,
-        "dft_length": dft_length,
-        "sample_rate": sample_rate,
-        "lower_edge_hertz": lower_edge_hertz,
-        "upper_edge_hertz": upper_edge_hertz,
-    }
-    name = dtype_name(output_datatype, "the result")
-    if all(map(ctx.is_known, given.values())):
-        return _known_mel_weights(ctx, *(ctx.known(t, what).reshape(()) for what, t in given.items()), name)
-    count, length, rate = (ctx.sizes(t, what)[0] for what, t in list(given.items())[:3])
-    for extent in (count, length, rate):
+    whole = {"num_mel_bins": num_mel_bins, "dft_length": dft_length, "sample_rate": sample_rate}
+    edges = {"lower_edge_hertz": lower_edge_hertz, "upper_edge_hertz": upper_edge_hertz}
+    extents = count, length, rate = [ctx.sizes(t, what)[0] for what, t in whole.items()]
+    for extent in extents:
         ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
-    double = ir.F64Type.get()
+    name = dtype_name(output_datatype, "the result")
+    if not is_open(extents) and all(map(ctx.is_known, edges.values())):
+        limits = [np.float64(ctx.known(t, what).reshape(())) for what, t in edges.items()]
+        if not 0 <= limits[0] <= limits[1]:
+            ctx.invalid(f"there are no bands from {limits[0]} to {limits[1]} Hz")
+        rows, columns = np.arange(int(length) // 2 + 1.0)[:, None], np.arange(float(count))
+        weights = _Bands(*map(np.float64, extents), *limits).weight(rows, columns, np.where)
+        return ctx.const(weights.astype(numpy_dtype(name)), name)
 
-    def body(low: ir.Value, high: ir.Value) -> ir.Value:
+    def body(*limits: ir.Value) -> ir.Value:
+        double = ir.F64Type.get()
         row, column = (Emitted(scalars.from_index(builders.linalg_index(d), double)) for d in (0, 1))
-        numbers = (Emitted(scalars.const(n, double)) for n in (count, length, rate))
-        return _mel_weight(row, column, *numbers, Emitted(low), Emitted(high), chosen).value
+        numbers = (Emitted(scalars.const(n, double)) for n in extents)
+        return _Bands(*numbers, *map(Emitted, limits)).weight(row, column, chosen).value
 
-    edges = [ctx.reshape(ctx.cast(t, "float64"), []) for t in (lower_edge_hertz, upper_edge_hertz)]
-    return ctx.elementwise(body, *edges, dtype=name, shape=(floordiv(length, 2) + 1, count))
-
-
-def _known_mel_weights(
-    ctx: Context, count: np.ndarray, length: np.ndarray, rate: np.ndarray, low: np.ndarray, high: np.ndarray, name: str
-) -> Tensor:
-    if min(count, length, rate) < 1 or not 0 <= low <= high:
-        ctx.invalid(f"{count} bands from {low} to {high} Hz of {length} samples at {rate} Hz make no sense")
-    row, column = np.arange(length // 2 + 1.0)[:, None], np.arange(float(count))
-    edges = (np.float64(edge) for edge in (low, high))
-    weights = _mel_weight(row, column, np.float64(count), np.float64(length), np.float64(rate), *edges, np.where)
-    return ctx.const(weights.astype(numpy_dtype(name)), name)
+    given = [ctx.reshape(ctx.cast(t, "float64"), []) for t in edges.values()]
+    return ctx.elementwise(body, *given, dtype=name, shape=(floordiv(length, 2) + 1, count))
 
 
-def _mel_weight(
-    row: Any, band: Any, count: Any, length: Any, rate: Any, low: Any, high: Any, choose: Callable[..., Any]
-) -> Any:
-    """The weight of a bin in a band, of arrays or of what bodies compute with (``emitted.py``), in f64."""
-    bottom, top = (np.log10(1 + edge / 700) * 2595 for edge in (low, high))
-    step = (top - bottom) / (count + 2)
-    mels = ((band + i) * step + bottom for i in range(3))
-    left, peak, right = (np.floor((length + 1) * 700 * (10 ** (mel / 2595) - 1) / rate) for mel in mels)
-    rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
-    side = choose(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
-    # A band that rises over no bins has its peak all the same.
-    return choose(np.absolute(row - peak) < 1, row * 0 + 1, side)
+@dataclass(frozen=True)
+class _Bands:
+    """Bands on the mel scale, in f64: of arrays, or of what bodies compute with (``emitted.py``)."""
+
+    count: Number
+    length: Number
+    rate: Number
+    low: Number
+    high: Number
+
+    def weight(self, row: Number, band: Number, choose: Callable[..., Number]) -> Number:
+        """The weight of a bin of the spectrum in a band."""
+        low, high = (np.log10(1 + edge / 700) * 2595 for edge in (self.low, self.high))
+        mels = ((band + i) * ((high - low) / (self.count + 2)) + low for i in range(3))
+        left, peak, right = map(self._bin, mels)
+        rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
+        side = choose(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
+        return choose(np.absolute(row - peak) < 1, row * 0 + 1, side)  # a band that rises over no bins has a peak too
+
+    def _bin(self, mel: Number) -> Number:
+        return np.floor((self.length + 1) * 700 * (10 ** (mel / 2595) - 1) / self.rate)
