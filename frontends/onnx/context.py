@@ -116,6 +116,7 @@ class Context:
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
     ) -> tuple[Tensor, ...]:
         """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
         call = self.graph.call_host(function, values, types)
