@@ -157,3 +157,9 @@ def test_means_of_windows_of_any_number(counted: int):
     attributes = f"kernel_shape = [3], pads = [1, 1], strides = [2], count_include_pad = {counted}"
     text = f"g (float[1, 2, W] x) => (float y) {{ y = AveragePool<{attributes}>(x) }}"
     check(model(text), [f(1, 2, 7)], [f(1, 2, 8)], [f(1, 2, 2)])
+
+
+def test_one_number_of_all_elements():
+    text = "g (float[N, M] x) => (float y) { y = ReduceSum<keepdims = 0>(x) }"
+    check(model(text), [f(3, 5)], [f(1, 40)])
+    check(model("g (float[N] x) => (float y) { s = Size(x)  y = Cast<to = 1>(s) }"), [f(3)], [f(0)])
