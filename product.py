@@ -18,12 +18,14 @@ from .cache import Cache
 from .errors import ArtifactError, CompileError
 from .jobs import Planned, Settings
 from .model import open_sizes
-from .program import Kernel, Plan, Program, Signature
+from .program import Kernel, Plan, Program, Signature, Step
 from .runtime.artifact import Code
 from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest, RoutineRecord
+from .runtime.timed import TimedRoutine
 from .runtime.weights import Weights, WeightsWriter
+from .sizes import is_open
 from .target import Target, host
 from .workers import Job, Pool
 
@@ -104,10 +106,25 @@ class Stepwise:
     executor: Executor
     weights: Weights | None
 
+    @property
+    def host_calls(self) -> tuple[Step, ...]:
+        """The calls of functions of the host, in the order in which the program has them."""
+        routine = self.program.routine
+        return () if routine is None else tuple(step for step in routine.walk() if step.op == "host.call")
+
     def steps(self, inputs: Sequence[np.ndarray]) -> Steps:
-        """The program's calls on ``inputs``, which are contiguous and as the program says."""
-        params = self.weights.arrays(self.program.params) if self.weights else []
-        return self.executor.steps(self.program, inputs, params)
+        """The calls of a program without a routine on ``inputs``, which are contiguous and as the program says."""
+        return self.executor.steps(self.program, inputs, self._params())
+
+    def time(self, inputs: Sequence[np.ndarray], rounds: int, between: Callable[[], object]) -> list[float]:
+        """Median seconds of each of the program's calls, then of those of the host; see ``Steps.time``."""
+        if self.program.routine is None:
+            return self.steps(inputs).time(rounds, between)
+        record = RoutineRecord.of(self.program.routine, self.kernels)
+        return TimedRoutine(self.executor.library, record, self._params(), inputs).time(rounds, between)
+
+    def _params(self) -> list[np.ndarray]:
+        return self.weights.arrays(self.program.params) if self.weights else []
 
 
 def make(
@@ -146,9 +163,9 @@ def of_cache(found: reuse.Found, report: CompileReport) -> Product:
 
 
 def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
-    """Compile a program whose kernels are called from Python, one by one."""
+    """Compile a program whose kernels are called from Python, one by one. CompileError for inputs of no size."""
     plan = planned.plan
-    if plan.main.routine is not None:
+    if any(is_open(info.shape) for info in plan.main.inputs):
         raise CompileError(open_sizes(plan.main.inputs))
     kernels, weights = _make_parts(planned, _called([plan.main]), options, pool, report)
     sources = {name: plan.kernels[name] for name in kernels}

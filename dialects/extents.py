@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ..sizes import Atom, Extent, Sym, is_open
+from ..errors import OpenExtentError
+from ..sizes import Atom, Extent, Sym, is_open, less
 from . import arith, cf, ir, tensor
 
 
@@ -128,6 +129,17 @@ def demand_equal(a: Extent, b: Extent, otherwise: str) -> None:
     if isinstance(a, int) and isinstance(b, int):
         raise ValueError(f"{otherwise}: {a} is not {b}")
     cf.assert_(arith.cmpi(arith.CmpIPredicate.eq, index(a), index(b)), f"{otherwise}: {a} is not {b}")
+
+
+def demand_less(a: Extent, b: Extent, otherwise: str) -> None:
+    """Refuse sizes unless ``a < b``: ValueError where that is known to fail, else a check when the program runs."""
+    try:
+        holds = less(a, b)
+    except OpenExtentError:
+        cf.assert_(arith.cmpi(arith.CmpIPredicate.slt, index(a), index(b)), f"{otherwise}: {a} is not less than {b}")
+        return
+    if not holds:
+        raise ValueError(f"{otherwise}: {a} is not less than {b}")
 
 
 def _atom(atom: Atom) -> ir.Value:

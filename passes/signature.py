@@ -17,9 +17,11 @@ def signature(function: func.FuncOp) -> Signature:
 
 
 def _text(type_: ir.Type) -> str:
-    """``1x56x56x64xf32``"""
-    shaped = ir.ShapedType(type_)
-    return "x".join([*map(str, shaped.shape), str(shaped.element_type)])
+    """``1x56x56x64xf32``, with ``?`` for an extent that only the run knows; ``index`` for such a size."""
+    if not isinstance(type_, ir.ShapedType):
+        return str(type_)
+    extents = ("?" if extent < 0 else str(extent) for extent in type_.shape)
+    return "x".join([*extents, str(type_.element_type)])
 
 
 def _layout(op: ir.Operation) -> str:

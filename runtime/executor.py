@@ -55,6 +55,11 @@ class Executor:
         find = library.get_function("kernel")
         self._functions = {name: _KERNEL(find(i).value) for i, name in enumerate(kernels)}
 
+    @property
+    def library(self) -> tvm_ffi.Module:
+        """What the kernels are in."""
+        return self._library
+
     def run(
         self,
         program: Program,

@@ -6,6 +6,7 @@ of dtype object), sequences are lists, an optional is its value or None. Semanti
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -155,6 +156,24 @@ def _get_element(_: Attributes, value: Any) -> tuple[Any, ...]:
     if value is None:
         raise InputError("OptionalGetElement: the optional has no element")
     return (value,)
+
+
+@host("ImageDecoder")
+def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...]:
+    """The pixels of a file's content (height, width, channels); without elements where that is no whole picture."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError(
+            "pictures are decoded by Pillow, which is missing: pip install 'tilewright[images]'"
+        ) from error
+    kind, channels = ("L", 1) if attributes["pixel_format"] == "Grayscale" else ("RGB", 3)
+    try:
+        pixels = np.asarray(Image.open(io.BytesIO(encoded.tobytes())).convert(kind))
+    except Exception:  # the readers of the formats say it in many ways, and ONNX asks for an empty picture
+        return (np.empty((0, 0, channels), np.uint8),)
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    return (np.ascontiguousarray(pixels[..., ::-1] if attributes["pixel_format"] == "BGR" else pixels),)
 
 
 @host("Unique")

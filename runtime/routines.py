@@ -26,6 +26,7 @@ from .threads import Team
 
 Registers = list[Any]
 Action = Callable[[Registers], None]
+Watch = Callable[[Step, Action], Action]
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch); ctypes lets go of the interpreter meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -37,10 +38,19 @@ _WORD = (1 << 64) - 1
 class Routines:
     """Carries out a routine with the kernels that ``library`` exports as ``kernel(index)``, in the record's order.
 
-    ``params`` are the routine's last arguments. Calls may be made from several threads at once.
+    ``params`` are the routine's last arguments. ``watch`` gives what is done in place of each step's action. Calls may
+    be made from several threads at once.
     """
 
-    def __init__(self, library: Library, record: RoutineRecord, params: Sequence[np.ndarray], threads: int = 1) -> None:
+    def __init__(
+        self,
+        library: Library,
+        record: RoutineRecord,
+        params: Sequence[np.ndarray],
+        threads: int = 1,
+        watch: Watch = lambda _step, action: action,
+    ) -> None:
+        self._watch = watch
         self._library, self._params = library, list(params)  # they own the code and the weights
         self._routine, kernels = record.routine, record.kernels
         find = library.get_function("kernel")
@@ -63,7 +73,7 @@ class Routines:
     def _bound(self, routine: Routine) -> list[Action]:
         actions: list[Action] = []
         for step in routine.steps:
-            actions.append(self._action(step))
+            actions.append(self._watch(step, self._action(step)))
             if step.dead:
                 actions.append(partial(_drop, step.dead))
         return actions

@@ -48,8 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         say(f"measuring {args.model}")
         machine = _machine.Machine(options.target)
         inputs = fill(made.program.inputs, "random", args.seed)
-        steps = made.steps([np.ascontiguousarray(a) for a in inputs.values()])
-        seconds = steps.time(args.rounds, machine.sample)
+        seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds, machine.sample)
     record = explain(args.model, made, seconds, machine.rates())
     if args.plot:
         _plot.draw(record, args.plot)
@@ -89,9 +88,10 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
     takes at the one and its arguments and results at the other say what it is bound by; ``peak_share`` is that least
     time over the measured one. It can exceed 1 for a kernel whose data lies in a cache, since copies go beyond those.
     """
-    kernels, total = [], sum(seconds)
+    kernels, total, count = [], sum(seconds), len(made.program.calls)
     for kernel in made.kernels.values():
-        calls = [(call, t) for call, t in zip(made.program.calls, seconds, strict=True) if call.kernel == kernel.name]
+        timed = zip(made.program.calls, seconds[:count], strict=True)
+        calls = [(call, t) for call, t in timed if call.kernel == kernel.name]
         time, flops, nbytes = sum(t for _, t in calls), kernel.flops * len(calls), kernel.bytes * len(calls)
         least = {"flops": flops / machine["flops"], "bytes": nbytes / machine["bytes"]}
         kernels.append({
@@ -106,31 +106,48 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "flops": flops,
             "bytes": nbytes,
             "seconds": time,
-            "share": time / total,
-            "flops_per_second": flops / time,
-            "bytes_per_second": nbytes / time,
+            "share": _rate(time, total),
+            "flops_per_second": _rate(flops, time),
+            "bytes_per_second": _rate(nbytes, time),
             "bound": "compute" if least["flops"] > least["bytes"] else "memory",
-            "peak_share": max(least.values()) / time,
+            "peak_share": _rate(max(least.values()), time),
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
-    arena = made.program.arena_bytes
-    return {"model": model, "seconds": total, "arena_bytes": arena, "machine": machine, "kernels": kernels}
+    record = {"model": model, "seconds": total, "arena_bytes": made.program.arena_bytes, "machine": machine}
+    return {**record, "kernels": kernels, "host": _host(made, seconds[count:], total)}
+
+
+def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[str, Any]]:
+    """The calls of functions of the host, the slowest first."""
+    calls = [
+        {"function": step.facts["function"], "nodes": list(step.nodes), "seconds": time, "share": _rate(time, total)}
+        for step, time in zip(made.host_calls, seconds, strict=True)
+    ]
+    return sorted(calls, key=lambda call: -call["seconds"])
+
+
+def _rate(amount: float, time: float) -> float:
+    """0 where no time was spent: for a call in a branch that was not taken."""
+    return amount / time if time else 0.0
 
 
 def _head(record: dict[str, Any]) -> list[str]:
     flops, machine = sum(kernel["flops"] for kernel in record["kernels"]), record["machine"]
     calls, seconds = sum(kernel["calls"] for kernel in record["kernels"]), record["seconds"]
     plain = [kernel for kernel in record["kernels"] if not kernel["schedule"]]
-    share = flops / seconds / machine["flops"]
+    rate = _rate(flops, seconds)
     lines = [
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
-        f" {flops / 1e9:.3g} GFLOP at {flops / seconds / 1e9:.3g} GFLOP/s ({share:.0%} of peak)",
+        f" {flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({rate / machine['flops']:.0%} of peak)",
         f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s of multiply-adds, copies {machine['bytes'] / 1e9:.1f} GB/s",
         f"intermediates: an arena of {size_text(record['arena_bytes'])}",
     ]
     if plain:
         spent = sum(kernel["share"] for kernel in plain)
         lines.append(f"plain loops, without a schedule: {len(plain)} of the kernels, {spent:.1%} of the time")
+    if host := record["host"]:
+        names = ", ".join(f"{call['function']} ({' + '.join(call['nodes'])})" for call in host)
+        lines.append(f"on the host: {sum(call['share'] for call in host):.1%} of the time: {names}")
     return lines
 
 

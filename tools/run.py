@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.model import TensorInfo, numpy_dtype
+from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
@@ -85,7 +85,12 @@ def _load(args: argparse.Namespace) -> Module:
 
 
 def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarray]:
-    """Made-up inputs. Random integers are 0 or 1, which any table that they index has."""
+    """Made-up inputs. Random integers are 0 or 1, which any table that they index has.
+
+    Raises InputError for what is no tensor of numbers.
+    """
+    if other := next((info for info in infos if info.dtype in OBJECTS), None):
+        raise InputError(f"input '{other.name}' is a {other.dtype}: made-up inputs are numbers, it has to be given")
     random = np.random.default_rng(seed)
 
     def make(info: TensorInfo) -> np.ndarray:

@@ -10,13 +10,12 @@ from onnx import TensorProto, checker, defs
 from ...errors import ModelError
 from .weights import Detached
 
-OLDEST_OPSET = 6
 # Ops without a schema, and attributes that a schema lacks, are for the conversion to judge, which lists all of them.
 _UNKNOWN = ("No Op registered", "is not registered", "No opset import for domain", "Unrecognized attribute")
 
 
 def check_model(detached: Detached) -> dict[str, int]:
-    """The opset version of each domain. Raises ModelError where the model is not valid, too old or too new."""
+    """The opset version of each domain. Raises ModelError where the model is not valid or too new."""
     proto, what = detached.proto, detached.what
     if not proto.graph.output:
         raise ModelError(f"{what}: has no graph with outputs, so it is not a whole ONNX model; export it again")
@@ -29,10 +28,8 @@ def check_model(detached: Detached) -> dict[str, int]:
         )
     if any(not 0 < version < 1 << 31 for version in opsets.values()):
         raise ModelError(f"{what}: is not a valid ONNX model: its opset versions are {list(opsets.values())}")
-    if 0 < opset < OLDEST_OPSET or not opsets:
-        raise ModelError(
-            f"{what}: has opset {opset}, the oldest supported one is {OLDEST_OPSET}; export it again with a newer one"
-        )
+    if not opsets:
+        raise ModelError(f"{what}: is not a valid ONNX model: it names no opset")
     if not _is_text(proto):
         raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8")
     try:

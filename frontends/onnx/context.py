@@ -116,6 +116,7 @@ class Context:
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
     ) -> tuple[Tensor, ...]:
         """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
         call = self.graph.call_host(function, values, types)
@@ -142,6 +143,10 @@ class Context:
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
         extents.demand_equal(a, b, otherwise)
+
+    def demand_less(self, a: Extent, b: Extent, otherwise: str) -> None:
+        """Refuse sizes unless the first is the smaller one, at import or when the program runs."""
+        extents.demand_less(a, b, otherwise)
 
     def axis(self, axis: int, rank: int) -> int:
         """A possibly negative axis as one of 0 … rank - 1."""

@@ -18,6 +18,8 @@ _EMITTED: dict[np.ufunc, Callable[..., ir.Value]] = {
     np.minimum: scalars.minimum,
     np.maximum: scalars.maximum,
     np.absolute: math.absf,
+    np.log10: math.log10,
+    np.power: math.powf,
     np.floor: math.floor,
     np.ceil: math.ceil,
     np.rint: math.roundeven,

@@ -141,7 +141,9 @@ def _nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:
             return "unsupported"
         if place in refusals.failed:
             return "unchecked"
-        return "compiled" if place in refusals.converted else "unused"
+        if place not in refusals.converted:
+            return "unused"
+        return "host" if place in refusals.hosted else "compiled"
 
     return [Node(node.name, op_title(node.proto), node.where, verdict(node.place)) for node in nodes]
 

@@ -30,6 +30,7 @@ from .nodes import (
     unknown_attribute,
     unknown_op,
 )
+from .old_opsets import as_oldest
 from .refusals import Refusals, refuse_use, signature
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
@@ -256,6 +257,7 @@ class Graph:
         local = self._functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
             return self._call(functions.local_body(local, node), node, inputs, name, f"{node.domain}.{node.op_type}")
+        node, opset = as_oldest(node, domain, opset)
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
         if complete and (folded := fold(node, tensors, opset)) is not None:

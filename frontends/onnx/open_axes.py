@@ -35,12 +35,17 @@ def packed(kept: Sequence[Extent], extents: Sequence[Extent], count: int) -> lis
     return shape
 
 
+def parted(shape: Sequence[Extent], axis: Extent) -> tuple[Extent, Extent, Extent]:
+    """How many elements lie before an axis, along it, and behind."""
+    before = product([if_less(i, axis, n, 1) for i, n in enumerate(shape)])
+    along = product([if_equal(axis, i, n, 1) for i, n in enumerate(shape)])
+    behind = product([if_less(axis, i, n, 1) for i, n in enumerate(shape)])
+    return before, along, behind
+
+
 def around(ctx: Context, x: Tensor, axis: Extent) -> Tensor:
     """``x`` as (what lies before an axis, the axis, what lies behind)."""
-    before = product([if_less(i, axis, n, 1) for i, n in enumerate(x.shape)])
-    behind = product([if_less(axis, i, n, 1) for i, n in enumerate(x.shape)])
-    along = product([if_equal(axis, i, n, 1) for i, n in enumerate(x.shape)])
-    return ctx.reshape(x, [before, along, behind])
+    return ctx.reshape(x, parted(x.shape, axis))
 
 
 def reduce(

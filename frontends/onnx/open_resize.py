@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.types import element_type
-from ...sizes import Extent, floordiv, if_equal
+from ...sizes import Extent, floordiv
 from .context import Context
 from .emitted import Emitted, chosen
 from .resampling import COORDINATES, NEAREST, Line, Number, Rule, far, near, triangle
@@ -89,7 +89,7 @@ def by_sizes(
 ) -> list[OpenAxis]:
     """The axes with results of given extents or, by a policy other than stretch, of one scale within them."""
     for extent in extents:
-        ctx.demand_equal(if_equal(extent, 0, 0, 1), 1, "an axis without elements cannot be resized")
+        ctx.demand_less(0, extent, "an axis without elements cannot be resized")
     scales = [_quotient(ctx, size, n) for n, size in zip(extents, sizes, strict=True)]
     if policy != "stretch":
         pick = scalars.minimum if policy == "not_larger" else scalars.maximum

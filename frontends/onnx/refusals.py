@@ -30,11 +30,15 @@ class Refusal:
 
 @dataclass
 class Refusals:
-    """All reasons, each once however often its node was tried, and which nodes of the file failed or did not."""
+    """All reasons, each once however often its node was tried, and which nodes of the file failed or did not.
+
+    Of those that did not, ``hosted`` call functions of the host.
+    """
 
     reasons: dict[Refusal, None] = field(default_factory=dict)
     converted: set[Place] = field(default_factory=set)
     failed: set[Place] = field(default_factory=set)
+    hosted: set[Place] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Refusal]:
         return iter(self.reasons)
@@ -44,11 +48,12 @@ class Refusals:
 
     def copy(self) -> Refusals:
         """The reasons so far, to come back to when another way is tried."""
-        return Refusals(dict(self.reasons), set(self.converted), set(self.failed))
+        return Refusals(dict(self.reasons), set(self.converted), set(self.failed), set(self.hosted))
 
     def restore(self, other: Refusals) -> None:
         """Forget what was said since ``other`` was copied."""
-        self.reasons, self.converted, self.failed = dict(other.reasons), set(other.converted), set(other.failed)
+        kept = other.copy()
+        self.reasons, self.converted, self.failed, self.hosted = kept.reasons, kept.converted, kept.failed, kept.hosted
 
     def add(self, node: NodeProto, name: str, place: Place, error: Exception) -> None:
         """Note that a node failed; an error without a reason says that other nodes have one."""

@@ -12,6 +12,7 @@ from .refusals import Refusal
 _BY_KIND = {
     "attribute": "export the node without it",
     "constant": "make it an initializer: export with fixed shapes, or fold constants first",
+    "opset": "export the model with opset 6 or a newer one",
     "output": "take that output out of the model",
     "use": "export the model so that the node is used in another way",
 }

@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, builders, ir, tensor
+from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..structure import is_dynamic
 from .edit import VIEWS, operations, permutation_of, programs, reassociation_of, replace, shape_of
+from .open_sizes import slice_amounts
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        rules = (_fold_transposes, _fold_slices, _slice_after_view)
+        rules = (_fold_transposes, _fold_slices, _read_through_slice, _slice_after_view)
         while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
             upstream.run(module.operation)
 
@@ -87,6 +88,21 @@ def _fold_slices(op: ir.Operation) -> bool:
     with ir.InsertionPoint(op), op.location:
         made = tensor.ExtractSliceOp(op.results[0].type, source, [], [], [], offsets, sizes, [1] * len(sizes))
         replace(op, [made.result])
+    return True
+
+
+def _read_through_slice(op: ir.Operation) -> bool:
+    """Let the program read an element of a slice where the slice lies, at ``offset + index * stride``."""
+    before = defining_op(op.operands[0]) if op.name == "tensor.extract" else None
+    if before is None or before.name != "tensor.extract_slice":
+        return False
+    source, at = before.operands[0], list(op.operands)[1:]
+    if len(at) != len(shape_of(source)):  # a slice without its unit dims
+        return False
+    with ir.InsertionPoint(op), op.location:
+        offsets, strides = slice_amounts(before, "offsets"), slice_amounts(before, "strides")
+        moved = [arith.addi(o, arith.muli(i, s)) for o, i, s in zip(offsets, at, strides, strict=True)]
+        replace(op, [tensor.ExtractOp(source, moved).result])
     return True
 
 

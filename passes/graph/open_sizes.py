@@ -32,6 +32,14 @@ def open_sizes(value: ir.Value) -> list[ir.Value]:
     return [_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
 
 
+def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
+    """The ``offsets``, ``sizes`` or ``strides`` of a slice as index values, constants at the insertion point."""
+    given = iter(_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
+    static = ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])
+    open_ = ir.ShapedType.get_dynamic_size()
+    return [next(given) if number == open_ else _constant(number) for number in static]
+
+
 def _size(value: ir.Value, axis: int) -> ir.Value:
     kind = ir.RankedTensorType(value.type)
     if kind.shape[axis] >= 0:

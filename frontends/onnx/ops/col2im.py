@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
 
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
+from ....sizes import Extent, floordiv, product
 from ..context import Context
 from ..loops import index
 from ..registry import op
@@ -28,17 +28,23 @@ def col2im(
     strides: Ints | None = None,
 ) -> Tensor:
     """Each element of an image looks up, for each place in a block, whether a block lies so that it is there."""
-    image, block = ctx.ints(image_shape, "image_shape"), ctx.ints(block_shape, "block_shape")
+    image, block = ctx.sizes(image_shape, "image_shape"), ctx.sizes(block_shape, "block_shape")
     rank = len(image)
     strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
     pads = list(pads or [0] * 2 * rank)
-    if rank < 1 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
+    if x.rank != 3 or rank < 1 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
         ctx.invalid(f"blocks of {block}, strides, dilations or pads do not fit an image of {image}")
+    if min(*strides, *dilations) < 1:
+        ctx.invalid(f"strides {strides} or dilations {dilations} are less than 1")
     sizes = zip(image, pads[:rank], pads[rank:], block, dilations, strides, strict=True)
-    blocks = [(n + a + b - (k - 1) * d - 1) // s + 1 for n, a, b, k, d, s in sizes]
-    if x.rank != 3 or min(*block, *blocks) < 1 or x.shape[1] % math.prod(block) or x.shape[2] != math.prod(blocks):
-        ctx.invalid(f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel")
-    columns = ctx.reshape(x, [x.shape[0], x.shape[1] // math.prod(block), *block, *blocks])
+    blocks = [floordiv(n + a + b - (k - 1) * d - 1, s) + 1 for n, a, b, k, d, s in sizes]
+    what = f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel"
+    for extent in (*block, *blocks):
+        ctx.demand_less(0, extent, what)
+    channels = floordiv(x.shape[1], product(block))
+    ctx.demand_equal(channels * product(block), x.shape[1], what)
+    ctx.demand_equal(product(blocks), x.shape[2], what)
+    columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
     axes = list(zip(pads[:rank], dilations, strides, blocks, strict=True))
 
     def body(_place: ir.Value, acc: ir.Value) -> ir.Value:
@@ -57,7 +63,7 @@ def col2im(
 
 
 def _block(
-    at: ir.Value, place: ir.Value, pad: int, dilation: int, stride: int, count: int
+    at: ir.Value, place: ir.Value, pad: int, dilation: int, stride: int, count: Extent
 ) -> tuple[ir.Value, ir.Value]:
     """Along one axis the block whose element ``place`` is at this index of the image, and if there is one."""
     start = scalars.sub(scalars.add(at, index(pad)), scalars.mul(place, index(dilation)))

@@ -1,11 +1,16 @@
-"""GridSample: values of a tensor at positions that another one holds."""
+"""GridSample: values of a tensor at positions that another one holds; AffineGrid, which makes such positions."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....dialects import builders, ir, scalars
-from ....dialects.types import bits
+from ....dialects.types import bits, element_type
+from ....sizes import Extent
 from ..context import Context
+from ..emitted import Emitted, chosen
 from ..registry import op
+from ..resampling import Number
 from ..sampling import PADDINGS, TAPS, Rule, sampled, table
 from ..tensor import Tensor
 from .resize import saturated
@@ -52,3 +57,37 @@ def _table(grid: Tensor, axis: int, extent: int, rule: Rule) -> list[ir.Value]:
     component = ir.AffineExpr.get_constant(grid.rank - 3 - axis)
     along = builders.affine_map(grid.rank, [*range(grid.rank - 1), component])
     return table([grid.value], [along], grid.shape[:-1], coordinate, extent, rule)
+
+
+@op("AffineGrid", since=20)
+def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int = 0) -> Tensor:
+    """``grid[n, h, w] = theta[n] (x, y, 1)``: a coordinate goes from -1 to 1, and the last axis has the first one.
+
+    Along an axis of one element, whose borders are one point if they are its centre, the coordinate is 0.
+    """
+    image = ctx.sizes(size, "size")
+    rank = len(image) - 2
+    if rank not in (2, 3) or theta.rank != 3 or tuple(theta.shape[1:]) != (rank, rank + 1):
+        ctx.invalid(f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents")
+    ctx.demand_equal(theta.shape[0], image[0], "theta and size differ in the number of images")
+    elem = element_type(theta.dtype)
+    wide = scalars.compute_type(elem)
+
+    def body(item: ir.Value, *at: ir.Value) -> ir.Value:
+        *place, row = at
+        columns = [builders.extract(theta.value, [item, row, builders.index_constant(j)]) for j in range(rank + 1)]
+        axes = zip(columns, reversed(place), reversed(image[2:]), strict=False)
+        terms = [Emitted(factor) * _coordinate(i, n, wide, bool(align_corners)) for factor, i, n in axes]
+        return sum(terms, Emitted(columns[rank])).value
+
+    shape = [theta.shape[0], *image[2:], rank]
+    return ctx.wrap(builders.index_map(shape, elem, body), theta.dtype)
+
+
+def _coordinate(index: ir.Value, extent: Extent, kind: ir.Type, aligned: bool) -> Emitted:
+    """Of an element: -1 and 1 are the centres of the first one and the last (``aligned``), or the borders."""
+    place: Number = Emitted(scalars.from_index(index, kind))
+    last: Number = Emitted(scalars.const(extent - 1, kind))
+    if not aligned:
+        return (place * 2 + 1) / (last + 1) - 1
+    return chosen(last <= 0, place * 0, place * 2 / np.maximum(last, 1) - 1)

@@ -80,9 +80,10 @@ def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[Extent]) -> tuple
 
 def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
     """The elements whose index along each axis named is in its range; all of the other axes."""
-    along = [ranges.get(axis, range(n)) for axis, n in enumerate(x.shape)]
-    steps = [r.step if len(r) > 1 else 1 for r in along]
-    return ctx.wrap(builders.slice_(x.value, [r.start for r in along], [len(r) for r in along], steps), x.dtype)
+    starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+    for axis, r in ranges.items():
+        starts[axis], sizes[axis], steps[axis] = r.start, len(r), r.step if len(r) > 1 else 1
+    return ctx.wrap(builders.slice_(x.value, starts, sizes, steps), x.dtype)
 
 
 @op("Slice", since=1)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, if_less, is_open, largest
+from ....sizes import Extent, Sym, is_open, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -205,7 +205,10 @@ def _padded_above(ctx: Context, x: Tensor, wanted: Sequence[Extent]) -> Tensor:
     what = f"output_shape does not contain what is unpooled, of shape {list(x.shape)}"
     above = [m - n for n, m in zip(x.shape, wanted, strict=True)]
     for i, amount in enumerate(above):
-        ctx.demand_equal(if_less(amount, 0, 1, 0) if i > 1 else amount, 0, what)
+        if i > 1:
+            ctx.demand_less(-1, amount, what)
+        else:
+            ctx.demand_equal(amount, 0, what)
     zero = scalars.const(0, element_type(x.dtype))
     return ctx.wrap(builders.pad(x.value, [0] * x.rank, above, zero), x.dtype)
 

@@ -1,4 +1,4 @@
-"""Sequences and optionals, which the host holds, and what only it computes: Unique, NonMaxSuppression."""
+"""Sequences and optionals, which the host holds, and what only it computes: Unique, NonMaxSuppression, ImageDecoder."""
 
 from __future__ import annotations
 
@@ -128,6 +128,17 @@ def non_max_suppression(
     inputs = [boxes, scores, most, overlap, *_given(score_threshold)]
     found = ctx.host("NonMaxSuppression", inputs, Element("int64", 2), center_point_box=center_point_box)[0]
     return ctx.as_shape(found, [found.shape[0], 3])
+
+
+@op("ImageDecoder")
+def image_decoder(ctx: Context, encoded: Tensor, *, pixel_format: str = "RGB") -> Tensor:
+    """The pixels (height, width, channels) of a file's content, which Pillow decodes when the program runs."""
+    if pixel_format not in ("RGB", "BGR", "Grayscale"):
+        ctx.invalid(f"pixel_format '{pixel_format}' is none of RGB, BGR, Grayscale")
+    if encoded.rank != 1:
+        ctx.invalid(f"an input of shape {list(encoded.shape)} is no file's content, which has one axis")
+    [pixels] = ctx.host("ImageDecoder", [encoded], Element("uint8", 3), pixel_format=pixel_format)
+    return ctx.as_shape(pixels, [*pixels.shape[:2], 1 if pixel_format == "Grayscale" else 3])
 
 
 def _given(value: Tensor | None) -> list[Tensor]:

@@ -37,7 +37,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     """Values and indices; among equal values the lower index comes first."""
     extent = x.shape[axis]
     if is_open((k, extent)):
-        ctx.demand_equal(if_less(extent, k, 1, 0), 0, f"K is more than the elements of axis {axis}")
+        ctx.demand_less(k, extent + 1, f"K is more than the elements of axis {axis}")
     elif not 0 <= k <= extent:
         ctx.invalid(f"k is {k}, axis {axis} has {extent} elements")
     if k == 1:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ....model import numpy_dtype
+from ....sizes import Extent, floordiv, if_equal, is_open, product
+from .. import open_fourier
 from ..context import Context
+from ..emitted import Emitted, chosen
 from ..fourier import real_inverse, resized, transform
+from ..open_axes import parted, wrapped
 from ..registry import op
+from ..resampling import Number
 from ..tensor import Tensor
 from ..weights import dtype_name
 from .reduction import widened
@@ -34,28 +40,37 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
-    along = -2 if axis is None else ctx.ints(axis, "axis")[0]
+    along: Extent = -2 if axis is None else ctx.sizes(axis, "axis")[0]
     return _dft(ctx, x, dft_length, along, bool(inverse), bool(onesided))
 
 
-def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: int, inverse: bool, onesided: bool) -> Tensor:
+def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The last axis has the real part and, unless it is 0, the imaginary one."""
-    axis, last = ctx.axis(axis, x.rank), x.rank - 1
+    axis, last = ctx.axis(axis, x.rank) if isinstance(axis, int) else wrapped(axis, x.rank), x.rank - 1
     if axis == last or x.shape[last] not in (1, 2):
         ctx.invalid(f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}")
     if onesided and not inverse and x.shape[last] == 2:
         ctx.invalid("onesided is for real input, which this is not")
-    extent = x.shape[axis]
+    before, extent, behind = parted(x.shape[:last], axis)
     length = 2 * (extent - 1) if inverse and onesided else extent
-    length = length if dft_length is None else ctx.ints(dft_length, "dft_length")[0]
-    if length < 1:
-        ctx.invalid(f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
-    order = [*(i for i in range(last) if i != axis), axis, last]
+    length = length if dft_length is None else ctx.sizes(dft_length, "dft_length")[0]
+    ctx.demand_less(0, length, f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
+    if is_open((axis, extent, length)):
+        ctx.demand_less(-1, axis, _OUTSIDE)
+        ctx.demand_less(axis, last, _OUTSIDE)
+        parts = ctx.reshape(widened(ctx, x), [before, extent, behind, x.shape[last]])
+        made = _transformed_open(ctx, parts, length, inverse, onesided)
+        shape = [if_equal(axis, i, made.shape[1], n) for i, n in enumerate(x.shape[:last])]
+        return ctx.cast(ctx.reshape(made, [*shape, made.shape[3]]), x.dtype)
+    order = [*(i for i in range(last) if i != axis), int(axis), last]
     moved = ctx.transpose(widened(ctx, x), order)
-    rows = ctx.reshape(moved, [math.prod(moved.shape[:-2]), extent, x.shape[last]])
-    made = _transformed(ctx, rows, length, inverse, onesided)
+    rows = ctx.reshape(moved, [product(moved.shape[:-2]), extent, x.shape[last]])
+    made = _transformed(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
     return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
+
+
+_OUTSIDE = "the axis is none of those before the last"
 
 
 def _transformed(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
@@ -66,6 +81,14 @@ def _transformed(ctx: Context, rows: Tensor, length: int, inverse: bool, oneside
     else:
         made = transform(ctx, resized(ctx, rows, length), 1, length)
     return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), made)
+
+
+def _transformed_open(ctx: Context, x: Tensor, length: Extent, inverse: bool, onesided: bool) -> Tensor:
+    """The same of (before, along, behind, parts) along the second axis."""
+    if not inverse:
+        return open_fourier.transform(ctx, x, -1, length, floordiv(length, 2) + 1 if onesided else length)
+    made = open_fourier.transform(ctx, x, 1, length, length, conjugates=onesided)
+    return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, length)), made)
 
 
 @op("STFT", since=17)
@@ -84,23 +107,36 @@ def stft(
     if onesided and signal.shape[2] == 2:
         ctx.invalid("onesided is for real input, which this is not")
     batch, extent, parts = signal.shape
-    step = ctx.ints(frame_step, "frame_step")[0]
+    step = ctx.sizes(frame_step, "frame_step")[0]
     length = extent if window is None else window.size
-    length = length if frame_length is None else ctx.ints(frame_length, "frame_length")[0]
-    if step < 1 or not 0 < length <= extent or (window is not None and window.shape != (length,)):
-        ctx.invalid(f"frames of {length} elements every {step} do not fit a signal of {extent} or the window")
-    wide, frames = widened(ctx, signal), (extent - length) // step + 1
+    length = length if frame_length is None else ctx.sizes(frame_length, "frame_length")[0]
+    what = f"frames of {length} elements every {step} do not fit a signal of {extent} or the window"
+    ctx.demand_less(0, step, what)
+    ctx.demand_less(0, length, what)
+    ctx.demand_less(length, extent + 1, what)
+    if window is not None:
+        ctx.demand_equal(window.size, length, what)
+    cuts = _frames(ctx, widened(ctx, signal), step, length)
+    if window is not None:
+        cuts = ctx.elementwise(scalars.mul, cuts, ctx.reshape(window, [length, 1]))
+    count, frames = floordiv(length, 2) + 1 if onesided else length, cuts.shape[1]
+    if isinstance(length, int):
+        made = transform(ctx, ctx.reshape(cuts, [batch * frames, length, parts]), -1, int(count))
+    else:
+        made = open_fourier.transform(ctx, ctx.reshape(cuts, [batch * frames, length, 1, parts]), -1, length, count)
+    return ctx.cast(ctx.reshape(made, [batch, frames, count, 2]), signal.dtype)
+
+
+def _frames(ctx: Context, signal: Tensor, step: Extent, length: Extent) -> Tensor:
+    """Parts of a signal (batch, length, parts) that overlap: (batch, frames, length of a frame, parts)."""
+    batch, extent, parts = signal.shape
 
     def body(item: ir.Value, frame: ir.Value, at: ir.Value, part: ir.Value) -> ir.Value:
         place = scalars.add(scalars.mul(frame, scalars.like(frame, step)), at)
-        return builders.extract(wide.value, [item, place, part])
+        return builders.extract(signal.value, [item, place, part])
 
-    cuts = ctx.wrap(builders.index_map([batch, frames, length, parts], element_type(wide.dtype), body), wide.dtype)
-    if window is not None:
-        cuts = ctx.elementwise(scalars.mul, cuts, ctx.reshape(window, [length, 1]))
-    rows = ctx.reshape(cuts, [batch * frames, length, parts])
-    made = transform(ctx, rows, -1, length // 2 + 1 if onesided else length)
-    return ctx.cast(ctx.reshape(made, [batch, frames, *made.shape[1:]]), signal.dtype)
+    shape = [batch, floordiv(extent - length, step) + 1, length, parts]
+    return ctx.wrap(builders.index_map(shape, element_type(signal.dtype), body), signal.dtype)
 
 
 @op("MelWeightMatrix")
@@ -115,22 +151,48 @@ def mel_weight_matrix(
     output_datatype: int = 1,
 ) -> Tensor:
     """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
-    count, length, rate = (
-        ctx.ints(t, what)[0]
-        for t, what in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate"))
-    )
-    edges = [
-        float(ctx.known(t, what).reshape(()))
-        for t, what in ((lower_edge_hertz, "lower_edge_hertz"), (upper_edge_hertz, "upper_edge_hertz"))
-    ]
-    if count < 1 or length < 1 or rate < 1 or not 0 <= edges[0] <= edges[1]:
-        ctx.invalid(f"{count} bands from {edges[0]} to {edges[1]} Hz of {length} samples at {rate} Hz make no sense")
-    low, high = (2595 * np.log10(1 + edge / 700) for edge in edges)
-    mels = low + np.arange(count + 2) * (high - low) / (count + 2)
-    corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate)
-    bins, (left, top, right) = np.arange(length // 2 + 1)[:, None], (corners[i : count + i] for i in range(3))
-    rising, falling = (bins - left) / np.maximum(top - left, 1), (right - bins) / np.maximum(right - top, 1)
-    weights = np.where(bins <= top, np.where(bins >= left, rising, 0), np.maximum(falling, 0))
-    weights = np.where((bins == top), 1, weights)
+    whole = {"num_mel_bins": num_mel_bins, "dft_length": dft_length, "sample_rate": sample_rate}
+    edges = {"lower_edge_hertz": lower_edge_hertz, "upper_edge_hertz": upper_edge_hertz}
+    extents = count, length, rate = [ctx.sizes(t, what)[0] for what, t in whole.items()]
+    for extent in extents:
+        ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
     name = dtype_name(output_datatype, "the result")
-    return ctx.const(weights.astype(numpy_dtype(name)), name)
+    if not is_open(extents) and all(map(ctx.is_known, edges.values())):
+        limits = [np.float64(ctx.known(t, what).reshape(())) for what, t in edges.items()]
+        if not 0 <= limits[0] <= limits[1]:
+            ctx.invalid(f"there are no bands from {limits[0]} to {limits[1]} Hz")
+        rows, columns = np.arange(int(length) // 2 + 1.0)[:, None], np.arange(float(count))
+        weights = _Bands(*map(np.float64, extents), *limits).weight(rows, columns, np.where)
+        return ctx.const(weights.astype(numpy_dtype(name)), name)
+
+    def body(*limits: ir.Value) -> ir.Value:
+        double = ir.F64Type.get()
+        row, column = (Emitted(scalars.from_index(builders.linalg_index(d), double)) for d in (0, 1))
+        numbers = (Emitted(scalars.const(n, double)) for n in extents)
+        return _Bands(*numbers, *map(Emitted, limits)).weight(row, column, chosen).value
+
+    given = [ctx.reshape(ctx.cast(t, "float64"), []) for t in edges.values()]
+    return ctx.elementwise(body, *given, dtype=name, shape=(floordiv(length, 2) + 1, count))
+
+
+@dataclass(frozen=True)
+class _Bands:
+    """Bands on the mel scale, in f64: of arrays, or of what bodies compute with (``emitted.py``)."""
+
+    count: Number
+    length: Number
+    rate: Number
+    low: Number
+    high: Number
+
+    def weight(self, row: Number, band: Number, choose: Callable[..., Number]) -> Number:
+        """The weight of a bin of the spectrum in a band."""
+        low, high = (np.log10(1 + edge / 700) * 2595 for edge in (self.low, self.high))
+        mels = ((band + i) * ((high - low) / (self.count + 2)) + low for i in range(3))
+        left, peak, right = map(self._bin, mels)
+        rising, falling = (row - left) / np.maximum(peak - left, 1), (right - row) / np.maximum(right - peak, 1)
+        side = choose(row <= peak, np.maximum(rising, 0), np.maximum(falling, 0))
+        return choose(np.absolute(row - peak) < 1, row * 0 + 1, side)  # a band that rises over no bins has a peak too
+
+    def _bin(self, mel: Number) -> Number:
+        return np.floor((self.length + 1) * 700 * (10 ** (mel / 2595) - 1) / self.rate)

@@ -140,3 +140,31 @@ func.func @rejects_slices_of_constants(%x: tensor<2xf32>) -> (tensor<1xi32>, ten
   %b = tensor.collapse_shape %s [] : tensor<1xf32> into tensor<f32>
   return %a, %b : tensor<1xi32>, tensor<f32>
 }
+
+// The program reads an element of a slice where the slice lies, and no slice is left.
+// CHECK-LABEL: func.func @reads_through_slices(
+// CHECK-SAME:    %[[X:.*]]: tensor<6xi64>, %[[AT:.*]]: index
+// CHECK-DAG:     %[[C5:.*]] = arith.constant 5 : index
+// CHECK-DAG:     %[[A:.*]] = tensor.extract %[[X]][%[[C5]]]
+// CHECK-DAG:     %[[I:.*]] = arith.addi %[[AT]], %{{.*}} : index
+// CHECK-DAG:     %[[B:.*]] = tensor.extract %[[X]][%[[I]]]
+// CHECK-NOT:     tensor.extract_slice
+// CHECK:         return %[[A]], %[[B]]
+func.func @reads_through_slices(%x: tensor<6xi64>, %at: index) -> (i64, i64) {
+  %c2 = arith.constant 2 : index
+  %s = tensor.extract_slice %x[1] [3] [2] : tensor<6xi64> to tensor<3xi64>
+  %a = tensor.extract %s[%c2] : tensor<3xi64>
+  %t = tensor.extract_slice %x[%at] [3] [1] : tensor<6xi64> to tensor<3xi64>
+  %b = tensor.extract %t[%c2] : tensor<3xi64>
+  return %a, %b : i64, i64
+}
+
+// What reads a slice without its unit dims stays.
+// CHECK-LABEL: func.func @rejects_reads_of_narrower_slices(
+// CHECK:         %[[S:.*]] = tensor.extract_slice %arg0[1, 0] [1, 4]
+// CHECK-NEXT:    tensor.extract %[[S]]
+func.func @rejects_reads_of_narrower_slices(%x: tensor<2x4xf32>, %i: index) -> f32 {
+  %s = tensor.extract_slice %x[1, 0] [1, 4] [1, 1] : tensor<2x4xf32> to tensor<4xf32>
+  %a = tensor.extract %s[%i] : tensor<4xf32>
+  return %a : f32
+}

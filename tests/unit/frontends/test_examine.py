@@ -113,6 +113,15 @@ def test_nodes_in_functions_are_told_by_their_own_names():
     assert {o.op: o.count for o in report.operators} == {"mine.F": 2, "Relu": 1, "my.Invented": 1}
 
 
+def test_nodes_on_the_host_are_told_in_functions_too():
+    body = [node("Unique", "a", "q", "distinct"), node("Relu", "q", "b", "after")]
+    function = helper.make_function("mine", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    report = tw.check_model(model([node("F", "x", "y", "call", "mine")], [value("x")], ["y"], functions=[function]))
+    assert verdicts(report) == {
+        "call": "compiled", "distinct in function mine.F": "host", "after in function mine.F": "compiled"
+    }  # fmt: skip
+
+
 def test_what_follows_an_unsupported_node_is_judged_by_the_type_that_the_file_declares():
     nodes = [
         node("Invented", "x", "a", "one", "my"),

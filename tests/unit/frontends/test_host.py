@@ -1,9 +1,13 @@
 """Text, sequences and optionals, which the host holds, and what it computes beside them."""
 
+import io
+import sys
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from PIL import Image
 
 import tilewright as tw
 from tilewright.errors import InputError, ModelError
@@ -94,3 +98,43 @@ def test_what_is_there_once(axis: int | None, ordered: int):
     session = onnxruntime.InferenceSession(made.SerializeToString())
     for got, want in zip(module(x), session.run(None, {"x": x}), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def picture(kind: str, mode: str = "RGB") -> tuple[np.ndarray, np.ndarray]:
+    """Pixels, and a file's content that has them."""
+    rng = np.random.default_rng(5)
+    pixels = rng.integers(0, 256, (4, 6, 3) if mode == "RGB" else (4, 6), np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind)
+    return pixels, np.frombuffer(file.getvalue(), np.uint8)
+
+
+@pytest.mark.filterwarnings("ignore:Truncated File Read")
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "TIFF", "PPM"])
+def test_pictures_are_decoded(kind: str):
+    text = """g (uint8[N] x) => (uint8[H, W, C] a, uint8[H, W, C] b, uint8[H, W, D] c)
+    { a = ImageDecoder(x)  b = ImageDecoder<pixel_format = "BGR">(x)  c = ImageDecoder<pixel_format = "Grayscale">(x) }"""
+    module, _ = compiled(text)
+    pixels, encoded = picture(kind)
+    rgb, bgr, gray = module(encoded)
+    np.testing.assert_array_equal(rgb, pixels)
+    np.testing.assert_array_equal(bgr, pixels[..., ::-1])
+    np.testing.assert_array_equal(gray[..., 0], np.asarray(Image.fromarray(pixels).convert("L")))
+    assert [a.shape for a in module(encoded[: len(encoded) // 2])] == [(0, 0, 3), (0, 0, 3), (0, 0, 1)]
+    gray, encoded = picture(kind, "L")
+    np.testing.assert_array_equal(module(encoded)[0], np.repeat(gray[..., None], 3, axis=2))
+
+
+def test_without_pillow_a_picture_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    module, _ = compiled("g (uint8[N] x) => (uint8 y) { y = ImageDecoder(x) }")
+    _, encoded = picture("PNG")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(
+        InputError, match=r"node 'ImageDecoder_0' cannot be computed: .*pip install 'tilewright\[images\]'"
+    ):
+        module(encoded)
+
+
+def test_a_picture_of_an_unknown_pixel_format_is_refused():
+    with pytest.raises(ModelError, match=r"ImageDecoder_0.*pixel_format 'CMYK' is none of RGB, BGR, Grayscale"):
+        compiled('g (uint8[N] x) => (uint8 y) { y = ImageDecoder<pixel_format = "CMYK">(x) }')

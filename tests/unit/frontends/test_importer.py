@@ -172,11 +172,48 @@ def test_an_empty_graph_is_refused():
         import_model(empty)
 
 
-@pytest.mark.parametrize(("opset", "message"), [(5, "has opset 5, the oldest supported one is 6"), (999, "upgrade it")])
+@pytest.mark.parametrize(("opset", "message"), [(0, "its opset versions are"), (999, "upgrade it")])
 def test_opsets_out_of_range_are_refused(opset, message):
     model = relu([2, 3])
     model.opset_import[0].version = opset
     with pytest.raises(ModelError, match=message):
+        import_model(model)
+
+
+def old_model(opset, *nodes):
+    model = model_of(list(nodes), {"x": X}, [nodes[-1].output[0]])
+    model.opset_import[0].version = opset
+    model.ir_version = 3
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)
+    return model
+
+
+@pytest.mark.parametrize("opset", [1, 5])
+def test_ops_before_opset_6_that_stayed_what_they_were(opset):
+    nodes = [helper.make_node("Neg", ["x"], ["a"]), helper.make_node("Relu", ["a"], ["y"])]
+    for node in nodes:
+        node.attribute.append(helper.make_attribute("consumed_inputs", [0]))
+    [got] = run_model(import_model(old_model(opset, *nodes)), {"x": X})
+    np.testing.assert_array_equal(got, np.maximum(-X, 0))
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (helper.make_node("Tile", ["x", "x", "x"], ["y"], name="t"), r"Tile \(t\): it is another operator at opset 5"),
+        (helper.make_node("Identity", ["x"], ["y"], name="t", up=1), r"Identity \(t\): attribute 'up' is unknown"),
+        (helper.make_node("Bar", ["x"], ["y"], name="t"), r"Bar \(t\): no converter at opset 5"),
+    ],
+)
+def test_ops_before_opset_6_that_changed_are_refused(node, reason):
+    with pytest.raises(ModelError, match=reason):
+        import_model(old_model(5, node))
+
+
+def test_a_model_without_opset_is_refused():
+    model = relu([2, 3])
+    del model.opset_import[:]
+    with pytest.raises(ModelError, match="it names no opset"):
         import_model(model)
 
 

@@ -103,6 +103,14 @@ def test_a_slice_that_the_run_gives(step: tuple[int, int, int]):
     check(model(text), *([f(n, 5), i(start), i(end), i(axis), i(by)] for n in (4, 1) for axis in (0, -1)))
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_shape_that_is_a_part_of_what_the_run_gives(step: int):
+    text = f"""g (float[2, 6] x, int64[5] s) => (float y)
+    {{ start = Constant<value_ints = [1]>()  end = Constant<value_ints = [4]>()  axis = Constant<value_ints = [0]>()
+      step = Constant<value_ints = [{step}]>()  t = Slice(s, start, end, axis, step)  y = Reshape(x, t) }}"""
+    check(model(text), *([f(2, 6), s] for s in (i(9, 3, 1, 4, 9), i(9, 12, 1, 1, 9))))
+
+
 def test_what_is_chosen_by_data_has_a_size_of_its_own():
     check(
         model("g (float[A, B] x) => (int64 y) { y = NonZero(x) }"),
@@ -149,3 +157,9 @@ def test_means_of_windows_of_any_number(counted: int):
     attributes = f"kernel_shape = [3], pads = [1, 1], strides = [2], count_include_pad = {counted}"
     text = f"g (float[1, 2, W] x) => (float y) {{ y = AveragePool<{attributes}>(x) }}"
     check(model(text), [f(1, 2, 7)], [f(1, 2, 8)], [f(1, 2, 2)])
+
+
+def test_one_number_of_all_elements():
+    text = "g (float[N, M] x) => (float y) { y = ReduceSum<keepdims = 0>(x) }"
+    check(model(text), [f(3, 5)], [f(1, 40)])
+    check(model("g (float[N] x) => (float y) { s = Size(x)  y = Cast<to = 1>(s) }"), [f(3)], [f(0)])

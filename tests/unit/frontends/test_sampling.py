@@ -1,4 +1,4 @@
-"""GridSample and DeformConv against ONNX's reference."""
+"""GridSample, AffineGrid and DeformConv against ONNX's reference."""
 
 from __future__ import annotations
 
@@ -97,6 +97,37 @@ def test_grids_that_do_not_fit_are_refused(x, grid, attributes, reason):
     model, _ = node_model("GridSample", [np.zeros(x, np.float32), np.zeros(grid, np.float32)], opset=22, **attributes)
     model.graph.output[0].type.CopyFrom(model.graph.input[0].type)  # what does not fit has no inferred one
     with pytest.raises(ModelError, match=f"the_GridSample.*{reason}"):
+        import_model(model)
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("size", [(1, 3, 4, 5), (2, 1, 3, 2), (1, 1, 2, 3, 4), (3, 2, 2, 2, 5)])
+def test_affine_grid(size, aligned):
+    rank = len(size) - 2
+    theta = RANDOM.standard_normal((size[0], rank, rank + 1)).astype(np.float32)
+    check("AffineGrid", theta, np.array(size), known=(1,), align_corners=aligned)
+
+
+def test_affine_grid_of_one_row_and_in_f64():
+    """The one row lies in the middle, as onnxruntime has it; the reference puts it at the border."""
+    theta = np.array([[[1, 2, 3], [4, 5, 6]]], np.float64)
+    model, inputs = node_model("AffineGrid", [theta, np.array([1, 1, 1, 3])], (1,), opset=20, align_corners=1)
+    [got] = run_model(import_model(model), inputs)
+    np.testing.assert_array_equal(got, [[[[2, 2], [3, 6], [4, 10]]]])
+
+
+@pytest.mark.parametrize(
+    ("theta", "size", "reason"),
+    [
+        ((2, 2, 3), [3, 1, 4, 4], "theta and size differ in the number of images"),
+        ((2, 3, 4), [2, 1, 4, 4], "theta of shape .* does not fit a size of 4 extents"),
+        ((2, 2, 3), [2, 1, 4], "theta of shape .* does not fit a size of 3 extents"),
+    ],
+)
+def test_affine_grids_that_do_not_fit_are_refused(theta, size, reason):
+    model, _ = node_model("AffineGrid", [np.zeros(theta, np.float32), np.array(size)], (1,), opset=20)
+    model.graph.output[0].type.CopyFrom(model.graph.input[0].type)  # what does not fit has no inferred one
+    with pytest.raises(ModelError, match=f"the_AffineGrid.*{reason}"):
         import_model(model)
 
 

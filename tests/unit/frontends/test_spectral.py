@@ -8,7 +8,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+import tilewright as tw
+from tilewright.errors import InputError, ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)
@@ -78,6 +79,37 @@ def test_the_axis_is_an_attribute_before_opset_20():
         close(run_model(import_model(model), inputs)[0], pairs(np.fft.fft(x[..., 0], axis=axis)))
 
 
+def compiled(op, arrays, opset=20, **attributes):
+    """A program in which all inputs are the run's, and its result for these."""
+    model, inputs = node_model(op, arrays, opset=opset, **attributes)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    return module, module(*inputs.values())[0]
+
+
+def test_axis_and_length_that_the_run_gives():
+    z = RANDOM.standard_normal((3, 4, 6)) + 1j * RANDOM.standard_normal((3, 4, 6))
+    x = pairs(z).astype(np.float32)
+    module, got = compiled("DFT", [x, np.array(5), np.array(2)], inverse=1)
+    close(got, pairs(np.fft.ifft(z, 5, 2)))
+    for axis, length in ((0, 3), (1, 2), (-3, 9), (-4, 1)):
+        got = module(x, np.array(length), np.array(axis))[0]
+        close(got, pairs(np.fft.ifft(z, length, axis + 1 if axis < 0 else axis)))
+    for axis, length in ((3, 4), (-1, 4), (-5, 4), (0, 0), (0, -2)):
+        with pytest.raises(InputError, match="node 'the_DFT'"):
+            module(x, np.array(length), np.array(axis))
+
+
+@pytest.mark.parametrize("length", [5, 6, 9])
+def test_one_side_of_a_length_that_the_run_gives(length):
+    x = RANDOM.standard_normal((2, 6))
+    _, got = compiled("DFT", [x[..., None].astype(np.float32), np.array(length), np.array(1)], onesided=1)
+    close(got, pairs(np.fft.rfft(x, length)))
+    z = x + 1j * RANDOM.standard_normal((2, 6))
+    _, got = compiled("DFT", [pairs(z), np.array(length), np.array(1)], onesided=1, inverse=1)
+    close(got, np.fft.irfft(z, length)[..., None])
+
+
 def test_an_empty_batch():
     assert dft(np.zeros((0, 6, 1), np.float32)).shape == (0, 6, 2)
 
@@ -94,6 +126,34 @@ def test_stft(onesided):
         frames = frames if given is None else frames * window
         want = (np.fft.rfft if onesided else np.fft.fft)(frames)
         close(run_model(import_model(model), feeds)[0], pairs(want))
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_frames_that_the_run_gives(windowed):
+    x = RANDOM.standard_normal((2, 50, 1)).astype(np.float32)
+    window = RANDOM.random(12).astype(np.float32)
+    last = window if windowed else np.array(12)
+    module, _ = compiled("STFT", [x, np.array(5), *([last] if windowed else [None, last])], 17)
+    for step in (5, 7, 1, 40):
+        frames = np.lib.stride_tricks.sliding_window_view(x[..., 0], 12, axis=1)[:, ::step]
+        close(module(x, np.array(step), last)[0], pairs(np.fft.rfft(frames * window if windowed else frames)))
+    for step, length in ((0, 12), (-1, 12), *(() if windowed else ((5, 51), (5, 0)))):
+        with pytest.raises(InputError, match="node 'the_STFT'"):
+            module(x, np.array(step), window if windowed else np.array(length))
+
+
+@pytest.mark.parametrize("length", [16, 600])
+def test_frames_of_a_signal_of_any_length(length):
+    model, _ = node_model(
+        "STFT", [np.zeros((1, 700, 1), np.float32), np.array(8), None, np.array(length)], (1, 3), opset=17
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "T"
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    for extent in (700, length):
+        x = RANDOM.standard_normal((1, extent, 1)).astype(np.float32)
+        frames = np.lib.stride_tricks.sliding_window_view(x[..., 0], length, axis=1)[:, ::8]
+        close(module(x)[0], pairs(np.fft.rfft(frames)))
 
 
 def test_stft_of_a_complex_signal_without_window_is_one_frame():
@@ -114,6 +174,18 @@ def test_mel_weights(bins, length, rate, low, high):
         np.asarray, ReferenceEvaluator(node_model("MelWeightMatrix", arrays, range(5), opset=17)[0]).run(None, {})
     )
     np.testing.assert_allclose(run_model(import_model(model), inputs)[0].astype(np.float32), want, rtol=4e-3)
+
+
+def test_mel_weights_that_the_run_gives():
+    arrays = [np.array(n, np.int32) for n in (40, 512, 16000)] + [np.array(n, np.float32) for n in (80, 7600)]
+    module, _ = compiled("MelWeightMatrix", arrays, opset=17)
+    for bins, length in ((40, 512), (8, 17)):
+        arrays[:2] = [np.array(n, np.int32) for n in (bins, length)]
+        model, inputs = node_model("MelWeightMatrix", arrays, opset=17)
+        [want] = map(np.asarray, ReferenceEvaluator(model).run(None, inputs))
+        np.testing.assert_allclose(module(*arrays)[0], want, rtol=1e-6)
+    with pytest.raises(InputError, match="node 'the_MelWeightMatrix'"):
+        module(np.array(0, np.int32), *arrays[1:])
 
 
 @pytest.mark.parametrize("op", ["HannWindow", "HammingWindow", "BlackmanWindow"])

@@ -53,6 +53,21 @@ def test_a_line_for_each_problem_and_exit_code_2(tmp_path, capsys):
     assert line.startswith("unsupported Invented (last): no converter at opset 18; ONNX has no operator")
 
 
+def test_nodes_on_the_host_are_named(tmp_path, capsys):
+    text = """<ir_version: 9, opset_import: ["": 20]> net (float[4, 3] x) => (float y)
+    { r = Relu(x)  u, a, b, n = Unique(r)  y = Exp(u) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.node[1].name = "distinct"
+    path = saved(tmp_path, model)
+    assert check.main([path]) == 0
+    out = capsys.readouterr().out
+    assert "3 nodes: 2 compiled, 1 host" in out and "on the host distinct\n" in out
+    assert check.main([path, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [node["verdict"] for node in record["nodes"]] == ["compiled", "host", "compiled"]
+    assert record["operators"][2] == {"op": "Unique", "count": 1, "verdicts": {"host": 1}}
+
+
 def test_many_nodes_are_named_only_if_wanted(tmp_path, capsys):
     nodes = [helper.make_node("Invented", [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(8)]
     first, last = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2]) for n in ("v0", "v8"))

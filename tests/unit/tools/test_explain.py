@@ -92,6 +92,31 @@ def test_plain_loops_and_many_calls_are_told():
     assert facts[-1] == ("schedule", "plain loops, one thread")
 
 
+def test_what_the_host_computes_is_told(tmp_path, capsys):
+    text = """<ir_version: 9, opset_import: ["": 20]> net (float[40, 3] x) => (float y)
+    { r = Relu(x)  u, a, b, n = Unique(r)  y = Exp(u) }"""
+    made = onnx.parser.parse_model(text)
+    made.graph.node[1].name = "distinct"
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(made, tmp_path / "net.onnx")
+    assert explain.main([str(tmp_path / "net.onnx"), "--json", "--rounds", "2"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    [call] = record["host"]
+    assert (call["function"], call["nodes"]) == ("Unique", ["distinct"]) and call["seconds"] > 0
+    shares = [part["share"] for part in (*record["kernels"], *record["host"])]
+    assert sum(shares) == pytest.approx(1) and all(shares)
+    [kernel] = [kernel for kernel in record["kernels"] if kernel["results"] == ["?xf32"]]
+    assert kernel["inputs"][:2] == ["?xf32", "index"] and kernel["flops"] == 0
+    assert explain.main([str(tmp_path / "net.onnx"), "--rounds", "1"]) == 0
+    assert "on the host: " in (out := capsys.readouterr().out) and "% of the time: Unique (distinct)" in out
+
+
+def test_a_call_that_was_not_made_has_no_rate():
+    record = explain.explain("m", stepwise(Kernel("k", b"", 1, False, flops=4, bytes=8), 1), [0.0], MACHINE)
+    [kernel] = record["kernels"]
+    assert [kernel[key] for key in ("share", "flops_per_second", "peak_share")] == [0, 0, 0]
+
+
 @pytest.mark.parametrize(
     "argv, words",
     [

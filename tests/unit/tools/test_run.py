@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from handmade import SHAPE, affine, affine_module, copy_module
 
+import tilewright as tw
+from tilewright.errors import InputError
 from tilewright.tools import run
 
 X = np.random.default_rng(5).random(SHAPE, np.float32)
@@ -72,6 +74,11 @@ def test_types_that_numpy_cannot_save_come_back(dtype, tmp_path):
     assert back["x"].dtype == values["x"].dtype
     assert back["x"].tobytes() == values["x"].tobytes()
     assert not np.isnan(back["x"].astype(np.float32)).any()
+
+
+def test_what_is_no_number_is_not_made_up():
+    with pytest.raises(InputError, match="input 't' is a string: made-up inputs are numbers"):
+        run.fill([tw.TensorInfo("x", (2,), "float32"), tw.TensorInfo("t", (2,), "string")], "random", 0)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,39 @@
+"""A routine's calls, measured one by one."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tilewright.program import Routine, Step
+from tilewright.runtime.host import FUNCTIONS
+from tilewright.runtime.manifest import RoutineRecord
+from tilewright.runtime.timed import TimedRoutine
+
+
+def wait(seconds: float, result: int) -> Step:
+    """A call of the host that takes some time."""
+    facts = {"function": "wait", "attributes": {"seconds": seconds}, "dtypes": [[], ["int64"]]}
+    return Step("host.call", (result,), (), facts)
+
+
+def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_none(monkeypatch: pytest.MonkeyPatch):
+    def waited(attributes: dict[str, float]) -> tuple[np.ndarray]:
+        time.sleep(attributes["seconds"])
+        return (np.array(0),)
+
+    monkeypatch.setitem(FUNCTIONS, "wait", waited)
+    branches = tuple(Routine((), (wait(seconds, r),), (r,)) for r, seconds in ((3, 0.02), (4, 5.0)))
+    steps = (
+        wait(0.01, 0),
+        Step("arith.constant", (1,), (), {"value": 1}),
+        Step("scf.if", (2,), (1,), {}, branches),
+        wait(0.03, 5),
+    )
+    library = SimpleNamespace(get_function=lambda name: lambda index: SimpleNamespace(value=0))  # of no kernels
+    rounds = []
+    timed = TimedRoutine(library, RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])  # type: ignore[arg-type]
+    first, taken, other, last = timed.time(2, lambda: rounds.append(0))
+    assert len(rounds) == 2 and other == 0
+    assert 0.01 <= first < taken < last
