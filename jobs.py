@@ -26,13 +26,14 @@ SPILL_BYTES = 1 << 16
 class Planned:
     """A model after the graph passes: what is to be compiled, and where its weights are.
 
-    ``files`` are those that the import read besides the model's own.
+    ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user.
     """
 
     plan: Plan
     params: Mapping[str, Param]
     name: str
     files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}
-    return Planned(plan, params, model.name, model.files), settings
+    return Planned(plan, params, model.name, model.files, model.notes), settings
 
 
 def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:

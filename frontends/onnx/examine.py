@@ -94,7 +94,7 @@ def _converted(detached: Detached, opsets: dict[str, int], given: Shapes) -> _Co
         model, made = convert(detached, opsets, inputs, without)
         for name, reason in unreadable.items():
             made.refusals.add_other("input", name, reason)
-        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], notes)
+        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], [*notes, *made.notes])
 
     if not ranked:
         return convert_with(missing, {})

@@ -77,7 +77,7 @@ def convert(
         module.operation.verify()
     results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files)), graph
+    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files), tuple(graph.notes)), graph
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:

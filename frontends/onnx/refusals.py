@@ -50,6 +50,12 @@ class Refusals:
         """Forget what was said since ``other`` was copied."""
         self.reasons, self.converted, self.failed = dict(other.reasons), set(other.converted), set(other.failed)
 
+    def merge(self, other: Refusals) -> None:
+        """Take what was said of another way too."""
+        self.reasons |= other.reasons
+        self.converted |= other.converted
+        self.failed |= other.failed
+
     def add(self, node: NodeProto, name: str, place: Place, error: Exception) -> None:
         """Note that a node failed; an error without a reason says that other nodes have one."""
         self.failed.add(place)
