@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from .dims import InputShapes
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program, Signature
@@ -79,7 +80,7 @@ def warm_up() -> None:
 
 
 def plan_file(
-    path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None, folder: str, settings: Settings
+    path: str, label: str, input_shapes: InputShapes | None, folder: str, settings: Settings
 ) -> tuple[Planned, Settings]:
     """Import a model file and run the graph passes. Errors call the file ``label``.
 
@@ -156,7 +157,7 @@ def _spilled(param: Param, folder: str) -> Param:
     return Param(param.info, FileSlice(Path(file.name), 0, array.nbytes))
 
 
-def import_text(path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None) -> bytes:
+def import_text(path: str, label: str, input_shapes: InputShapes | None) -> bytes:
     """The imported module as text, with the nodes' names."""
     from . import frontends
 
