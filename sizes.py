@@ -195,7 +195,7 @@ def less(a: Extent, b: Extent) -> bool:
 
 
 def floordiv(a: Extent, b: Extent) -> Extent:
-    """``a // b``, rounded down."""
+    """``a // b``, rounded down; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     if (quotient := _exact(a, b)) is not None:
@@ -204,7 +204,7 @@ def floordiv(a: Extent, b: Extent) -> Extent:
 
 
 def mod(a: Extent, b: Extent) -> Extent:
-    """``a - a // b * b``."""
+    """``a % b``, which has the sign of ``b``; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
     if (quotient := _exact(a, b)) is not None:
