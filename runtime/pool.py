@@ -54,7 +54,7 @@ class Pool:
             self._lent_bytes += size
             self._most_bytes = max(self._most_bytes, self._lent_bytes)
         if block is None:
-            block = memoryview(aligned_bytes(size))
+            block = aligned_bytes(size).data
         array = np.frombuffer(block, dtype, elements)
         loan = _Loan(array, self._ended.append)
         loan.block = block
