@@ -94,7 +94,7 @@ class Routines:
     def _call(self, step: Step) -> Action:
         name, open_axes, types = (step.facts[key] for key in ("kernel", "open", "types"))
         kernel, function, team = self._kernels[name], self._functions[name], self._team
-        address = ctypes.cast(function, ctypes.c_void_p).value
+        address = ctypes.cast(function, ctypes.c_void_p).value or 0
         inputs, sizes = step.operands[: len(open_axes)], step.operands[len(open_axes) :]
         open_count = sum(n is None for _, shape in types for n in shape)
         extents = sizes[len(sizes) - open_count :]
