@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 import numpy as np
 
 from . import jobs, product, reuse, workers
+from .dims import InputShapes
 from .errors import CompileError, ModelError
 from .inspection import CheckReport, Work
 from .jobs import Planned
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 EmitKind = Literal["linalg", "kernels", "llvm", "asm"]
-InputShapes = Mapping[str, Sequence[int]]
 CacheChoice = bool | str | os.PathLike[str]
 Made = TypeVar("Made")
 
@@ -60,7 +60,8 @@ def compile(
     Args:
         source: a file's path, its bytes, or a ``ModelProto``.
         target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another.
-        input_shapes: extents for inputs whose shape the file leaves open.
+        input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
+            name for it, which inputs may share, or both as "n=1..8".
         num_threads: threads of a call; by default as many as this process may use.
         opt_level: 0 to 3; inside of ``with PassContext(...)`` that context's level counts.
         executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
@@ -294,7 +295,7 @@ def _as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -
     return path, "the model"
 
 
-def _shapes(shapes: InputShapes | None) -> dict[str, tuple[int, ...]]:
+def _shapes(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...]]:
     return {name: tuple(shape) for name, shape in (shapes or {}).items()}
 
 

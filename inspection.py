@@ -14,8 +14,9 @@ Verdict = Literal["compiled", "host", "unsupported", "unchecked", "unused"]
 
 @dataclass(frozen=True)
 class Tensor:
-    """An input or output as the file declares it. An extent is a number, a symbol's name, or "?" where it has neither.
+    """An input or output as the file declares it, or with the shape that is given.
 
+    An extent is a number, a symbol's name, "?" where it has neither, or its name and range as in ``--input-shape``.
     ``shape`` is None where not even the rank is known.
     """
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from .dims import InputShapes
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program, Signature
@@ -26,13 +27,14 @@ SPILL_BYTES = 1 << 16
 class Planned:
     """A model after the graph passes: what is to be compiled, and where its weights are.
 
-    ``files`` are those that the import read besides the model's own.
+    ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user.
     """
 
     plan: Plan
     params: Mapping[str, Param]
     name: str
     files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def warm_up() -> None:
 
 
 def plan_file(
-    path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None, folder: str, settings: Settings
+    path: str, label: str, input_shapes: InputShapes | None, folder: str, settings: Settings
 ) -> tuple[Planned, Settings]:
     """Import a model file and run the graph passes. Errors call the file ``label``.
 
@@ -107,7 +109,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}
-    return Planned(plan, params, model.name, model.files), settings
+    return Planned(plan, params, model.name, model.files, model.notes), settings
 
 
 def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:
@@ -155,7 +157,7 @@ def _spilled(param: Param, folder: str) -> Param:
     return Param(param.info, FileSlice(Path(file.name), 0, array.nbytes))
 
 
-def import_text(path: str, label: str, input_shapes: Mapping[str, Sequence[int]] | None) -> bytes:
+def import_text(path: str, label: str, input_shapes: InputShapes | None) -> bytes:
     """The imported module as text, with the nodes' names."""
     from . import frontends
 

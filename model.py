@@ -66,10 +66,12 @@ class TensorInfo:
 
 
 def open_sizes(inputs: Sequence[TensorInfo]) -> str:
-    """What to say where a program's sizes must be numbers and the file leaves some open."""
-    shapes = {i.name: ",".join("1" if isinstance(n, Sym) else str(n) for n in i.shape) for i in inputs}
-    example = next((f"{i.name}:{shapes[i.name]}" for i in inputs if is_open(i.shape)), "NAME:SHAPE")
-    return f"sizes are known only at run time; give --input-shape {example}"
+    """What to say where a program's sizes and its course must be known, and something leaves them open."""
+    first = next((i for i in inputs if is_open(i.shape)), None)
+    if first is None:
+        return "its course, or sizes inside of it, are known only at run time"
+    extents = ",".join("1" if isinstance(n, Sym) else str(n) for n in first.shape)
+    return f"sizes are known only at run time; give --input-shape {first.name}:{extents}"
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class Model:
 
     ``module`` is the MLIR module with ``func.func @main``: its arguments are the inputs in order (``tw.name``),
     then the weights (``tw.param``); its results are the outputs in order. ``files`` are those that were read besides
-    the model's own.
+    the model's own, ``notes`` what the import has to say to a user, a sentence each.
     """
 
     module: Any
@@ -125,3 +127,4 @@ class Model:
     params: Mapping[str, Param] = field(default_factory=dict)
     name: str = "model"
     files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -140,10 +140,11 @@ def make(
     ``weights_folder`` is where the weights will be saved; with ``keep`` that is the cache, if it can have them.
     """
     plan = planned.plan
+    report.notes += planned.notes
     main, whole = _called([plan.main]), options.executor == "engine"
     kernels, weights = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder, keep)
     if whole and plan.main.routine is not None:
-        raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes them open")
+        raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
     manifest = _manifest(planned, weights.fingerprint if weights else "", options, main, kernels)
     with report.stage("entry"):
         if whole:

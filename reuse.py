@@ -21,6 +21,7 @@ from typing import Any
 from . import cache as store
 from . import digests
 from .cache import WEIGHTS, Cache, Entry, Item, key
+from .dims import InputShapes
 from .errors import ArtifactError, CompileError
 from .jobs import Planned, Settings
 from .program import Kernel
@@ -107,7 +108,7 @@ def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings,
 def request(
     cache: Cache,
     source: str | os.PathLike[str] | bytes,
-    input_shapes: Mapping[str, Sequence[int]],
+    input_shapes: InputShapes,
     options: Sequence[object],
     settings: Settings,
 ) -> Request | None:

@@ -12,18 +12,19 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from .errors import CompileError, OpenExtentError
+from .intervals import Interval
 
 Function = Literal["floordiv", "mod", "min", "max", "if_equal", "if_less"]
 
 
 @dataclass(frozen=True)
 class Atom:
-    """A symbol, or a function of extents. ``low`` is what it is at least; None where it may be any number."""
+    """A symbol, or a function of extents. ``within`` is what it may be."""
 
     text: str
     function: Function | None = field(default=None, compare=False)
     args: tuple[Extent, ...] = field(default=(), compare=False)
-    low: int | None = field(default=0, compare=False)
+    within: Interval = field(default=Interval(0), compare=False)
 
 
 Monomial = tuple[Atom, ...]
@@ -32,14 +33,16 @@ Monomial = tuple[Atom, ...]
 class Sym:
     """A size that only the run knows: ``Sym("batch")``, or what is computed from such ones.
 
+    A symbol is at least ``low`` and at most ``high``; None is no bound.
+
     Equal texts are equal sizes within one program. Comparisons answer what holds whatever the symbols are, and raise
     OpenExtentError where that depends; so does every use as a Python number.
     """
 
     __slots__ = ("terms", "text")
 
-    def __init__(self, name: str, low: int | None = 0) -> None:
-        self._set({(Atom(name, low=low),): 1})
+    def __init__(self, name: str, low: int | None = 0, high: int | None = None) -> None:
+        self._set({(Atom(name, within=Interval(low, high)),): 1})
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Extent:
@@ -55,6 +58,11 @@ class Sym:
         ordered = sorted(terms.items(), key=lambda term: (not term[0], [a.text for a in term[0]]))
         self.terms: tuple[tuple[Monomial, int], ...] = tuple(ordered)
         self.text = " + ".join(map(_term_text, ordered)).replace("+ -", "- ")
+
+    @property
+    def is_symbol(self) -> bool:
+        """Whether it is a symbol alone, and not computed."""
+        return [factor for _, factor in self.terms] == [1] and [a.function for a in self.terms[0][0]] == [None]
 
     def __str__(self) -> str:
         return self.text
@@ -104,9 +112,10 @@ class Sym:
         return floordiv(other, self)
 
     def __mod__(self, other: Extent) -> Extent:
-        if (quotient := _exact(self, other)) is not None:
-            return self - quotient * other
-        return _function("mod", self, other, low=0)
+        return mod(self, other)
+
+    def __rmod__(self, other: Extent) -> Extent:
+        return mod(other, self)
 
     def __lt__(self, other: Extent) -> bool:
         return less(self, other)
@@ -121,7 +130,7 @@ class Sym:
         return not less(self, other)
 
     def __bool__(self) -> bool:
-        if (low := lowest(self)) is not None and low > 0:
+        if 0 not in bounds(self):
             return True
         raise OpenExtentError(f"whether {self} is 0 is known only at run time")
 
@@ -156,8 +165,7 @@ def is_open(shape: Sequence[Extent]) -> bool:
 
 def may_be_equal(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
     """Whether two shapes are equal, or may be when the program runs."""
-    pairs = list(zip(a, b, strict=False))
-    return len(a) == len(b) and all(m == n or isinstance(m, Sym) or isinstance(n, Sym) for m, n in pairs)
+    return len(a) == len(b) and all(0 in bounds(m - n) for m, n in zip(a, b, strict=False))
 
 
 def product(shape: Sequence[Extent]) -> Extent:
@@ -168,34 +176,46 @@ def product(shape: Sequence[Extent]) -> Extent:
     return total
 
 
+def bounds(extent: Extent) -> Interval:
+    """What an extent may be, as far as its atoms tell."""
+    total = Interval(0, 0)
+    for monomial, factor in _terms(extent):
+        total += math.prod((atom.within for atom in monomial), start=Interval(factor, factor))
+    return total
+
+
 def lowest(extent: Extent) -> int | None:
     """What an extent is at least, as far as its atoms tell; None where nothing is known."""
-    total = 0
-    for monomial, factor in _terms(extent):
-        lows = [atom.low for atom in monomial]
-        if monomial and (factor < 0 or any(low is None or low < 0 for low in lows)):
-            return None
-        total += factor * math.prod(low for low in lows if low is not None)
-    return total
+    return bounds(extent).low
 
 
 def less(a: Extent, b: Extent) -> bool:
     """Whether ``a < b``, where that holds, or fails, whatever the symbols are; else OpenExtentError."""
-    if (above := lowest(b - a)) is not None and above > 0:
+    difference = bounds(b - a)
+    if difference.low is not None and difference.low > 0:
         return True
-    if (above := lowest(a - b)) is not None and above >= 0:
+    if difference.high is not None and difference.high <= 0:
         return False
     raise OpenExtentError(f"whether {a} is less than {b} is known only at run time")
 
 
 def floordiv(a: Extent, b: Extent) -> Extent:
-    """``a // b``, rounded down."""
+    """``a // b``, rounded down; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
     if (quotient := _exact(a, b)) is not None:
         return quotient
-    positive = lowest(a) is not None and (lowest(a) or 0) >= 0 and (lowest(b) or 0) >= 0
-    return _function("floordiv", a, b, low=0 if positive else None)
+    return _function("floordiv", a, b, within=bounds(a) // bounds(b))
+
+
+def mod(a: Extent, b: Extent) -> Extent:
+    """``a % b``, which has the sign of ``b``; ``b`` is not 0."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a % b
+    if (quotient := _exact(a, b)) is not None:
+        return a - quotient * b
+    low, below = lowest(b), (bounds(b) + Interval(-1, -1)).high
+    return _function("mod", a, b, within=Interval(0, below) if low is not None and low > 0 else Interval())
 
 
 def smallest(a: Extent, b: Extent) -> Extent:
@@ -222,31 +242,29 @@ def _chosen(how: Literal["if_equal", "if_less"], a: Extent, b: Extent, then: Ext
     if then == otherwise:
         return then
     difference = a - b
-    if isinstance(difference, int):
-        return then if (difference == 0 if how == "if_equal" else difference < 0) else otherwise
-    if how == "if_equal" and any((low := lowest(d)) is not None and low > 0 for d in (difference, -difference)):
-        return otherwise
+    if how == "if_equal" and (difference == 0 or 0 not in bounds(difference)):
+        return then if difference == 0 else otherwise
     if how == "if_less":
         try:
             return then if less(a, b) else otherwise
         except OpenExtentError:
             pass
-    lows = [lowest(then), lowest(otherwise)]
-    low = None if None in lows else min(n for n in lows if n is not None)
-    return _function(how, a, b, then, otherwise, low=low)
+    return _function(how, a, b, then, otherwise, within=bounds(then).union(bounds(otherwise)))
 
 
 def _either(how: Literal["min", "max"], a: Extent, b: Extent) -> Extent:
     for small, large in ((a, b), (b, a)):
         if (above := lowest(large - small)) is not None and above >= 0:
             return small if how == "min" else large
-    known = [n for n in (lowest(a), lowest(b)) if n is not None]
-    low = (max(known, default=None) if how == "max" else min(known)) if len(known) == 2 or how == "max" else None
-    return _function(how, *sorted((a, b), key=str), low=low)
+    first, second = bounds(a), bounds(b)
+    within = first.smaller(second) if how == "min" else first.larger(second)
+    return _function(how, *sorted((a, b), key=str), within=within)
 
 
-def _function(function: Function, *args: Extent, low: int | None) -> Extent:
-    return Sym.of({(Atom(f"{function}({', '.join(map(str, args))})", function, args, low),): 1})
+def _function(function: Function, *args: Extent, within: Interval) -> Extent:
+    if within.low is not None and within.low == within.high:
+        return within.low
+    return Sym.of({(Atom(f"{function}({', '.join(map(str, args))})", function, args, within),): 1})
 
 
 def _exact(a: Extent, b: Extent) -> Extent | None:

@@ -160,7 +160,7 @@ def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
         case "floordiv":
             return arith.floordivsi(*args)
         case "mod":
-            return arith.remsi(*args)
+            return arith.subi(args[0], arith.muli(arith.floordivsi(*args), args[1]))
         case "min":
             return arith.minsi(*args)
         case "max":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..dims import InputShapes
 from ..inspection import CheckReport
 from ..model import Model, TensorInfo
 
@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def import_model(
-    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
-) -> Model:
+def import_model(source: str | Path | bytes | onnx.ModelProto, input_shapes: InputShapes | None = None) -> Model:
     """Import an ONNX model from a path, its bytes or a ModelProto; ``input_shapes`` fixes what the file leaves open.
 
     Raises ModelError where the source is no valid model, UnsupportedError where it uses what cannot be converted.
@@ -38,7 +36,7 @@ def model_inputs(
 
 
 def examine_model(
-    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
+    source: str | Path | bytes | onnx.ModelProto, input_shapes: InputShapes | None = None
 ) -> tuple[CheckReport, Model | None]:
     """All that can be said about a model without compiling it, and the model if it could be imported as it is."""
     from .onnx.examine import examine

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import ArtifactError
 from ..model import TensorInfo
 from ..program import Kernel, Routine
-from ..sizes import Sym
+from ..sizes import Sym, bounds
 from ..target import lacking
 
-FORMAT = 4
+FORMAT = 5
 
 # What is kept of a kernel.
 _KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")
@@ -47,6 +47,8 @@ class RoutineRecord:
 class Manifest:
     """``fingerprint`` names the weights that belong to the code; ``target`` and ``cpu_features`` say what it is for.
 
+    In its text, extents that are no numbers are texts, and the ranges of symbols stand beside.
+
     ``steps`` are those of a program with sizes, or a course, that only the run knows; others have an entry of code.
     """
 
@@ -70,6 +72,7 @@ class Manifest:
     def to_json(self) -> str:
         """The text that ``from_json`` reads; the same for equal manifests."""
         fields = asdict(replace(self, steps=None)) | {"steps": self.steps.to_json() if self.steps else None}
+        fields["ranges"] = ranges(self.inputs)
         return json.dumps({"format": FORMAT, **fields}, sort_keys=True, ensure_ascii=False, default=str)
 
     @staticmethod
@@ -79,8 +82,9 @@ class Manifest:
             fields = json.loads(text)
             if fields.pop("format") != FORMAT:
                 raise ArtifactError(f"{where}: made by another version of Tilewright: compile the model again")
+            known = fields.pop("ranges")
             for key in ("inputs", "outputs", "params"):
-                fields[key] = tuple(_tensors(fields[key]))
+                fields[key] = tuple(_tensors(fields[key], known))
             fields["cpu_features"] = tuple(fields["cpu_features"])
             if fields["steps"] is not None:
                 fields["steps"] = RoutineRecord.from_json(fields["steps"])
@@ -99,7 +103,14 @@ class Manifest:
             )
 
 
-def _tensors(records: Iterable[dict]) -> Iterable[TensorInfo]:
+def ranges(inputs: Sequence[TensorInfo]) -> dict[str, tuple[int | None, int | None]]:
+    """The sizes that each symbol of a program's inputs may have, from the least to the greatest; None is no bound."""
+    symbols = [extent for info in inputs for extent in info.shape if isinstance(extent, Sym)]
+    return {str(symbol): (bounds(symbol).low, bounds(symbol).high) for symbol in symbols}
+
+
+def _tensors(records: Iterable[dict], known: Mapping[str, Sequence[int | None]]) -> Iterator[TensorInfo]:
     for record in records:
-        shape = tuple(Sym(extent) if isinstance(extent, str) else extent for extent in record["shape"])
+        extents = record["shape"]
+        shape = tuple(Sym(n, *known.get(n, (0, None))) if isinstance(n, str) else n for n in extents)
         yield TensorInfo(record["name"], shape, record["dtype"])

@@ -22,6 +22,7 @@ from .arithmetic import SCALARS
 from .host import FUNCTIONS
 from .link import Library
 from .manifest import RoutineRecord
+from .pool import Pool
 from .threads import Team
 
 Registers = list[Any]
@@ -32,7 +33,6 @@ Watch = Callable[[Step, Action], Action]
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _ELEMENTS = {"i1": "i1", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "i2", "f32": "f4"}
 _ELEMENTS |= {"f64": "f8", "index": "i8"}
-_WORD = (1 << 64) - 1
 
 
 class Routines:
@@ -59,16 +59,25 @@ class Routines:
         self._scratch_bytes = max((kernel.scratch_bytes for kernel in kernels), default=0)
         self._team = Team(find(len(kernels)).value, threads)
         self._count = 1 + max(_registers(self._routine), default=-1)
+        self._pool = Pool()
         self._actions = self._bound(self._routine)
+
+    @property
+    def pool(self) -> Pool:
+        """The memory of all tensors that it makes; those that a caller holds are not used again."""
+        return self._pool
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The routine's results for its inputs, contiguous arrays of any dtype of the right width."""
         registers: Registers = [None] * (self._count + 1)
-        registers[-1] = tensor.aligned_bytes(max(self._scratch_bytes, tensor.ALIGNMENT))
+        registers[-1] = self._scratch(max(self._scratch_bytes, tensor.ALIGNMENT))
         for register, value in zip(self._routine.arguments, (*inputs, *self._params), strict=True):
             registers[register] = _stored(value) if isinstance(value, np.ndarray) else value
         _run(self._actions, registers)
         return [registers[r] for r in self._routine.results]
+
+    def _scratch(self, nbytes: int) -> np.ndarray:
+        return self._pool.array((nbytes,), np.dtype(np.uint8))
 
     def _bound(self, routine: Routine) -> list[Action]:
         actions: list[Action] = []
@@ -99,27 +108,30 @@ class Routines:
         inputs, sizes = step.operands[: len(open_axes)], step.operands[len(open_axes) :]
         open_count = sum(n is None for _, shape in types for n in shape)
         extents = sizes[len(sizes) - open_count :]
-        makers = [(np.dtype(_element(kind)), shape) for kind, shape in types]
+        block_type = ctypes.c_int64 * (len(inputs) + len(types) + sum(map(len, open_axes)) + len(sizes))
+        makers, pool = [(np.dtype(_element(kind)), shape) for kind, shape in types], self._pool
 
         def call(registers: Registers) -> None:
             arrays = [registers[r] for r in inputs]
             given = iter([registers[r] for r in extents])
-            made = [_new(dtype, [next(given) if n is None else n for n in shape], step) for dtype, shape in makers]
+            shapes = [tuple([next(given) if n is None else n for n in shape]) for _, shape in makers]
+            made = [_new(pool, dtype, shape, step) for (dtype, _), shape in zip(makers, shapes, strict=True)]
             words = [array.ctypes.data for array in (*arrays, *made)]
             words += [array.shape[axis] for array, axes in zip(arrays, open_axes, strict=True) for axis in axes]
-            words += [registers[r] & _WORD for r in sizes]
-            block, scratch, needed = np.array(words, np.uint64), registers[-1], kernel.scratch_bytes
+            words += [registers[r] for r in sizes]
+            block, scratch, needed = block_type(*words), registers[-1], kernel.scratch_bytes
+            at = ctypes.addressof(block)
             if kernel.asks_scratch:
-                function(block.ctypes.data, 0, -1, scratch.ctypes.data)
+                function(at, 0, -1, scratch.ctypes.data)
                 needed = int(scratch[:8].view(np.int64)[0])
             together = kernel.parallel and team.threads > 1 and sum(a.size for a in made) >= kernel.parallel_from
             stride = -(-needed // tensor.ALIGNMENT) * tensor.ALIGNMENT
             if stride * (team.threads if together else 1) > scratch.nbytes:
-                scratch = registers[-1] = tensor.aligned_bytes(stride * team.threads)
+                scratch = registers[-1] = self._scratch(stride * team.threads)
             if together:
-                team.run(address, block.ctypes.data, kernel.extent, scratch.ctypes.data, stride, kernel.ahead)
+                team.run(address, at, kernel.extent, scratch.ctypes.data, stride, kernel.ahead)
             else:
-                function(block.ctypes.data, 0, kernel.extent, scratch.ctypes.data)
+                function(at, 0, kernel.extent, scratch.ctypes.data)
             for register, array in zip(step.results, made, strict=True):
                 registers[register] = array
 
@@ -203,11 +215,11 @@ def _drop(dead: Sequence[int], registers: Registers) -> None:
         registers[register] = None
 
 
-def _new(dtype: np.dtype, shape: Sequence[int], step: Step) -> np.ndarray:
+def _new(pool: Pool, dtype: np.dtype, shape: tuple[int, ...], step: Step) -> np.ndarray:
     """Memory for a tensor; InputError for a shape that cannot be."""
     if any(n < 0 for n in shape):
         raise InputError(f"{_where(step)}would make a tensor of shape {list(shape)}: the inputs' sizes do not fit")
-    return tensor.aligned_bytes(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    return pool.array(shape, dtype)
 
 
 def _where(step: Step) -> str:

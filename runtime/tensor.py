@@ -11,7 +11,7 @@ import tvm_ffi
 from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo, numpy_dtype
-from ..sizes import Extent, Sym
+from ..sizes import Extent, Sym, bounds
 
 ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
@@ -52,6 +52,7 @@ def as_array(value: Any, info: TensorInfo, sizes: dict[Sym, int] | None = None) 
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
     if array.shape != info.shape and not _fits(array.shape, info.shape, {} if sizes is None else sizes):
         raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {array.shape}")
+    _check_ranges(array.shape, info)
     return np.require(array, requirements=("C", "A"))
 
 
@@ -71,6 +72,14 @@ def _fits(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, i
     if len(shape) != len(wanted):
         return False
     return all(n == (sizes.setdefault(w, n) if isinstance(w, Sym) else w) for n, w in zip(shape, wanted, strict=True))
+
+
+def _check_ranges(shape: tuple[int, ...], info: TensorInfo) -> None:
+    """InputError for an extent that the program was not compiled for."""
+    for axis, (n, wanted) in enumerate(zip(shape, info.shape, strict=True)):
+        if isinstance(wanted, Sym) and n not in bounds(wanted):
+            name = "" if str(wanted) == f"{info.name}.{axis}" else f" ({wanted})"
+            raise InputError(f"input '{info.name}' has {n} in dimension {axis}{name}, which must be {bounds(wanted)}")
 
 
 def _shape_text(info: TensorInfo, sizes: dict[Sym, int] | None) -> str:

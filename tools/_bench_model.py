@@ -90,7 +90,7 @@ def _refuse_open(model: str, shapes: Mapping[str, Sequence[int]]) -> None:
 
 
 def _compile(
-    model: str, folder: str, shapes: Mapping[str, Sequence[int]], target: str
+    model: str, folder: str, shapes: Mapping[str, Sequence[int | str]], target: str
 ) -> tuple[str, dict[str, Any] | None]:
     """The program's path; and what compiling it took, if it was compiled."""
     return (model, None) if Path(model).suffix in PROGRAMS else _children.compile_cold(model, folder, shapes, target)

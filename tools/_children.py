@@ -41,7 +41,7 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
 
 
 def compile_cold(
-    model: str, folder: str, input_shapes: Mapping[str, Sequence[int]], target: str
+    model: str, folder: str, input_shapes: Mapping[str, Sequence[int | str]], target: str
 ) -> tuple[str, dict[str, Any]]:
     """Compile a model into ``folder``, twice; returns the program's path, and what that took from a cold start.
 

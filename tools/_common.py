@@ -6,12 +6,14 @@ import argparse
 import functools
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
-from tilewright.errors import InputError, TilewrightError
+from tilewright.dims import parse
+from tilewright.errors import InputError, ModelError, TilewrightError
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -69,20 +71,21 @@ def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
 
 def add_input_shape(cli: argparse.ArgumentParser) -> None:
     """Add ``--input-shape``, which may be repeated: ``args.input_shape`` is a list of names and shapes."""
-    kind = {"type": input_shape, "action": "append", "default": [], "metavar": "N:1,3,224,224"}
+    kind = {"type": input_shape, "action": "append", "default": [], "metavar": "N:1..8,3,?,64"}
     cli.add_argument("--input-shape", help="shape of input N where the file is open", **kind)
 
 
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """``name:1,3,224,224`` as a name and a shape; the name may contain colons."""
-    name, colon, extents = text.rpartition(":")
-    try:
-        shape = tuple(int(extent) for extent in extents.replace("x", ",").split(",") if extent.strip())
-    except ValueError:
-        shape = (-1,)
-    if not name or not colon or min(shape, default=0) < 0:
+def input_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
+    """``name:1..8,3,224,224`` as a name and a shape as ``compile`` takes it; the name may contain colons."""
+    name, colon, shape = text.rpartition(":")
+    if not name or not colon:
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...")
-    return name, shape
+    words = (shape.replace("x", ",") if re.fullmatch(r"[\dx]*", shape) else shape).split(",")
+    try:
+        dims = [(word.strip(), parse(word.strip())) for word in words if word.strip()]
+    except ModelError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...: {error}") from error
+    return name, tuple(dim if isinstance(dim, int) else word for word, dim in dims)
 
 
 def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright import dims
 from tilewright.errors import ArtifactError, ScheduleError
 from tilewright.tools._common import (
     add_input_shape,
@@ -148,8 +149,11 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 
 
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
+    from tilewright.runtime.manifest import ranges
+
     tensors = {side: [dataclasses.asdict(info) for info in getattr(manifest, side)] for side in ("inputs", "outputs")}
-    return {"path": str(path), **tensors, **dataclasses.asdict(made), "total_seconds": seconds}
+    facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
+    return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
 
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
@@ -167,7 +171,8 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
 
 
 def _tensor(info: TensorInfo) -> str:
-    return f"{info.name} {info.dtype}[{','.join(map(str, info.shape))}]"
+    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
+    return f"{info.name} {info.dtype}[{','.join(extents)}]"
 
 
 if __name__ == "__main__":

@@ -52,6 +52,15 @@ class Context:
         """Refuse the model: this node breaks ONNX's own rules."""
         raise ModelError(f"node '{self.name}' ({self.node.op_type}): {reason}")
 
+    def note(self, text: str) -> None:
+        """Tell the user something about the model that is no error, in a sentence that names the node."""
+        self.graph.notes[text] = None
+
+    @property
+    def in_program(self) -> bool:
+        """Whether what is made here is a part of the program, which has sizes and checks, and not of a kernel."""
+        return ir.InsertionPoint.current.block == self.graph.block
+
     def wants(self, index: int) -> bool:
         """Whether the model uses the output of this index."""
         return index < len(self.node.output) and self.node.output[index] != ""
@@ -86,7 +95,7 @@ class Context:
             return list(self.ints(tensor, what))
         if tensor.items is not None:
             return list(tensor.items)
-        if ir.InsertionPoint.current.block != self.graph.block:  # in a kernel, which has no sizes of its own
+        if not self.in_program:  # a kernel has no sizes of its own
             return list(self.ints(tensor, what))
         count = tensor.size
         if not isinstance(count, int):

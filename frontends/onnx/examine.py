@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import onnx
 from onnx import TensorProto, ValueInfoProto
 
+from ...dims import InputShapes
+from ...dims import text as dim_text
 from ...errors import ModelError, UnsupportedError
 from ...inspection import CheckReport, Node, Operator, Problem, Verdict
+from ...inspection import Tensor as Described
 from ...model import Model
+from ...sizes import Extent, Sym, is_open
 from . import inventory, ops
 from .check import check_model
 from .graph import Graph
 from .importer import convert, named
-from .inputs import Dim, check_readable, example, fixed_inputs, model_inputs, open_shapes
+from .inputs import check_readable, example, fixed_inputs, given_shapes, model_inputs, open_shapes
 from .inventory import FileNode
 from .nodes import Place, op_title
 from .refusals import Refusals
@@ -24,12 +28,11 @@ from .remedies import remedy
 from .standins import FAILED, Failed
 from .weights import DECODED, DTYPES, MAPPED, Detached, Source, detach, type_name
 
-Shapes = Mapping[str, Sequence[int]]
 # Extents that open dimensions are tried with; those of a first axis have 1. Some networks need an image's size.
 _TRIED = (224, 64, 512, 1)
 
 
-def examine(source: Source, input_shapes: Shapes | None = None) -> tuple[CheckReport, Model | None]:
+def examine(source: Source, input_shapes: InputShapes | None = None) -> tuple[CheckReport, Model | None]:
     """The report, without the work of a run; and the model, where its shapes are known and nothing is unsupported.
 
     Raises ModelError where the file is no valid model, or the given shapes are not those of its inputs.
@@ -49,7 +52,7 @@ def examine(source: Source, input_shapes: Shapes | None = None) -> tuple[CheckRe
         supported=not problems,
         ir_version=detached.proto.ir_version,
         opsets={domain or "ai.onnx": version for domain, version in opsets.items()},
-        inputs=tuple(map(inventory.described, model_inputs(detached.proto.graph))),
+        inputs=tuple(_inputs(detached, input_shapes or {})),
         outputs=tuple(map(inventory.described, detached.proto.graph.output)),
         operators=tuple(_operators(nodes)),
         nodes=tuple(nodes),
@@ -60,6 +63,17 @@ def examine(source: Source, input_shapes: Shapes | None = None) -> tuple[CheckRe
         notes=tuple(done.notes),
     )
     return report, None if done.give else done.model
+
+
+def _inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
+    """The inputs as the file declares them, with what is given of dimensions that stay open."""
+    graph = detached.proto.graph
+    shapes = given_shapes(graph, given, detached.what)
+    for value in model_inputs(graph):
+        found, shape = inventory.described(value), shapes.get(value.name, ())
+        own = found.shape or ["?"] * len(shape)
+        told = [dim_text(n, f"{value.name}.{i}") if isinstance(n, Sym) else own[i] for i, n in enumerate(shape)]
+        yield replace(found, shape=tuple(told)) if is_open(shape) else found
 
 
 def _check_external(detached: Detached, tensors: Sequence[TensorProto]) -> None:
@@ -80,7 +94,7 @@ class _Converted:
     notes: Sequence[str] = ()
 
 
-def _converted(detached: Detached, opsets: dict[str, int], given: Shapes) -> _Converted:
+def _converted(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
     """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them."""
     graph, what = detached.proto.graph, detached.what
     unreadable = _unreadable(model_inputs(graph))
@@ -89,14 +103,14 @@ def _converted(detached: Detached, opsets: dict[str, int], given: Shapes) -> _Co
     missing = {name: FAILED for name in unreadable} | {n: unknown[n] for n, shape in open_.items() if shape is None}
     ranked = {name: shape for name, shape in open_.items() if shape is not None}
 
-    def convert_with(without: Mapping[str, Failed], assumed: Shapes, notes: Sequence[str] = ()) -> _Converted:
+    def convert_with(without: Mapping[str, Failed], assumed: InputShapes, notes: Sequence[str] = ()) -> _Converted:
         inputs = fixed_inputs(graph, {**given, **assumed}, what, without)
         model, made = convert(detached, opsets, inputs, without)
         for name, reason in unreadable.items():
             made.refusals.add_other("input", name, reason)
-        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], notes)
+        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], [*notes, *made.notes])
 
-    if not ranked:
+    if not ranked or any(map(is_open, given_shapes(graph, given, what).values())):  # as it is meant to be compiled
         return convert_with(missing, {})
     reason = ""
     for extent in _TRIED:
@@ -123,11 +137,11 @@ def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
     return refused
 
 
-def _assumed(shapes: Mapping[str, Sequence[Dim]], extent: int) -> dict[str, list[int]]:
+def _assumed(shapes: Mapping[str, Sequence[Extent | str]], extent: int) -> dict[str, list[int]]:
     """Shapes with every open dimension of an extent; those that are the first axis of an input have 1."""
     first = {shape[0] for shape in shapes.values() if shape} - {""}
 
-    def extent_of(dim: Dim, axis: int) -> int:
+    def extent_of(dim: Extent | str, axis: int) -> int:
         return dim if isinstance(dim, int) else 1 if axis == 0 or dim in first else extent
 
     return {name: [extent_of(dim, axis) for axis, dim in enumerate(shape)] for name, shape in shapes.items()}

@@ -89,6 +89,7 @@ class Graph:
         self.block = block
         self.params: dict[str, Param] = {}
         self.refusals = Refusals()
+        self.notes: dict[str, None] = {}  # what a user should know, each once
         self.scope = Scope(opsets)
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept

@@ -10,6 +10,7 @@ import onnx
 from ...dialects import builders, extents, func, ir
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
+from ...dims import InputShapes
 from ...errors import ModelError, UnsupportedError
 from ...model import OBJECTS, Model, TensorInfo
 from ...sizes import Sym
@@ -24,7 +25,7 @@ from .tensor import Tensor
 from .weights import Detached, Source, detach
 
 
-def import_onnx(source: Source, input_shapes: Mapping[str, Sequence[int]] | None = None, name: str = "") -> Model:
+def import_onnx(source: Source, input_shapes: InputShapes | None = None, name: str = "") -> Model:
     """Import a model from a path, bytes or a ModelProto.
 
     ``input_shapes`` gives inputs whose shape the file leaves open. Raises ModelError where the model is not valid or
@@ -84,7 +85,7 @@ def convert(
         module.operation.verify()
     results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files)), graph
+    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files), tuple(graph.notes)), graph
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:

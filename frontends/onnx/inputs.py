@@ -7,42 +7,51 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx
 from onnx import ValueInfoProto
 
+from ...dims import InputShapes
 from ...errors import ModelError, UnsupportedError
 from ...model import OBJECTS, TensorInfo
-from ...sizes import Extent, Sym
+from ...sizes import Extent
+from .given import Agreed, Own, agreed, example_text
 from .objects import element_of_type
 from .weights import dtype_name
 
-Dim = int | str  # an extent, or the name of an open one ("" if it has none)
-
 
 def fixed_inputs(
-    graph: onnx.GraphProto, given: Mapping[str, Sequence[int]], what: str, without: Collection[str] = ()
+    graph: onnx.GraphProto, given: InputShapes, what: str, without: Collection[str] = ()
 ) -> list[TensorInfo]:
     """The graph's inputs, without those that are initialisers, with ``given`` shapes where the file leaves them open.
 
-    An open dimension with a name takes the extent that a given shape has for the same name; what then is open is a
-    symbol, the same one for the same name. Inputs ``without`` a value are left out.
+    An open dimension with a name is what a given shape has for the same name; what then is open is a symbol, the same
+    one for the same name. Inputs ``without`` a value are left out.
     """
     inputs = [i for i in model_inputs(graph) if i.name not in without]
     declared = {i.name: _declared(i) for i in inputs}
-    named = _named(graph, declared, given, what)
-    return [_fixed(i, declared[i.name], given.get(i.name), named, what) for i in inputs]
+    together = _agreed(graph, declared, given, what)
+    return [_fixed(i, declared[i.name], together, what) for i in inputs]
 
 
 def open_shapes(
-    graph: onnx.GraphProto, given: Mapping[str, Sequence[int]], what: str, without: Collection[str] = ()
-) -> dict[str, list[Dim] | None]:
-    """The inputs whose shapes the file and ``given`` leave open, as far as they are known; None is not even a rank."""
+    graph: onnx.GraphProto, given: InputShapes, what: str, without: Collection[str] = ()
+) -> dict[str, list[Extent | str] | None]:
+    """The inputs whose shapes the file and ``given`` leave open, as far as they are known; None is not even a rank.
+
+    An open extent is its name in the file, or a symbol where ``given`` says something about that.
+    """
     tensors = [i for i in model_inputs(graph) if not object_kind(i)]
     declared = {i.name: _declared(i) for i in tensors if i.name not in without}
-    named = _named(graph, declared, given, what)
+    named = _agreed(graph, declared, given, what).named
     shapes = {
         name: shape if shape is None else [named.get(dim, dim) if isinstance(dim, str) else dim for dim in shape]
         for name, shape in declared.items()
         if name not in given
     }
     return {n: shape for n, shape in shapes.items() if shape is None or any(isinstance(dim, str) for dim in shape)}
+
+
+def given_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> dict[str, tuple[Extent, ...]]:
+    """The given shapes with a symbol for each dimension that stays open."""
+    declared = {i.name: _declared(i) for i in model_inputs(graph) if i.name in given and not object_kind(i)}
+    return _agreed(graph, declared, given, what).shapes
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[ValueInfoProto]:
@@ -64,26 +73,19 @@ def object_kind(value: ValueInfoProto) -> str:
     return found if found in OBJECTS else ""
 
 
-def example(name: str, shape: Sequence[Dim] | None) -> str:
+def example(name: str, shape: Sequence[Extent | str] | None) -> str:
     """The option that gives an open input a shape."""
-    return f"--input-shape {name}:{'1,3,224,224' if shape is None else _example(shape)}"
+    return f"--input-shape {name}:{'1,3,224,224' if shape is None else example_text(shape)}"
 
 
-def _named(
-    graph: onnx.GraphProto, declared: Mapping[str, list[Dim] | None], given: Mapping[str, Sequence[int]], what: str
-) -> dict[str, int]:
-    """The extents that given shapes have for named dimensions."""
+def _agreed(graph: onnx.GraphProto, declared: Mapping[str, list[Own] | None], given: InputShapes, what: str) -> Agreed:
     names = [i.name for i in model_inputs(graph)]
-    named: dict[str, int] = {}
-    for name, shape in given.items():
-        if name not in names:
-            raise ModelError(f"{what}: has no input '{name}'; its inputs are {', '.join(names) or 'none'}")
-        if name in declared:
-            named.update(_bound(name, declared[name], list(shape), what))
-    return named
+    if unknown := [name for name in given if name not in names]:
+        raise ModelError(f"{what}: has no input '{unknown[0]}'; its inputs are {', '.join(names) or 'none'}")
+    return agreed(declared, given, what)
 
 
-def _declared(value: ValueInfoProto) -> list[Dim] | None:
+def _declared(value: ValueInfoProto) -> list[Own] | None:
     """The input's shape in the file, or None where not even its rank is known, and for what the host holds."""
     if object_kind(value):
         return None
@@ -98,49 +100,16 @@ def _declared(value: ValueInfoProto) -> list[Dim] | None:
     ]
 
 
-def _bound(name: str, declared: list[Dim] | None, given: list[int], what: str) -> dict[str, int]:
-    """Check a given shape against the file's; the extents it gives to named dimensions."""
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in given):
-        raise ModelError(f"{what}: the shape {given} for input '{name}' has to be of extents that are not negative")
-    if declared is None:
-        return {}
-    if len(given) != len(declared):
-        raise ModelError(
-            f"{what}: input '{name}' has {len(declared)} dimensions ({_text(declared)}), the given shape {len(given)}"
-            f" ({_text(given)}); give --input-shape {name}:{_example(declared)}"
-        )
-    for extent, dim in zip(given, declared, strict=True):
-        if isinstance(dim, int) and dim != extent:
-            raise ModelError(
-                f"{what}: input '{name}' is {_text(declared)} in the file, which does not allow {_text(given)};"
-                f" give --input-shape {name}:{_example(declared)}"
-            )
-    return {dim: extent for extent, dim in zip(given, declared, strict=True) if isinstance(dim, str) and dim}
-
-
-def _fixed(
-    value: ValueInfoProto, declared: list[Dim] | None, given: Sequence[int] | None, named: Mapping[str, int], what: str
-) -> TensorInfo:
+def _fixed(value: ValueInfoProto, declared: list[Own] | None, together: Agreed, what: str) -> TensorInfo:
     if kind := object_kind(value):
         return TensorInfo(value.name, (), kind)
     dtype = dtype_name(value.type.tensor_type.elem_type, f"input '{value.name}'")
-    if given is not None:
-        return TensorInfo(value.name, tuple(given), dtype)
+    if value.name in together.shapes:
+        return TensorInfo(value.name, together.shapes[value.name], dtype)
     if declared is None:
         raise ModelError(
             f"{what}: input '{value.name}' has no shape in the file;"
             f" give it, e.g. --input-shape {value.name}:1,3,224,224"
         )
-    shape: list[Extent] = []
-    for axis, dim in enumerate(declared):
-        extent = named.get(dim, dim) if isinstance(dim, str) else dim
-        shape.append(extent if isinstance(extent, int) else Sym(extent or f"{value.name}.{axis}"))
-    return TensorInfo(value.name, tuple(shape), dtype)
-
-
-def _text(shape: Sequence[Dim]) -> str:
-    return ",".join(str(n) if n != "" else "?" for n in shape) or "a scalar"
-
-
-def _example(shape: Sequence[Dim]) -> str:
-    return ",".join("1" if isinstance(n, str) else str(n) for n in shape)
+    shape = tuple(together.extent(dim, f"{value.name}.{axis}") for axis, dim in enumerate(declared))
+    return TensorInfo(value.name, shape, dtype)

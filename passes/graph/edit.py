@@ -182,9 +182,9 @@ def is_size(op: ir.Operation) -> bool:
 
 
 def is_dynamic(function: func.FuncOp) -> bool:
-    """Whether a function has a tensor of a size that only the run knows, or values of the host."""
+    """Whether a function has a tensor of a size that only the run knows, values of the host, or a check."""
     values = [*function.arguments, *(r for op in operations(function) for r in op.results)]
-    if any(is_host_call(op) for op in operations(function)):
+    if any(is_host_call(op) or op.name == "cf.assert" for op in operations(function)):
         return True
     return any(isinstance(v.type, ir.NoneType) or (is_tensor(v) and not is_static(v)) for v in values)
 

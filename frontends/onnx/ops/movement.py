@@ -32,6 +32,8 @@ def concat(ctx: Context, *inputs: Tensor, axis: int) -> Tensor:
     others = [t.shape[:axis] + t.shape[axis + 1 :] for t in inputs]
     if any(t.rank != first.rank for t in inputs) or not all(map(may_be_equal, others, [others[0]] * len(others))):
         ctx.invalid(f"shapes {', '.join(str(list(t.shape)) for t in inputs)} differ in more than axis {axis}")
+    for n, wanted in ((n, wanted) for shape in others for n, wanted in zip(shape, others[0], strict=True)):
+        ctx.demand_equal(n, wanted, f"its inputs differ in more than axis {axis}")
     return ctx.wrap(builders.concat([t.value for t in inputs], axis), first.dtype)
 
 

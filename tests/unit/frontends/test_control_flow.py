@@ -234,16 +234,6 @@ def test_a_body_that_is_unrolled_has_its_weights_once():
     check(made, {"x": values(1, 9)})
 
 
-def test_a_branch_that_does_not_fit_the_inputs_is_named():
-    nodes = """
-        y = If <then_branch = yes () => (float[3] p) { p = Add(x, x) },
-                else_branch = no () => (float[3] q) { q = Add(x, k) }> (t)
-    """
-    made = model("float[3] y", nodes, {"x": values(3), "t": np.array(True)}, {"k": values(4)})
-    made.graph.node[0].name = "the branch"
-    assert "'the branch' (If): its else_branch cannot be run: node 'Add_0' (Add): shapes [3] and [4]" in refused(made)
-
-
 def refused(made: onnx.ModelProto) -> str:
     with pytest.raises(tw.ModelError) as error:
         import_model(made)

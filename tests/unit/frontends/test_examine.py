@@ -96,6 +96,17 @@ def test_the_branch_that_a_known_condition_leaves_out_is_unused():
     }  # fmt: skip
 
 
+def test_a_branch_that_no_run_can_take_is_noted():
+    short = helper.make_graph([node("Add", "x k", "r", "low")], "b", [], [value("r")])
+    choice = node("If", "c", "y", "if", then_branch=branch("Relu", "good"), else_branch=short)
+    inputs = [value("x"), value("c", [], TensorProto.BOOL)]
+    report = tw.check_model(model([choice], inputs, ["y"], {"k": np.ones(4, np.float32)}))
+    assert report.supported and report.work
+    assert verdicts(report)["low in else_branch of if"] == "unused"
+    [note] = report.notes
+    assert note.startswith("node 'if': its else_branch cannot be run on inputs of these shapes: node 'low' (Add)")
+
+
 def test_nodes_in_functions_are_told_by_their_own_names():
     body = [node("Relu", "a", "q", "first"), node("Invented", "q", "b", "inner", "my")]
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]

@@ -63,6 +63,11 @@ def test_shape_arithmetic_stays_symbolic():
     assert [str(extent) for extent in module.outputs[0].shape] == ["N", "6*C"]
 
 
+def test_parts_that_may_be_empty_are_joined():
+    text = "g (float[N, 2] x, float[M, 2] y) => (float z) { z = Concat<axis = 0>(x, y) }"
+    check(model(text), [f(4, 2), f(3, 2)], [f(0, 2), f(3, 2)], [f(1, 2), f(0, 2)])
+
+
 def test_extents_that_may_be_one_broadcast():
     text = "g (float[N, 3] x, float[M, 3] y) => (float z) { z = Add(x, y) }"
     module = check(model(text), [f(4, 3), f(4, 3)], [f(1, 3), f(4, 3)], [f(4, 3), f(1, 3)])
@@ -144,6 +149,7 @@ def test_a_symbol_has_one_size_in_a_call():
         ("g (float[2, 3] x, int64[4] s) => (float y) { y = Pad(x, s) }", [f(2, 3), i(-2, 0, -2, 0)]),
         ("g (float[5] x, int64[1] s) => (float y, int64 at) { y, at = TopK(x, s) }", [f(5), i(6)]),
         ("g (float[N, 5] x, float[K, 2] w) => (float y) { y = MatMul(x, w) }", [f(1, 5), f(4, 2)]),
+        ("g (float[N, 5] x, float[K, 5] w) => (float y) { y = Concat<axis = 1>(x, w) }", [f(1, 5), f(4, 5)]),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_with_the_node(text: str, inputs: list[np.ndarray]):

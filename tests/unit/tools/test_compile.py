@@ -135,7 +135,7 @@ def test_refuses_in_one_line_and_writes_nothing(path, arguments, message, capsys
     assert os.listdir(os.path.dirname(path)) == ["net.onnx"]
 
 
-@pytest.mark.parametrize("text", ["x", "x:", ":1,2", "x:a,2", "x:-1,2"])
+@pytest.mark.parametrize("text", ["x", "x:", ":1,2", "x:a b,2", "x:-1,2", "x:8..1", "x:1..n", "x:n..8", "x:=2"])
 def test_refuses_what_is_no_shape(path, text, capsys):
     if text == "x:":  # a scalar
         assert _common.input_shape(text) == ("x", ())

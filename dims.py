@@ -1,0 +1,59 @@
+"""What a user says of one dimension of an input: a number, a range, a name for both, or nothing.
+
+The notation is that of ``--input-shape``, and of what commands print: ``3``, ``1..8``, ``1..``, ``n``, ``n=1..8``
+and ``?``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import ModelError
+from .intervals import Interval
+from .sizes import Extent, bounds
+
+InputShapes = Mapping[str, Sequence[int | str]]  # by name: numbers, and texts as ``parse`` takes them
+
+SIZES = Interval(0)  # what an extent may be of which nothing is known
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_SIZES = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<low>\d+)(?P<to>\.\.(?P<high>\d+)?)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension that stays open: the name of its symbol, "" for the file's own, and the sizes that it may have."""
+
+    name: str = ""
+    within: Interval = SIZES
+
+
+Given = int | Dim
+
+
+def parse(text: str) -> Given:
+    """The dimension that a text says; ModelError for one that says none."""
+    if text == "?":
+        return Dim()
+    if _NAME.fullmatch(text):
+        return Dim(text)
+    found = _SIZES.fullmatch(text)
+    if not found:
+        raise ModelError(f"'{text}' is no dimension: give a number, a range as 1..8, a name, both as name=1..8, or ?")
+    low = int(found["low"])
+    high = low if found["to"] is None else int(found["high"]) if found["high"] else None
+    if high is not None and high < low:
+        raise ModelError(f"'{text}' is a range without a size")
+    return low if low == high and not found["name"] else Dim(found["name"] or "", Interval(low, high))
+
+
+def text(extent: Extent, unnamed: str = "") -> str:
+    """An extent as ``parse`` takes it, with the range of a symbol that has one; the name ``unnamed`` is left out."""
+    within = bounds(extent)
+    if isinstance(extent, int) or not extent.is_symbol:
+        return str(extent)
+    name = "" if str(extent) == unnamed else str(extent)
+    if within == SIZES:
+        return name or "?"
+    return f"{name}={within}" if name else str(within)

@@ -1,0 +1,93 @@
+"""Memory for tensors whose sizes only the run knows: blocks that are used again once no array lies on them.
+
+A block is lent to one array. Numpy's views keep the array alive that lies on no other one, and so do tensors that share
+its memory; so what a user holds, whole or in part, is never lent again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections import deque
+from itertools import count
+
+import numpy as np
+
+from .tensor import ALIGNMENT, aligned_bytes
+
+_STEPS = 4  # sizes of blocks between a power of two and the next: a block is at most a quarter too large
+
+
+class _Loan(weakref.ref):
+    """The array that a block is lent to, and the block, which is no array: views would begin with that."""
+
+    __slots__ = ("block",)
+    block: memoryview
+
+
+class Pool:
+    """Lends memory to several threads. What waits to be lent is never more than what was lent at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loans: dict[int, _Loan] = {}  # by identity: arrays have no hash, so neither have references to them
+        # Arrays may die at any moment, also while this thread has the lock: that is only noted.
+        self._ended: deque[_Loan] = deque()
+        self._waiting: dict[int, dict[int, memoryview]] = {}  # of each size, by when they came back
+        self._turns = count()
+        self._lent_bytes = self._most_bytes = self._waiting_bytes = 0
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An array of this shape, aligned to 64 bytes, of any content."""
+        elements = math.prod(shape)
+        if elements == 0:
+            return np.empty(shape, dtype)
+        size = _block_bytes(elements * dtype.itemsize)
+        with self._lock:
+            if self._ended:
+                self._take_back()
+            blocks = self._waiting.get(size)
+            block = blocks.popitem()[1] if blocks else None  # the last one, of which caches may still have something
+            if block is not None:
+                self._waiting_bytes -= size
+            self._lent_bytes += size
+            self._most_bytes = max(self._most_bytes, self._lent_bytes)
+        if block is None:
+            block = aligned_bytes(size).data
+        array = np.frombuffer(block, dtype, elements)
+        loan = _Loan(array, self._ended.append)
+        loan.block = block
+        self._loans[id(loan)] = loan
+        return array.reshape(shape)
+
+    @property
+    def nbytes(self) -> int:
+        """All memory that it has, lent or waiting."""
+        with self._lock:
+            self._take_back()
+            return self._lent_bytes + self._waiting_bytes
+
+    def _take_back(self) -> None:
+        """Let the blocks wait whose arrays are gone, and give up those that have waited longest where it gets much."""
+        while self._ended:
+            loan = self._ended.popleft()
+            del self._loans[id(loan)]
+            size = loan.block.nbytes
+            self._lent_bytes -= size
+            self._waiting_bytes += size
+            self._waiting.setdefault(size, {})[next(self._turns)] = loan.block
+        while self._waiting_bytes > self._most_bytes:
+            size = min((size for size, blocks in self._waiting.items() if blocks), key=self._longest)
+            del self._waiting[size][self._longest(size)]
+            self._waiting_bytes -= size
+
+    def _longest(self, size: int) -> int:
+        """When the block of this size came back that has waited longest."""
+        return next(iter(self._waiting[size]))
+
+
+def _block_bytes(nbytes: int) -> int:
+    """The size of a block for so many bytes."""
+    step = max(1 << (nbytes - 1).bit_length() - 1 if nbytes > 1 else 1, ALIGNMENT * _STEPS) // _STEPS
+    return -(-nbytes // step) * step

@@ -1,0 +1,77 @@
+"""If on a condition that only the run knows, where the inputs' shapes fit one branch alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import tilewright as tw
+from tilewright.frontends import import_model
+
+X, K = np.arange(3, dtype=np.float32), np.ones(4, np.float32)
+MISFIT = r"node 'Add_0' \(Add\): shapes \[3\] and \[4\] do not broadcast"
+
+
+def choice(then: str, otherwise: str, condition: str = "t") -> str:
+    """An If whose branches make a value of three floats by one node each."""
+    return f"""If <then_branch = yes () => (float[3] p) {{ {then} }},
+                   else_branch = no () => (float[3] q) {{ {otherwise} }}> ({condition})"""
+
+
+def model(nodes: str, inputs: str = "float[3] x, bool t, bool s", outputs: str = "float[3] y") -> onnx.ModelProto:
+    """A model of these nodes with a weight ``k`` of four numbers."""
+    ones = ", ".join(map(str, K))
+    text = (
+        f'<ir_version: 9, opset_import: ["": 18]> g ({inputs}) => ({outputs}) <float[4] k = {{{ones}}}> {{ {nodes} }}'
+    )
+    return onnx.parser.parse_model(text)
+
+
+def compiled(nodes: str) -> tw.Module:
+    return tw.compile(model(nodes), workers=0, num_threads=1, cache=False)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_run_that_takes_the_branch_that_does_not_fit_is_refused(fits: bool):
+    branches = ("p = Add(x, x)", "q = Add(x, k)") if fits else ("p = Add(x, k)", "q = Add(x, x)")
+    module = compiled(f"y = {choice(*branches)}")
+    name = "else_branch" if fits else "then_branch"
+    words = rf"node 'If_0'.*: its {name} cannot be run on inputs of these shapes: {MISFIT}"
+    np.testing.assert_array_equal(module(X, np.array(fits), np.array(True))[0], X + X)
+    with pytest.raises(tw.InputError, match=words) as error:
+        module(X, np.array(not fits), np.array(True))
+    assert "\n" not in str(error.value)
+    [note] = module.report.notes
+    assert note.startswith(f"node 'If_0': its {name} cannot be run")
+
+
+def test_it_may_stand_in_the_branch_that_fits():
+    inner = choice("p = Add(x2, x)", "q = Add(x, k)", "s")
+    module = compiled(f"y = {choice(f'x2 = Add(x, x) p = {inner}', 'q = MatMul(k, x)')}")
+    yes, no = np.array(True), np.array(False)
+    np.testing.assert_array_equal(module(X, yes, yes)[0], 3 * X)
+    for taken in ((no, yes), (yes, no)):
+        with pytest.raises(tw.InputError, match="its else_branch cannot be run"):
+            module(X, *taken)
+
+
+def test_a_program_with_a_check_loads_from_a_file(tmp_path):
+    compiled(f"y = {choice('p = Add(x, x)', 'q = Add(x, k)')}").export_library(tmp_path / "model.so")
+    module = tw.load_module(next(tmp_path.glob("model.*")))
+    np.testing.assert_array_equal(module(X, np.array(True), np.array(True))[0], X + X)
+    with pytest.raises(tw.InputError, match=MISFIT):
+        module(X, np.array(False), np.array(True))
+
+
+def test_two_branches_that_do_not_fit_are_refused_at_once():
+    with pytest.raises(tw.ModelError, match=rf"'If_0' \(If\): its then_branch cannot be run: {MISFIT}"):
+        import_model(model(f"y = {choice('p = Add(x, k)', 'q = Sub(x, k)')}"))
+
+
+def test_a_kernel_cannot_refuse_a_run():
+    body = choice("p = Add(r, r)", "q = Add(r, k)", "up")
+    rows = f"rows (float[3] r) => (float[3] u) {{ s = ReduceSum<keepdims = 0>(r) up = Greater(s, s) u = {body} }}"
+    made = model(f"y = Scan <num_scan_inputs = 1, body = {rows}> (z)", "float[4,3] z", "float[4,3] y")
+    with pytest.raises(tw.UnsupportedError, match=rf"its else_branch cannot be run \({MISFIT}\), and a kernel"):
+        import_model(made)

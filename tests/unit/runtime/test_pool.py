@@ -1,0 +1,133 @@
+"""Memory that is lent again: never what somebody holds, and never more than was needed at a time."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tilewright as tw
+from tilewright.runtime.pool import Pool
+from tilewright.runtime.tensor import as_tensor
+
+F32 = np.dtype(np.float32)
+
+
+def address(array: np.ndarray) -> int:
+    return array.ctypes.data
+
+
+def test_memory_is_lent_again_once_it_is_free():
+    pool = Pool()
+    first = pool.array((3, 100), F32)
+    place = address(first)
+    assert place % 64 == 0 and first.shape == (3, 100) and first.flags.writeable
+    assert address(pool.array((3, 100), F32)) != place
+    del first
+    assert address(pool.array((290,), F32)) == place, "of about the same size"
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda a: a[1:, 3],
+        lambda a: a.reshape(-1).view(np.int32),
+        lambda a: a.T[::2],
+        as_tensor,
+        np.asarray,
+        lambda a: a.data,
+    ],
+)
+def test_what_is_held_in_part_is_not_lent_again(hold):
+    pool = Pool()
+    array = pool.array((5, 7), F32)
+    place, held = address(array), hold(array)
+    del array
+    others = [pool.array((5, 7), F32) for _ in range(4)]
+    assert place not in map(address, others)
+    del held
+    assert address(pool.array((5, 7), F32)) == place
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 4)), max_size=60))
+def test_arrays_do_not_overlap_and_idle_memory_is_bounded(requests):
+    pool, held, most = Pool(), [], 0
+    for number, (elements, kept) in enumerate(requests):
+        array = pool.array((elements,), F32)
+        array[:] = number
+        held = [*held[len(held) - kept :], (number, array)] if kept else [(number, array)]
+        del array
+        assert all((values == n).all() for n, values in held)
+        most = max(most, sum(values.nbytes for _, values in held) + 4 * 3000)
+        assert pool.nbytes <= 2 * 1.25 * (most + 256 * len(held))
+
+
+def test_threads_are_lent_memory_of_their_own():
+    pool, wrong = Pool(), []
+
+    def work(number: int) -> None:
+        for i in range(300):
+            array = pool.array((1 + i % 5, 40), F32)
+            array[:] = number
+            if not (array == number).all():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and pool.nbytes <= 8 * 1024
+
+
+def program() -> tw.Module:
+    text = """<ir_version: 9, opset_import: ["": 18]>
+    g (float[N, 3, H, W] x, float[8, 3, 3, 3] w) => (float[N, 8, A, B] y, float[N, 8, A, B] z)
+    { c = Conv<pads = [1, 1, 1, 1]>(x, w)  r = Relu(c)  m = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(r)
+      y = Sigmoid(m)  z = Mul(y, m) }"""
+    return tw.compile(onnx.parser.parse_model(text), workers=0, num_threads=1, cache=False)
+
+
+@pytest.fixture(scope="module")
+def module() -> tw.Module:
+    return program()
+
+
+def image(random: np.random.Generator, most: int) -> np.ndarray:
+    n, height, width = random.integers(1, 4), *random.integers(2, most, 2)
+    return random.standard_normal((n, 3, height, width), np.float32)
+
+
+def test_results_that_are_held_are_not_overwritten(module):
+    random = np.random.default_rng(7)
+    w = random.standard_normal((8, 3, 3, 3), np.float32)
+    runs = [module(image(random, 12), w) for _ in range(20)]
+    copies = [[array.copy() for array in run] for run in runs]
+    for _ in range(20):
+        module(image(random, 12), w)
+    for run, kept in zip(runs, copies, strict=True):
+        for a, b in zip(run, kept, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("sizes", [150, pytest.param(1000, marks=pytest.mark.slow)])
+def test_memory_does_not_grow_with_the_number_of_sizes(module, sizes):
+    """All results together would be some 60 MB for 150 sizes; one call needs 3 MB at most."""
+    random = np.random.default_rng(7)
+    w, seen = random.standard_normal((8, 3, 3, 3), np.float32), []
+    for number in range(sizes):
+        module(image(random, 128), w)
+        if number >= sizes // 3:
+            seen.append(resident())
+    assert max(seen) - seen[0] < 12e6
