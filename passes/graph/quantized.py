@@ -107,7 +107,7 @@ def _read_flipped(op: ir.Operation, number: int, made: ir.Value) -> None:
     argument = block.arguments[number]
     with ir.InsertionPoint.at_block_begin(block), op.location:
         back = _flip(argument)
-    argument.replace_all_uses_except(back, back.owner)
+    argument.replace_all_uses_except(back, back.owner.operation)
     op.operands[number] = made
 
 
