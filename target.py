@@ -50,7 +50,7 @@ class Target:
 
     @property
     def dot_lanes(self) -> int:
-        """How many sums of four products of bytes, in 32 bits, one instruction adds to (VNNI); 0 where there is none."""
+        """How many sums, of four products of bytes each, one instruction adds to (VNNI); 0 where there is none."""
         return 16 if "avx512vnni" in self.features else 8 if "avxvnni" in self.features else 0
 
     def __str__(self) -> str:

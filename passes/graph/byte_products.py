@@ -103,8 +103,8 @@ def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
     op, number = product.op, product.kind.weight
 
     def body(*terms: ir.Value) -> ir.Value:
-        wide = [(arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2])]
-        return scalars.fma(*wide, terms[2])
+        a, b = ((arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2]))
+        return scalars.fma(a, b, terms[2])
 
     out = builders.full(shape_of(op.results[0]), builders.scalar(0, _i32()))
     kinds = "".join(kind[0] for kind in iterator_types(op))

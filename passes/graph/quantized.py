@@ -11,7 +11,6 @@ from ..classify import dim_of, indexing_maps, num_inputs
 from .edit import VIEWS, clone, is_static, permutation_of, shape_of, splat_of, terminator
 from .scales import Scale, Search, is_map, through_view
 
-
 # What an unsigned byte is more than the signed one that differs from it in the sign's bit.
 SIGN = 128
 
@@ -79,7 +78,7 @@ def unsigned(data: Quantized) -> Quantized:
     source = data.source
     op, readers = defining_op(source), [(use.owner.operation, use.operand_number) for use in source.uses]
     at = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(source.owner)
-    with at, op.location if op is not None else ir.Location.current:
+    with at, op.location if op is not None else ir.Location.unknown():
         made = flipped(source)
     for reader, number in readers:
         if reader.name == "linalg.generic" and is_map(reader) and number < num_inputs(reader):

@@ -233,5 +233,5 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _wide_bytes(value: ir.Value) -> int:
-    """Bytes of a tensor's elements in 32 bits, if they are narrower: a quantised weight that becomes floats grows so."""
+    """Bytes of a tensor, of narrow elements in 32 bits: what a quantised weight has that becomes floats."""
     return _bytes(value) * max(32 // element_bits(ir.RankedTensorType(value.type).element_type), 1)

@@ -8,7 +8,7 @@ lanes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...dialects import arith, ir, tensor, vector
 from ...dialects.builders import index_constant
@@ -63,8 +63,9 @@ def byte_sum(op: ir.Operation, kind: OpClass) -> int | None:
     if [str(element_of(v)) for v in op.operands] != ["i8", "i8", "i32"] or len(shape_of(op.operands[data])) == 0:
         return None
     loop, walked = loop_along(op, data), [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
-    steps = loop is not None and iterator_types(op)[loop] == "reduction" and loop in walked
-    return loop if steps and loop_extents(op)[loop] > 1 else None
+    if loop is None or loop not in walked or iterator_types(op)[loop] != "reduction":
+        return None
+    return loop if loop_extents(op)[loop] > 1 else None
 
 
 def grouped_loop(op: ir.Operation, kind: OpClass) -> int | None:
@@ -145,32 +146,30 @@ class _Words:
 
     def __init__(self, tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], grouped: int) -> None:
         part, walkers = operand_region(indexing_maps(op)[number], loops)
-        self.count = loops[grouped].size
         self.tile = tiler.compute(op.operands[number], part)
-        self.loops = [walkers[d] for d in self.tile.dims]
-        self.grouped = grouped
+        self.loops, self.grouped = [walkers[d] for d in self.tile.dims], grouped
+        self.count = loops[grouped].size
 
-    def at(self, place: dict[int | None, int], lanes: int) -> ir.Value:
+    def at(self, place: Mapping[int | None, int], lanes: int) -> ir.Value:
         """The word at a place of the loops over rows, in all lanes; bytes past the end of a row are zero."""
-        byte, word = ir.IntegerType.get_signless(8), ir.IntegerType.get_signless(32)
+        byte, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
         indices = [index_constant(0 if loop == self.grouped else place[loop]) for loop in self.loops]
-        kind = ir.VectorType.get([self.count], byte)
-        zero = arith.ConstantOp(byte, 0).result
-        last = (
-            ir.AffineMap.get_minor_identity(len(indices), 1)
-            if self.count > 1
-            else ir.AffineMap.get(len(indices), 0, [ir.AffineConstantExpr.get(0)])
-        )
-        read = vector.transfer_read(kind, self.tile.value, indices, last, zero, [True])
+        read = _read(self.tile.value, indices, self.count)
         if self.count < GROUP:
-            none = arith.ConstantOp(
-                ir.VectorType.get([GROUP], byte),
-                ir.DenseElementsAttr.get_splat(ir.VectorType.get([GROUP], byte), ir.IntegerAttr.get(byte, 0)),
-            ).result
+            none = vector.broadcast(ir.VectorType.get([GROUP], byte), arith.ConstantOp(byte, 0).result)
             read = vector.insert_strided_slice(read, none, [0], [1])
-        one = vector.bitcast(ir.VectorType.get([1], word), read)
-        every = vector.broadcast(ir.VectorType.get([lanes], word), vector.extract(one, [], [0]))
+        one = vector.extract(vector.bitcast(ir.VectorType.get([1], word), read), [], [0])
+        every = vector.broadcast(ir.VectorType.get([lanes], word), one)
         return vector.bitcast(ir.VectorType.get([lanes * GROUP], byte), every)
+
+
+def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
+    """``count`` neighbours along a tile's last dim; a single one may lie in a tile that has lost that dim."""
+    element, rank = element_of(tile), len(indices)
+    last = [ir.AffineExpr.get_dim(rank - 1) if count > 1 else ir.AffineExpr.get_constant(0)]
+    zero = arith.ConstantOp(element, 0).result
+    kind = ir.VectorType.get([count], element)
+    return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
 
 
 def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
@@ -179,13 +178,9 @@ def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interva
     tile = tiler.compute(op.operands[number], part)
     if len(kept_dims(part)) != 2:
         raise NotSchedulable("a weight whose blocks have one channel")
-    flat = tensor.CollapseShapeOp(
-        ir.RankedTensorType.get([shape_of(tile.value)[0] * GROUP], element_of(tile.value)), tile.value, [[0, 1]]
-    ).result
-    kind = ir.VectorType.get([lanes * GROUP], element_of(flat))
-    zero, identity = arith.ConstantOp(element_of(flat), 0).result, ir.AffineMap.get_identity(1)
-    starts = range(0, shape_of(flat)[0], lanes * GROUP)
-    return [vector.transfer_read(kind, flat, [index_constant(i)], identity, zero, [True]) for i in starts]
+    kind = ir.RankedTensorType.get([shape_of(tile.value)[0] * GROUP], element_of(tile.value))
+    flat = tensor.CollapseShapeOp(kind, tile.value, [[0, 1]]).result
+    return [_read(flat, [index_constant(i)], lanes * GROUP) for i in range(0, kind.shape[0], lanes * GROUP)]
 
 
 def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:

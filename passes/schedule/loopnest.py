@@ -21,8 +21,8 @@ MAX_TILE = 4096
 # What a tile's op can become as a whole.
 INTRINSICS = {
     "outer_product": "a sum of products: for each step a column times a row is added to accumulators in registers",
-    "dot_product": "a sum of products of bytes: for each four steps, sums of four products in one instruction",
     "linear_transform": "products with small constant matrices as straight-line code",
+    "dot_product": "a sum of products of bytes: for each four steps, sums of four products in one instruction",
 }
 
 Kind = Literal["for", "parallel", "vectorize", "unroll"]
