@@ -65,18 +65,21 @@ class FoldQuantization(Pass):
     point 0, uint8 with 128. What is padded has a zero point that is known. All else stays: depthwise convolutions,
     products of two activations, sums of so many products that 32 bits may not hold them.
 
+    Nothing is done for a target without an instruction for products of bytes: those of floats take less time there.
+
     Options:
-        target: the machine; None is this one. Nothing is done for one that has no instruction for products of bytes:
-            products of floats take less time there.
+        everywhere: fold for any target.
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "fold-quantization"
     opt_level: ClassVar[int] = 2
+    everywhere: bool = False
     target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Fold the contractions of all programs."""
-        if not (self.target or host()).dot_lanes:
+        if not (self.everywhere or (self.target or host()).dot_lanes):
             return
         for function in programs(module):
             folder = _Folder(function)
