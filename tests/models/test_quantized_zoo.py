@@ -48,7 +48,7 @@ def outputs(path: Path) -> tuple[np.ndarray, np.ndarray]:
     options.log_severity_level = 3
     x = image()
     want = onnxruntime.InferenceSession(path, options).run(None, {"pixel_values": x})[0]
-    return np.asarray(program(path).run({"pixel_values": x})[0]), want
+    return np.asarray(program(path).run({"pixel_values": x})[0]), np.asarray(want)
 
 
 def test_squeezenet_quantised_statically(tmp_path):
