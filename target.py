@@ -48,6 +48,11 @@ class Target:
         """Whether a product and a sum are one instruction."""
         return "fma" in self.features or "fma4" in self.features
 
+    @property
+    def dot_lanes(self) -> int:
+        """How many sums, of four products of bytes each, one instruction adds to (VNNI); 0 where there is none."""
+        return 16 if "avx512vnni" in self.features else 8 if "avxvnni" in self.features else 0
+
     def __str__(self) -> str:
         """The text that ``parse`` takes."""
         options = [f"-mcpu={self.cpu}"] if self.cpu != NATIVE else []

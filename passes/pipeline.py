@@ -19,6 +19,7 @@ from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
 from .graph.edit import is_dynamic, programs, string_attr
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
+from .graph.fold_quantization import FoldQuantization
 from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
@@ -72,6 +73,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CanonicalizeOps(),
         EliminateCommonSubexpr(),
         DeadCode(),
+        FoldQuantization(target=target),
         RecognizeComposites(),
         FoldScaleAxis(),
         CombineParallelConv2d(target=target),

@@ -11,6 +11,7 @@ from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
+from .graph.fold_quantization import FoldQuantization
 from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
@@ -49,6 +50,7 @@ _ALL: tuple[type[Pass], ...] = (
     EliminateCommonSubexpr,
     DeadCode,
     RecognizeComposites,
+    FoldQuantization,
     FoldScaleAxis,
     CombineParallelConv2d,
     CombineParallelDense,

@@ -44,9 +44,13 @@ def converted(ctx: Context, x: Tensor, dtype: str) -> Tensor:
 
 
 def reshaped(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
-    """``ctx.reshape`` that leaves a known value known."""
-    if x.known is None or x.shape == tuple(shape):
-        return ctx.reshape(x, shape)
+    """``ctx.reshape`` that leaves a known value known, and a weight's value one that can be looked at."""
+    if x.shape == tuple(shape):
+        return x
+    if x.known is None:
+        made = ctx.reshape(x, shape)
+        made.load = None if x.load is None else lambda load=x.load: load().reshape(shape)
+        return made
     return ctx.const(x.known.reshape(shape), x.dtype)
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
-from ...dialects import func, ir
+from ...dialects import builders, func, ir
+from ...dialects.types import element_bits
 from ..classify import (
     Contraction,
     Conv,
@@ -118,7 +119,7 @@ class Layouts:
                 if len(kind.o) == 2:
                     self.asked.append((op, value, order))
                 if value in self.parent and (len(kind.o) != 2 or self.conv2d != "NCHW"):
-                    light = value != op.results[0] and isinstance(kind, Conv) and _channels(op, kind) <= _FEW
+                    light = value == inputs[kind.data] and isinstance(kind, Conv) and _reads_elements(op, kind)
                     (self.light if light and self.conv2d != "NHWC" else self.seeds)[value] = order
         elif not isinstance(kind, Contraction):
             tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
@@ -136,9 +137,11 @@ class Layouts:
             self.parent[self._find(a)] = self._find(b)
 
 
-def _channels(op: ir.Operation, kind: Conv) -> int:
+def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
+    """Whether a convolution is of few channels, and not of bytes, which are read several at a time."""
     extents = loop_extents(op)
-    return math.prod(extents[d] for d in kind.c)
+    few = math.prod(extents[d] for d in kind.c) <= _FEW
+    return few and element_bits(builders.element_of(op.operands[kind.data])) > 8
 
 
 def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:

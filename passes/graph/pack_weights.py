@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,8 @@ from ...dialects.types import element_bits
 from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
 from ..infra import Pass
-from ..schedule.packing import Packing, contraction_packing
+from ..schedule.dot_product import GROUP, byte_sum
+from ..schedule.packing import contraction_packing
 from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of
 
 Dims = Sequence[int]
@@ -32,7 +33,9 @@ class PackWeights(Pass):
         %u = linalg.unpack %p ... into tensor<KxNxf32>
         %y = linalg.generic {contraction, (m, k), (k, n)} ins(%x, %u)
 
-    A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``.
+    A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``. Where the
+    target multiplies four bytes at once (``schedule/dot_product.py``), a weight of bytes is blocked along k too:
+    ``[N/NT][K/4][NT][4]``.
 
     Options:
         n_tile: block of the output channels; 0 asks the schedule of the target.
@@ -65,14 +68,17 @@ class PackWeights(Pass):
             if isinstance(kind, DepthwiseConv):
                 return _channels_last(op, number, [d for d in dims if d in kind.c], [d for d in dims if d in kind.k])
             n, outer = _blocking(kind, dims)
-            if n is None or (packing := self._packing(shape_of(value)[n], value)) is None:
+            if n is None or not (tile := self._tile(shape_of(value)[n], value)):
                 return None
-            op.operands[number] = _unpack(_pack(value, n, outer, packing.n_tile), value, n, outer, packing.n_tile)
+            grouped = byte_sum(op, kind) if (self.target or host()).dot_lanes else None
+            tiles = {n: tile} if grouped is None else {n: tile, dims.index(grouped): GROUP}
+            op.operands[number] = _unpack(_pack(value, outer, tiles), value, outer, tiles)
 
-    def _packing(self, n: int, value: ir.Value) -> Packing | None:
+    def _tile(self, n: int, value: ir.Value) -> int:
         if self.n_tile:
-            return Packing(self.n_tile)
-        return contraction_packing(n, element_bits(builders.element_of(value)), self.target or host())
+            return self.n_tile
+        packing = contraction_packing(n, element_bits(builders.element_of(value)), self.target or host())
+        return packing.n_tile if packing is not None else 0
 
 
 def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[int]]:
@@ -87,22 +93,23 @@ def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[in
     return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]
 
 
-def _pack(value: ir.Value, n: int, outer: Dims, tile: int) -> ir.Value:
+def _pack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     shape, element = shape_of(value), builders.element_of(value)
-    blocks = [-(-shape[d] // tile) if d == n else shape[d] for d in outer]
-    dest = builders.empty([*blocks, tile], element)
-    zero = [] if shape[n] % tile == 0 else [builders.scalar(0, element)]
-    attributes = {**_pack_attributes(n, outer, tile), "operandSegmentSizes": _segments(1, 1, len(zero), 0)}
+    blocks = [-(-shape[d] // tiles.get(d, 1)) for d in outer]
+    dest = builders.empty([*blocks, *tiles.values()], element)
+    whole = all(shape[d] % tile == 0 for d, tile in tiles.items())
+    zero = [] if whole else [builders.scalar(0, element)]
+    attributes = {**_pack_attributes(outer, tiles), "operandSegmentSizes": _segments(1, 1, len(zero), 0)}
     return _create("linalg.pack", dest.type, [value, dest, *zero], attributes)
 
 
-def _unpack(packed: ir.Value, like: ir.Value, n: int, outer: Dims, tile: int) -> ir.Value:
+def _unpack(packed: ir.Value, like: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     dest = builders.empty(shape_of(like), builders.element_of(like))
-    return _create("linalg.unpack", dest.type, [packed, dest], _pack_attributes(n, outer, tile))
+    return _create("linalg.unpack", dest.type, [packed, dest], _pack_attributes(outer, tiles))
 
 
-def _pack_attributes(n: int, outer: Dims, tile: int) -> dict[str, ir.Attribute]:
-    lists = {"outer_dims_perm": list(outer), "inner_dims_pos": [n], "static_inner_tiles": [tile]}
+def _pack_attributes(outer: Dims, tiles: Mapping[int, int]) -> dict[str, ir.Attribute]:
+    lists = {"outer_dims_perm": list(outer), "inner_dims_pos": list(tiles), "static_inner_tiles": list(tiles.values())}
     return {name: ir.DenseI64ArrayAttr.get(values) for name, values in lists.items()}
 
 

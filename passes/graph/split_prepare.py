@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir
-from ...dialects.types import nbytes
+from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from .edit import (
@@ -109,7 +109,7 @@ class _Splitter:
         if any(r in self.kept for o in slice_ for r in o.results):
             return False  # it is made in @main of what is prepared
         sources = {v for o in slice_ for v in uses(o) if v in self.params}
-        return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_bytes, sources)))
+        return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_wide_bytes, sources)))
 
     def _prepare(self, value: ir.Value) -> ir.Value:
         """The new argument of ``@main`` that holds ``value``."""
@@ -230,3 +230,8 @@ def _drop_unused_params(function: func.FuncOp) -> None:
 
 def _bytes(value: ir.Value) -> int:
     return nbytes(value.type)
+
+
+def _wide_bytes(value: ir.Value) -> int:
+    """Bytes of a tensor, of narrow elements in 32 bits: what a quantised weight has that becomes floats."""
+    return _bytes(value) * max(32 // element_bits(ir.RankedTensorType(value.type).element_type), 1)

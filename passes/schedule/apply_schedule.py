@@ -92,14 +92,15 @@ class ApplySchedule(Pass):
             function.operation.erase()
 
     def _built(self, function: func.FuncOp) -> tuple[Schedule | Moves | Blocks | None, ir.Module]:
+        target = self.target or host()
         if self.schedule is not None:
-            return self.schedule, as_asked(function, self.schedule)
+            return self.schedule, as_asked(function, self.schedule, target)
         if is_dynamic(function):
             return self._open(function)
-        schedule = None if self.plain else heuristic.choose(function, self.target or host())
+        schedule = None if self.plain else heuristic.choose(function, target)
         try:
             if schedule is not None:
-                return schedule, as_nest(function, schedule)
+                return schedule, as_nest(function, schedule, target)
         except NotSchedulable:
             pass
         return None, as_it_is(function)
@@ -133,7 +134,7 @@ def as_blocks(function: func.FuncOp, blocks: Blocks) -> ir.Module:
     return made
 
 
-def as_asked(function: func.FuncOp, schedule: Schedule) -> ir.Module:
+def as_asked(function: func.FuncOp, schedule: Schedule, target: Target) -> ir.Module:
     """The function as the nest of a schedule given by hand. Raises ScheduleError where it cannot be that."""
     name = symbol(function)
     if not heuristic.has_nests(function):
@@ -147,19 +148,19 @@ def as_asked(function: func.FuncOp, schedule: Schedule) -> ir.Module:
             )
     try:
         schedule.check()
-        return as_nest(function, schedule)
+        return as_nest(function, schedule, target)
     except (NotSchedulable, ScheduleError) as error:
         raise ScheduleError(f"the schedule of kernel '{name}' cannot be carried out: {error}") from error
 
 
-def as_nest(function: func.FuncOp, schedule: Schedule | Moves) -> ir.Module:
+def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -> ir.Module:
     """The function as the nest of its schedule. Raises NotSchedulable where a tile of some op cannot be computed."""
     returned = _returned(function)
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         if isinstance(schedule, Moves):
             return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
-        return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments)]
+        return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments, target.dot_lanes)]
 
     made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
     run_upstream(made, ("canonicalize", "cse"))

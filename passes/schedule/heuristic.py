@@ -141,7 +141,7 @@ def _contraction(
     outer = [(axis, 1) for axis in batch if axis is not None]
     inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
     rows_first = _rows_first(op, kind, target)
-    if not rows_first and _pair_blocks(op, shape, channel_axis, width, target):
+    if not rows_first and _pair_blocks(op, kind, shape, channel_axis, width, target):
         inner.append((channel_axis, width))
         width *= 2
     blocks = (channel_axis, min(width, shape[channel_axis]))
@@ -177,16 +177,19 @@ def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> b
     return small and (made >= summed or window > 1 or made <= 32)
 
 
-def _pair_blocks(op: ir.Operation, shape: Sequence[int], channel_axis: int, width: int, target: Target) -> bool:
+def _pair_blocks(
+    op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], channel_axis: int, width: int, target: Target
+) -> bool:
     """Whether a register tile's rows go over two blocks of the weight before the next rows: they are in the cache then.
 
     Worth it for many rows and channels, and as long as both blocks stay in the second cache beside the rows.
     """
-    steps = math.prod(e for e, kind in zip(loop_extents(op), iterator_types(op), strict=True) if kind == "reduction")
+    steps = math.prod(e for e, it in zip(loop_extents(op), iterator_types(op), strict=True) if it == "reduction")
     channels, rows = shape[channel_axis], math.prod(shape) // shape[channel_axis]
     if channels % (2 * width) or channels < _PAIRED_CHANNELS or rows < 100:
         return False
-    return 8 * width * steps <= _PAIRED * target.l2_bytes
+    block = width * steps * element_bits(element_of(op.operands[kind.weight])) // 8
+    return 2 * block <= _PAIRED * target.l2_bytes
 
 
 def _row_blocks(

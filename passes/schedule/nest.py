@@ -75,6 +75,7 @@ def build_nest(
     lo: ir.Value,
     hi: ir.Value,
     arguments: dict[ir.Value, ir.Value],
+    dot_lanes: int = 0,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -83,12 +84,13 @@ def build_nest(
         dest: a tensor of the result's type, squeezed, to write into.
         lo, hi: the part of the parallel axis to compute.
         arguments: the tensors, squeezed, to use for the function's arguments.
+        dot_lanes: how many sums of four products of bytes one instruction of the target makes.
     """
     border = Border.of(result)
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
-    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner))
+    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner, dot_lanes))
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
@@ -105,7 +107,7 @@ def build_nest(
     return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 
 
-def _form(nest: Nest, value: ir.Value) -> Form:
+def _form(nest: Nest, value: ir.Value, dot_lanes: int = 0) -> Form:
     """How what is inside of the tile of a nest over ``value`` is computed."""
     named = name_value(value, nest.value.name)
     at_once = nest.inner[-1].factor if nest.inner else 1
@@ -118,6 +120,7 @@ def _form(nest: Nest, value: ir.Value) -> Form:
         at_once=1 if along_rows else at_once,
         apart=bool(nest.inner) and nest.inner[-1].apart,
         outer_product=nest.intrinsic == "outer_product",
+        dot_lanes=dot_lanes if nest.intrinsic == "dot_product" else 0,
     )
 
 

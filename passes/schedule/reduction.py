@@ -10,6 +10,7 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
 from .axes import power_floor
+from .dot_product import dot_products
 from .gather import reads_at_indices
 from .loops import Values, along_row, chunked
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector
@@ -56,6 +57,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         return part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
+    if form.dot_lanes:
+        return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
@@ -127,7 +130,7 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
         unpack = defining_op(operand)
         if unpack is None or unpack.name != "linalg.unpack":
             continue
-        (packed,), (block,) = packed_dims(unpack)
+        (packed, *_), (block, *_) = packed_dims(unpack)
         for axis, expression in enumerate(maps[2].results):
             if expression == indexing_map.results[packed]:
                 offset = region[axis].offset

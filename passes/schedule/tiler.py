@@ -43,6 +43,7 @@ class Form:
     anchor, sums: the op whose sums the schedule orders, and its reduction loops, outermost first.
     at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
     outer_product: whether the tile and that loop stay together as a matmul.
+    dot_lanes: how many sums of four products of bytes one instruction makes; 0: it is no such sum.
     """
 
     row_chunk: int = 0
@@ -52,6 +53,7 @@ class Form:
     at_once: int = 1
     apart: bool = False
     outer_product: bool = False
+    dot_lanes: int = 0
 
 
 class Tiler:
@@ -201,18 +203,15 @@ def can_slice(op: ir.Operation) -> bool:
 
 
 def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
-    """A region of a packed weight is read where it lies: one block of the packed dim, in the packed order."""
+    """A region of a packed weight is read where it lies: one block of each packed dim, in the packed order."""
     inner, tiles = packed_dims(op)
-    if len(inner) != 1:
-        raise NotSchedulable("a weight packed along more than one dim")
-    packed, block = inner[0], tiles[0]
+    blocks = dict(zip(inner, tiles, strict=True))
     order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(len(region)))
-    whole = region[packed]
-    if whole.size > block:
+    if any(region[d].size > block for d, block in blocks.items()):
         raise NotSchedulable("a tile wider than the packed block")
-    outer = [Interval(whole.offset.exact_div(block), 1) if d == packed else region[d] for d in order]
-    source = tiler.compute(op.operands[0], (*outer, Interval(Linear(), whole.size)))
-    dims = [*order, packed]
+    outer = [Interval(region[d].offset.exact_div(blocks[d]), 1) if d in blocks else region[d] for d in order]
+    source = tiler.compute(op.operands[0], (*outer, *(Interval(Linear(), region[d].size) for d in inner)))
+    dims = [*order, *inner]
     return Tile(source.value, tuple(dims[i] for i in source.dims))
 
 

@@ -40,6 +40,7 @@ from ..classify import (
 )
 from .axes import result_axis
 from .border import Border
+from .dot_product import grouped_loop
 from .loopnest import ARGUMENT, RESULT, Axis, Block, Value
 from .structured import loop_along, shape_of, vector_axis
 from .tiler import can_slice, may_repeat, packed_dims
@@ -117,9 +118,17 @@ def name_value(value: ir.Value, name: str) -> Named:
     numbers = {prefix + word: loop for word, loop in sums.items()}
     summed = {word: extents[loop] for word, loop in numbers.items() if word not in names}
     stepped = _stepped(anchor, kind, list(sums.values())) is not None and not row
-    intrinsic = "linear_transform" if isinstance(kind, Transform) else "outer_product" if stepped else ""
-    made = Value(name, _axes(names, shape), _axes(summed, summed.values()), row, intrinsic)
+    made = Value(name, _axes(names, shape), _axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped))
     return Named(replace(made, packed=_packed(anchor, kind, value, names)), anchor, numbers)
+
+
+def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
+    """What tiles of an anchor's values can become; ``stepped`` says whether it is a sum that goes step by step."""
+    if isinstance(kind, Transform):
+        return "linear_transform"
+    if grouped_loop(anchor, kind) is not None:
+        return "dot_product"
+    return "outer_product" if stepped else ""
 
 
 def _axes(names: Iterable[str], extents: Iterable[int]) -> tuple[Axis, ...]:
@@ -215,6 +224,8 @@ def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int 
     """The reduction loop that tiles of a sum of products step along: the last one that walks a dim of both operands."""
     if not isinstance(kind, Contraction | Conv):
         return None
+    if (grouped := grouped_loop(op, kind)) is not None:
+        return grouped
     extents, walked = loop_extents(op), [[dim_of(e) for e in m.results] for m in indexing_maps(op)[:-1]]
     both = [loop for loop in reductions if extents[loop] > 1 and all(loop in dims for dims in walked)]
     return both[-1] if both else None

@@ -11,6 +11,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
+from quantized_network import quantized
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
@@ -23,7 +24,8 @@ from tilewright.program import Plan, Program, Slot
 from tilewright.sizes import static
 from tilewright.target import Target
 
-TARGET = Target(lanes=4)
+TARGET = Target(lanes=4, features=("avx512vnni",))
+NETWORKS = networks.NETWORKS | {"quantized": quantized}
 
 
 def _inputs(model: Model) -> dict[str, np.ndarray]:
@@ -66,10 +68,10 @@ def _run_function(module: ir.Module, name: str, values: dict[str, np.ndarray]) -
     return reference.run(copy, arrays)
 
 
-@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_every_pass_keeps_the_meaning(name):
     with make_context(), ir.Location.unknown():
-        model = networks.NETWORKS[name]()
+        model = NETWORKS[name]()
         values = _inputs(model) | {n: p.array() for n, p in model.params.items()}
         expected = _run_main(model.module, values)
         with PassContext(instruments=[Verify()]) as context:
@@ -115,7 +117,9 @@ def _run_program(program: Program, made: Plan, inputs: list[np.ndarray], params:
 def _info(type_: ir.Type) -> TensorInfo:
     tensor = ir.RankedTensorType(type_)
     return TensorInfo(
-        "", tuple(tensor.shape), {"f32": "float32", "i8": "int8", "i64": "int64"}[str(tensor.element_type)]
+        "",
+        tuple(tensor.shape),
+        {"f32": "float32", "i8": "int8", "i32": "int32", "i64": "int64"}[str(tensor.element_type)],
     )
 
 
@@ -124,10 +128,10 @@ def _view(memory: np.ndarray, info: TensorInfo) -> np.ndarray:
 
 
 @pytest.mark.parametrize("opt_level", [0, 3])
-@pytest.mark.parametrize("name", networks.NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_plan_computes_the_model(name, opt_level):
     with make_context(), ir.Location.unknown():
-        model = networks.NETWORKS[name]()
+        model = NETWORKS[name]()
         inputs = _inputs(model)
         expected = _run_main(model.module, inputs | {n: p.array() for n, p in model.params.items()})
         text = str(model.module)
@@ -138,7 +142,7 @@ def test_the_plan_computes_the_model(name, opt_level):
 
 def _kernels(name: str) -> list[str]:
     with make_context(), ir.Location.unknown():
-        made = plan(networks.NETWORKS[name](), TARGET)
+        made = plan(NETWORKS[name](), TARGET)
         return [call.kernel.rsplit("_", 1)[0] for call in made.main.calls]
 
 

@@ -1,0 +1,224 @@
+"""Emitting products of bytes: the sums, their correction for zero points, and the factors that make floats of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...dialects import arith, builders, ir, scalars
+from ...dialects import math as math_ops
+from ..classify import Contraction, Conv, dim_of, indexing_maps, iterator_types, loop_extents
+from .edit import shape_of, splat_of
+from .quantized import Quantized, flipped, moved, unsigned
+from .scales import Scale
+
+# A number for all channels, or a tensor of one for each.
+Numbers = np.float32 | ir.Value
+Body = Callable[..., ir.Value]
+
+# A bias of so many products and more is added after them whole: sums are 32 bits wide.
+_BIAS = 1 << 29
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of quantised operands; those of the weight are signed bytes, but for their sign's bit."""
+
+    op: ir.Operation
+    kind: Contraction | Conv
+    data: Quantized
+    weight: Quantized
+
+    @property
+    def channels(self) -> list[int]:
+        """The parallel loops that walk the weight, in its order."""
+        kinds = iterator_types(self.op)
+        return [d for d in self.walked if kinds[d] == "parallel"]
+
+    @property
+    def walked(self) -> list[int]:
+        """The loops that walk the weight's dims."""
+        dims = [dim_of(e) for e in indexing_maps(self.op)[self.kind.weight].results]
+        return [d for d in dims if d is not None]
+
+    @property
+    def factor(self) -> Scale | None:
+        """The weight's scale, over the op's loops."""
+        scale = self.weight.scale
+        return scale.moved(lambda dim: self.walked[dim]) if scale is not None else None
+
+
+@dataclass
+class Epilogue:
+    """What follows a product: a bias, over the product's loops, and the step of a quantisation.
+
+    ``done`` are the ops of bodies that these stand for, each with the place of its operand that is the product.
+    """
+
+    bias: Scale | None = None
+    step: np.float32 = field(default_factory=lambda: np.float32(1))
+    done: list[tuple[ir.Operation, int]] = field(default_factory=list)
+
+
+def emit(product: Product, epilogue: Epilogue) -> ir.Value:
+    """What equals the product, with its bias and over its step, at the insertion point."""
+    data = unsigned(product.data)
+    known = data.zero if isinstance(data.zero, int) else 0
+    weights = moved(product.weight.steps, _signed(product.weight), 0)
+    sums = _sums(product, moved(data.steps, data.source, known), weights)
+    channels = _Channels(product)
+    factor = channels.factor()
+    whole, rest = channels.bias(epilogue, factor) if factor is not None and epilogue.bias is not None else (None, None)
+    totals = channels.totals(weights) if data.zero != 0 else None
+    if totals is not None and not isinstance(data.zero, int):
+        correction = builders.reshape(data.zero, ())
+        sums = channels.finish(_corrected, sums, totals, correction)
+    elif totals is not None:
+        offsets = [totals] if whole is None else [totals, whole]
+        whole = channels.each(lambda total, *b: _less(total, known, b), *offsets, elem=_i32())
+    if whole is not None:
+        sums = channels.finish(scalars.add, sums, whole)
+    if factor is None:
+        return sums
+    made = channels.finish(_scaled, sums, channels.over(factor, epilogue.step), elem=_f32())
+    return made if rest is None else channels.finish(scalars.add, made, rest)
+
+
+def _i32() -> ir.Type:
+    return ir.IntegerType.get_signless(32)
+
+
+def _f32() -> ir.Type:
+    return ir.F32Type.get()
+
+
+def _signed(weight: Quantized) -> ir.Value:
+    return weight.source if weight.signed else flipped(weight.source)
+
+
+def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
+    """The contraction of unsigned bytes with signed ones, in 32 bits."""
+    op, number = product.op, product.kind.weight
+
+    def body(*terms: ir.Value) -> ir.Value:
+        a, b = ((arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2]))
+        return scalars.fma(a, b, terms[2])
+
+    out = builders.full(shape_of(op.results[0]), builders.scalar(0, _i32()))
+    kinds = "".join(kind[0] for kind in iterator_types(op))
+    inputs = [weight, data] if number == 0 else [data, weight]
+    return builders.generic(inputs, [out], indexing_maps(op), kinds, body)[0]
+
+
+class _Channels:
+    """Numbers for each channel of a product, one for each place of the loops that walk its weight and its result."""
+
+    def __init__(self, product: Product) -> None:
+        extents = loop_extents(product.op)
+        self.product, self.loops = product, product.channels
+        self.shape = [extents[d] for d in self.loops]
+
+    def each(self, body: Body, *operands: Numbers | Scale, elem: ir.Type) -> ir.Value:
+        """``body`` of each channel's numbers."""
+        tensors, maps = [], []
+        for operand in operands:
+            if isinstance(operand, Scale):
+                tensors.append(builders.reshape(operand.factor, operand.shape))
+                maps.append([None if p is None else self.loops.index(p) for p in operand.places])
+            elif isinstance(operand, ir.Value):
+                tensors.append(operand)
+                maps.append(range(len(self.loops)))
+        numbers = [operand if isinstance(operand, np.floating) else None for operand in operands]
+        out = builders.empty(self.shape, elem)
+        filled = _with_numbers(body, numbers)
+        return builders.generic(tensors, [out], [*maps, range(len(self.loops))], "p" * len(self.loops), filled)[0]
+
+    def finish(self, body: Body, sums: ir.Value, *operands: Numbers, elem: ir.Type | None = None) -> ir.Value:
+        """``body`` of each sum and its channel's numbers; a tensor without dims has one for all."""
+        walked = [dim_of(e) for e in indexing_maps(self.product.op)[-1].results]
+        places = [walked.index(loop) for loop in self.loops]
+        tensors = [operand for operand in operands if isinstance(operand, ir.Value)]
+        maps = [places if shape_of(tensor) else [] for tensor in tensors]
+        numbers = [None, *(operand if isinstance(operand, np.floating) else None for operand in operands)]
+        out = builders.empty(shape_of(sums), elem or builders.element_of(sums))
+        every = range(len(walked))
+        kinds = "p" * len(walked)
+        return builders.generic([sums, *tensors], [out], [every, *maps, every], kinds, _with_numbers(body, numbers))[0]
+
+    def factor(self) -> Numbers | None:
+        """What a sum is multiplied by, the data's scale times the weight's; None where it stays an integer."""
+        weight, data = self.product.factor, self.product.data.scale
+        if weight is None or data is None:
+            return None
+        one, other = (_number(scale) for scale in (data, weight))
+        assert one is not None  # what makes it a product
+        return one * other if other is not None else self.each(scalars.mul, one, weight, elem=_f32())
+
+    def over(self, factor: Numbers, step: np.float32) -> Numbers:
+        """A factor divided by a quantisation's step."""
+        if step == 1:
+            return factor
+        return self.each(scalars.div, factor, step, elem=_f32()) if isinstance(factor, ir.Value) else factor / step
+
+    def totals(self, weights: ir.Value) -> ir.Value:
+        """The sum of each channel's weights."""
+        walked, kinds = self.product.walked, iterator_types(self.product.op)
+        order = [*self.loops, *(d for d in walked if kinds[d] != "parallel")]
+        out = builders.full(self.shape, builders.scalar(0, _i32()))
+        maps = [[order.index(d) for d in walked], range(len(self.loops))]
+        letters = "".join(kinds[d][0] for d in order)
+        return builders.generic(
+            [weights], [out], maps, letters, lambda w, total: scalars.add(total, arith.extsi(_i32(), w))
+        )[0]
+
+    def bias(self, epilogue: Epilogue, factor: Numbers) -> tuple[ir.Value, ir.Value]:
+        """The bias in whole products, which is exact for one that is quantised as they are, and what is left of it."""
+        assert epilogue.bias is not None
+        number = _number(epilogue.bias)
+        bias = epilogue.bias if number is None else number
+        whole = self.each(_whole, bias, factor, elem=_i32())
+        rest = self.each(lambda b, f, n: scalars.sub(b, scalars.mul(_float(n), f)), bias, factor, whole, elem=_f32())
+        return whole, rest if epilogue.step == 1 else self.each(scalars.div, rest, epilogue.step, elem=_f32())
+
+
+def _with_numbers(body: Body, numbers: Sequence[np.floating | None]) -> Body:
+    """``body`` of scalars, with constants where there are numbers, and without the initial value."""
+
+    def filled(*arguments: ir.Value) -> ir.Value:
+        rest = iter(arguments)
+        return body(*(next(rest) if n is None else scalars.const(float(n), _f32()) for n in numbers))
+
+    return filled
+
+
+def _number(scale: Scale) -> np.float32 | None:
+    number = splat_of(scale.factor)
+    return None if number is None else np.float32(number)
+
+
+def _float(value: ir.Value) -> ir.Value:
+    return arith.sitofp(_f32(), value)
+
+
+def _scaled(total: ir.Value, factor: ir.Value) -> ir.Value:
+    return scalars.mul(_float(total), factor)
+
+
+def _corrected(total: ir.Value, weights: ir.Value, zero: ir.Value) -> ir.Value:
+    wide = zero if zero.type == _i32() else arith.extsi(_i32(), zero)
+    return scalars.sub(total, scalars.mul(wide, weights))
+
+
+def _less(weights: ir.Value, zero: int, bias: Sequence[ir.Value]) -> ir.Value:
+    """A bias, if there is one, less a zero point for each weight."""
+    correction = scalars.mul(weights, scalars.like(weights, -zero))
+    return scalars.add(bias[0], correction) if bias else correction
+
+
+def _whole(bias: ir.Value, factor: ir.Value) -> ir.Value:
+    """The whole number nearest to a quotient; one of 0 where it is no number or too large."""
+    quotient = math_ops.roundeven(scalars.div(bias, factor))
+    fits = scalars.compare("lt", math_ops.absf(quotient), scalars.like(quotient, _BIAS))
+    return arith.fptosi(_i32(), scalars.select(fits, quotient, scalars.like(quotient, 0)))

@@ -1,0 +1,237 @@
+"""Products of quantised numbers become products of bytes, summed up exactly."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...dialects import builders, func, ir
+from ...target import Target, host
+from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types, loop_extents, num_inputs
+from ..infra import Pass
+from .byte_products import Epilogue, Product, emit
+from .edit import (
+    VIEWS,
+    drop_identity,
+    erase_dead,
+    has_one_use,
+    hoist,
+    is_static,
+    is_tensor,
+    operations,
+    param_values,
+    programs,
+    splat_of,
+    terminator,
+)
+from .inline import drop_unused_inputs
+from .quantized import SIGN, Quantized, read
+from .scales import Scale, Search, is_map, through_view
+
+# The largest product of a byte and what a signed byte is, and the largest sum of such that stays in 32 bits with a
+# bias and a correction.
+_LARGEST_PRODUCT, _MOST = 255 * 128, 1 << 30
+
+
+@dataclass(frozen=True)
+class FoldQuantization(Pass):
+    """Multiply bytes where a contraction or convolution multiplies what is dequantised, with sums in 32 bits.
+
+    Before::
+
+        %x = linalg.generic {(extui(q) - zero) * scale} ins(%q: tensor<MxKxi8>)
+        %w = linalg.generic {extsi(v) * scale} ins(%v: tensor<KxNxi8>, %scales: tensor<Nxf32>)
+        %c = linalg.generic {contraction} ins(%x, %w)
+        %d = linalg.generic {add} ins(%c, %bias)
+        %y = linalg.generic {clamp(roundeven(d / step)) + zero'} ins(%d)
+
+    After::
+
+        %b = linalg.generic {roundeven(bias / (scale * scales)) - zero * sum of v} ...    // computed ahead of time
+        %f = linalg.generic {scale * scales / step} ins(%scales)                          // this too
+        %c = linalg.generic {contraction of extui(q) and extsi(v), in i32} ins(%q, %v)
+        %d = linalg.generic {f32(c + b) * f} ins(%c, %b, %f)
+        %y = linalg.generic {clamp(roundeven(d)) + zero'} ins(%d)
+
+    Sums are exact. What they are multiplied by is rounded as onnxruntime does it: a bias that is quantised as the
+    products are is added in integers, and step and scales are one factor. What another bias has besides whole numbers
+    is added after. Products that are integers already (QLinearConv, MatMulInteger) become products of bytes too.
+
+    The weight must depend on params alone and fit signed bytes after its zero point is subtracted: int8 with zero
+    point 0, uint8 with 128. What is padded has a zero point that is known. All else stays: depthwise convolutions,
+    products of two activations, sums of so many products that 32 bits may not hold them.
+
+    Nothing is done for a target without an instruction for products of bytes: those of floats take less time there.
+
+    Options:
+        everywhere: fold for any target.
+        target: the machine; None is this one.
+    """
+
+    name: ClassVar[str] = "fold-quantization"
+    opt_level: ClassVar[int] = 2
+    everywhere: bool = False
+    target: Target | None = None
+
+    def apply(self, module: ir.Module) -> None:
+        """Fold the contractions of all programs."""
+        if not (self.everywhere or (self.target or host()).dot_lanes):
+            return
+        for function in programs(module):
+            folder = _Folder(function)
+            sums = [op for op in operations(function) if isinstance(classify(op), Contraction | Conv)]
+            for op in sums:  # none of which folding erases
+                folder.visit(op)
+            erase_dead(function)
+
+
+class _Folder:
+    """Folds the products of a function one by one."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.weights = param_values(function)
+        self.search = Search(self.weights)
+
+    def visit(self, op: ir.Operation) -> None:
+        """Fold an op, if it is a product of quantised numbers that is worth it."""
+        if len(op.operands) != 3 or (product := self._product(op)) is None:
+            return
+        epilogue = self._epilogue(product) if _is_float(op) else Epilogue()
+        if epilogue.bias is not None and is_tensor(epilogue.bias.factor):
+            hoist(epilogue.bias.factor, op)
+        with ir.InsertionPoint(op), op.location:
+            made = emit(product, epilogue)
+        op.results[0].replace_all_uses_with(made)
+        for inner, index in epilogue.done:
+            _take_out(inner, index)
+
+    def _product(self, op: ir.Operation) -> Product | None:
+        kind = classify(op)
+        if not isinstance(kind, Contraction | Conv) or not is_static(op.results[0]) or splat_of(op.operands[2]) != 0:
+            return None
+        number, element = kind.weight, str(builders.element_of(op.results[0]))
+        if element not in ("f32", "i32") or op.operands[number] not in self.weights or not _pays(op, kind):
+            return None
+        data, weight = read(op.operands[1 - number], self.weights), self._weight(op, number)
+        if data is None or weight is None:
+            return None
+        if not isinstance(data.zero, int) and any(step.name == "tensor.pad" for step in data.steps):
+            return None
+        product = Product(op, kind, data, weight)
+        if element == "i32":
+            return product if data.scale is None and weight.scale is None else None
+        return product if _has_scale(data) and weight.scale is not None and _of_channels(product) else None
+
+    def _weight(self, op: ir.Operation, number: int) -> Quantized | None:
+        """A weight whose bytes are signed and have no zero point once their sign's bit is flipped, where it must be."""
+        value = op.operands[number]
+        if str(builders.element_of(value)) == "i8":
+            argument = op.regions[0].blocks[0].arguments[number]
+            return (
+                Quantized(value, True) if [u.owner.operation.name for u in argument.uses] == ["arith.extsi"] else None
+            )
+        found = read(value, self.weights)
+        if found is None or found.zero not in ((0,) if found.signed else (SIGN,)):
+            return None
+        return found
+
+    def _epilogue(self, product: Product) -> Epilogue:
+        """A bias and a quantisation after the product, with views and a ReLU between them at most."""
+        found, value, active = Epilogue(), product.op.results[0], False
+        views: list[ir.Operation] = []
+        while has_one_use(value):
+            use = next(iter(value.uses))
+            user = use.owner.operation
+            if user.name in VIEWS:
+                views.append(user)
+            elif (first := _first(user, use.operand_number)) is None:
+                break
+            elif (inner := first[0]).name == "arith.divf":
+                found.step = np.float32(splat_of(inner.operands[1]))
+                found.done.append(first)
+                break
+            elif inner.name == "arith.maximumf":
+                active = True
+            elif active or found.bias is not None or (bias := self._bias(product, user, inner, views)) is None:
+                break
+            else:
+                found.bias = bias
+                found.done.append(first)
+            value = user.results[0]
+        return found
+
+    def _bias(
+        self, product: Product, op: ir.Operation, add: ir.Operation, views: Sequence[ir.Operation]
+    ) -> Scale | None:
+        """The weight that an op after views adds to each channel of a product, over the product's loops."""
+        factor = next((f for v in add.operands if (f := self.search.known(op, v)) is not None), None)
+        bias = Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor
+        out = [dim_of(e) for e in indexing_maps(op)[-1].results]
+        bias = bias.moved(out.index) if bias is not None else None
+        for view in reversed(views):
+            bias = through_view(view, bias, to_result=False) if bias is not None else None
+        loops = [dim_of(e) for e in indexing_maps(product.op)[-1].results]
+        bias = bias.moved(lambda dim: loops[dim]) if bias is not None else None
+        return bias if bias is not None and {*bias.places} <= {None, *product.channels} else None
+
+
+def _is_float(op: ir.Operation) -> bool:
+    return isinstance(builders.element_of(op.results[0]), ir.FloatType)
+
+
+def _pays(op: ir.Operation, kind: Contraction | Conv) -> bool:
+    """Whether the sums are of several neighbouring bytes, of many channels, and stay in 32 bits."""
+    extents, kinds = loop_extents(op), iterator_types(op)
+    terms = math.prod(e for e, kind in zip(extents, kinds, strict=True) if kind == "reduction")
+    if terms * _LARGEST_PRODUCT > _MOST:
+        return False
+    if isinstance(kind, Conv):
+        return math.prod(extents[d] for d in kind.c) > 1 and len(kind.f) == 1 and extents[kind.f[0]] > 1
+    last = dim_of(list(indexing_maps(op)[kind.lhs].results)[-1])
+    return last in kind.k and extents[last] > 1 and len(kind.n) == 1 and extents[kind.n[0]] > 1
+
+
+def _has_scale(data: Quantized) -> bool:
+    """Whether the data have one scale, which is a positive number."""
+    number = splat_of(data.scale.factor) if data.scale is not None else None
+    return number is not None and number > 0
+
+
+def _of_channels(product: Product) -> bool:
+    """Whether each channel of the weight has one scale."""
+    factor = product.factor
+    return factor is not None and {*factor.places} <= {None, *product.channels}
+
+
+def _first(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:
+    """What an elementwise op does first to an operand of its own, and the operand's place there; None for all but this.
+
+    It adds to it or takes the larger of it and 0, and no more, or it divides it by a number.
+    """
+    if user.name != "linalg.generic" or not is_map(user) or number >= num_inputs(user):
+        return None
+    maps, argument = indexing_maps(user), user.regions[0].blocks[0].arguments[number]
+    if maps[number] != maps[-1] or not has_one_use(argument):
+        return None
+    use = next(iter(argument.uses))
+    inner, index = use.owner.operation, use.operand_number
+    if inner.name == "arith.divf":
+        divisor = splat_of(inner.operands[1])
+        return (inner, index) if index == 0 and divisor is not None and divisor > 0 else None
+    if not len(inner.results) or terminator(user).operands[0] != inner.results[0]:
+        return None
+    relu = inner.name == "arith.maximumf" and 0 in map(splat_of, inner.operands)
+    return (inner, index) if relu or inner.name == "arith.addf" else None
+
+
+def _take_out(inner: ir.Operation, index: int) -> None:
+    """Let a body go on with an operand of an op in it."""
+    assert inner.parent is not None
+    op = inner.parent.operation
+    inner.results[0].replace_all_uses_with(inner.operands[index])
+    inner.erase()
+    drop_identity(drop_unused_inputs(op))

@@ -1,0 +1,211 @@
+"""Sums of products of bytes, four of them at a time: one instruction (VNNI) multiplies and adds them in 32 bits.
+
+It takes unsigned bytes of the one operand and signed ones of the other. A weight is packed so that four steps of the
+sum lie together for each output channel; four neighbours of a row of the other operand are one word, that goes to all
+lanes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from ...dialects import arith, ir, tensor, vector
+from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
+from ..classify import (
+    Contraction,
+    Conv,
+    OpClass,
+    body_ops,
+    classify,
+    dim_of,
+    indexing_maps,
+    iterator_types,
+    loop_extents,
+)
+from .loops import chunked
+from .structured import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    Tile,
+    element_of,
+    kept_dims,
+    loop_along,
+    operand_region,
+    read_vector,
+    shape_of,
+    write_vector,
+)
+from .tiler import Tiler, loop_intervals, packed_dims
+
+# Products in one sum of the instruction.
+GROUP = 4
+
+# The instruction for so many sums at once.
+_INSTRUCTIONS = {lanes: f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (4, 8, 16)}
+
+
+def byte_sum(op: ir.Operation, kind: OpClass) -> int | None:
+    """The reduction loop of a contraction or convolution that can be taken four steps at a time; None for any other op.
+
+    Its data are unsigned bytes, which lie together along that loop, its weight's signed, and its sums 32 bits wide.
+    """
+    if not isinstance(kind, Contraction | Conv):
+        return None
+    data = 1 - kind.weight
+    widened = {body.name: body.operands[0] for body in body_ops(op) if body.name.startswith("arith.ext")}
+    arguments = op.regions[0].blocks[0].arguments
+    if widened != {"arith.extui": arguments[data], "arith.extsi": arguments[kind.weight]}:
+        return None
+    if [str(element_of(v)) for v in op.operands] != ["i8", "i8", "i32"] or len(shape_of(op.operands[data])) == 0:
+        return None
+    loop, walked = loop_along(op, data), [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
+    if loop is None or loop not in walked or iterator_types(op)[loop] != "reduction":
+        return None
+    return loop if loop_extents(op)[loop] > 1 else None
+
+
+def grouped_loop(op: ir.Operation, kind: OpClass) -> int | None:
+    """The reduction loop whose steps lie in fours in the packed weight; None where there is no such weight."""
+    loop = byte_sum(op, kind)
+    if loop is None or not isinstance(kind, Contraction | Conv):
+        return None
+    unpack = defining_op(op.operands[kind.weight])
+    if unpack is None or unpack.name != "linalg.unpack":
+        return None
+    dims, sizes = packed_dims(unpack)
+    results = list(indexing_maps(op)[kind.weight].results)
+    return loop if sizes[1:] == [GROUP] and dim_of(results[dims[1]]) == loop else None
+
+
+def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A tile of an op's sums, which lies in whole blocks of its packed weight: four steps of the rows at a time."""
+    kind, loops = classify(op), loop_intervals(op, region)
+    grouped = grouped_loop(op, kind)
+    assert grouped is not None and isinstance(kind, Contraction | Conv)  # what the schedule relies on
+    extents = [interval.size for interval in loops]
+    serial = [loop for loop in tiler.form.sums if loop != grouped and extents[loop] > 1]
+    init = tiler.compute(op.operands[2], region, dest)
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if not remaining:
+            whole = extents[grouped] // GROUP * GROUP
+            acc = chunked(whole, GROUP, acc, step)
+            return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
+        loop, deeper = remaining[0], remaining[1:]
+
+        def walk(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(offset, size)
+            return accumulate(deeper, value)
+
+        return chunked(extents[loop], 1, acc, walk)
+
+    def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+        loops[grouped] = Interval(offset, size)
+        return _dot_tile(tiler.scope(), op, kind, loops, Tile(value, init.dims)).value
+
+    return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: list[Interval], acc: Tile) -> Tile:
+    """Add four products to each sum of a tile, fewer at the end of the rows.
+
+    Args:
+        loops: the op's intervals; the one that is grouped has at most four steps.
+        acc: the sums so far, whose last dim is that of the weight's blocks.
+    """
+    grouped = grouped_loop(op, kind)
+    assert grouped is not None  # what the schedule relies on
+    words = _Words(tiler, op, 1 - kind.weight, loops, grouped)
+    rows, lanes = shape_of(acc.value)[:-1], tiler.form.dot_lanes
+    width = shape_of(acc.value)[-1]
+    if not lanes or width % lanes:
+        raise NotSchedulable(f"sums of products of bytes in vectors of {lanes} lanes")
+    walkers = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    row_loops = [walkers[d] for d in acc.dims[:-1]]
+    parts = _weight(tiler, op, kind.weight, [*loops[:grouped], _whole(loops[grouped]), *loops[grouped + 1 :]], lanes)
+    sums = read_vector(acc.value)
+    for place in itertools.product(*map(range, rows)):
+        word = words.at(dict(zip(row_loops, place, strict=True)), lanes)
+        row = vector.extract(sums, [], list(place)) if place else sums
+        row = _joined([_dot(_part(row, i, lanes), word, part) for i, part in enumerate(parts)], row)
+        sums = vector.insert(row, sums, [], list(place)) if place else row
+    return Tile(write_vector(sums, acc.value), acc.dims)
+
+
+def _whole(interval: Interval) -> Interval:
+    """All four steps: a packed weight has zeros past its end."""
+    return Interval(interval.offset, GROUP)
+
+
+class _Words:
+    """Four neighbouring bytes of the data as one word."""
+
+    def __init__(self, tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], grouped: int) -> None:
+        part, walkers = operand_region(indexing_maps(op)[number], loops)
+        self.tile = tiler.compute(op.operands[number], part)
+        self.loops, self.grouped = [walkers[d] for d in self.tile.dims], grouped
+        self.count = loops[grouped].size
+
+    def at(self, place: Mapping[int | None, int], lanes: int) -> ir.Value:
+        """The word at a place of the loops over rows, in all lanes; bytes past the end of a row are zero."""
+        byte, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
+        indices = [index_constant(0 if loop == self.grouped else place[loop]) for loop in self.loops]
+        read = _read(self.tile.value, indices, self.count)
+        if self.count < GROUP:
+            none = vector.broadcast(ir.VectorType.get([GROUP], byte), arith.ConstantOp(byte, 0).result)
+            read = vector.insert_strided_slice(read, none, [0], [1])
+        one = vector.extract(vector.bitcast(ir.VectorType.get([1], word), read), [], [0])
+        every = vector.broadcast(ir.VectorType.get([lanes], word), one)
+        return vector.bitcast(ir.VectorType.get([lanes * GROUP], byte), every)
+
+
+def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
+    """``count`` neighbours along a tile's last dim; a single one may lie in a tile that has lost that dim."""
+    element, rank = element_of(tile), len(indices)
+    last = [ir.AffineExpr.get_dim(rank - 1) if count > 1 else ir.AffineExpr.get_constant(0)]
+    zero = arith.ConstantOp(element, 0).result
+    kind = ir.VectorType.get([count], element)
+    return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
+
+
+def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
+    """A packed weight's bytes for a block of channels, as vectors of ``lanes`` groups."""
+    part, _ = operand_region(indexing_maps(op)[number], loops)
+    tile = tiler.compute(op.operands[number], part)
+    if len(kept_dims(part)) != 2:
+        raise NotSchedulable("a weight whose blocks have one channel")
+    kind = ir.RankedTensorType.get([shape_of(tile.value)[0] * GROUP], element_of(tile.value))
+    flat = tensor.CollapseShapeOp(kind, tile.value, [[0, 1]]).result
+    return [_read(flat, [index_constant(i)], lanes * GROUP) for i in range(0, kind.shape[0], lanes * GROUP)]
+
+
+def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:
+    kind = ir.VectorType(row.type)
+    if kind.shape == [lanes]:
+        return row
+    return vector.extract_strided_slice(
+        ir.VectorType.get([lanes], kind.element_type), row, [number * lanes], [lanes], [1]
+    )
+
+
+def _joined(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
+    if len(parts) == 1:
+        return parts[0]
+    for i, part in enumerate(parts):
+        row = vector.insert_strided_slice(part, row, [i * ir.VectorType(part.type).shape[0]], [1])
+    return row
+
+
+def _dot(acc: ir.Value, data: ir.Value, weight: ir.Value) -> ir.Value:
+    name = _INSTRUCTIONS[ir.VectorType(acc.type).shape[0]]
+    attributes = {
+        "intrin": ir.StringAttr.get(name),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    operands = [acc, data, weight]
+    return ir.Operation.create("llvm.call_intrinsic", [acc.type], operands, attributes).results[0]

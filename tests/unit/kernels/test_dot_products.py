@@ -1,0 +1,138 @@
+"""Products of unsigned and signed bytes, summed up in 32 bits: four of them in one instruction where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode
+from kernel_texts import generic, tensor
+
+from tilewright.dialects import codegen, ir
+from tilewright.dialects.context import make_context
+from tilewright.errors import ScheduleError
+from tilewright.passes.infra import PassContext
+from tilewright.passes.kernel import functions
+from tilewright.passes.pipeline import lower_kernel
+from tilewright.passes.schedule.loopnest import Value
+from tilewright.passes.schedule.schedule import Schedule
+from tilewright.passes.schedule.values import values_of
+from tilewright.target import Target, host
+
+RNG = np.random.default_rng(0)
+
+PRODUCTS = (
+    "^bb0(%u: i8, %v: i8, %o: i32): %wu = arith.extui %u : i8 to i32 %wv = arith.extsi %v : i8 to i32 "
+    "%p = arith.muli %wu, %wv : i32 %s = arith.addi %o, %p : i32 linalg.yield %s : i32"
+)
+
+
+def kernel(x: list[int], w: list[int], y: list[int], packed: list[int], order: str, dims: str, maps: list[str]) -> str:
+    """A sum of products of bytes, plus a number for each channel; ``dims`` are those of the weight that are packed."""
+    channels = y[-1]
+    kinds = {"x": tensor(*x, element="i8"), "w": tensor(*w, element="i8"), "y": tensor(*y, element="i32")}
+    loops = maps[0].split("->")[0].count(",") + 1
+    axes = ", ".join(f"d{i}" for i in range(len(y)))
+    sums = generic(
+        "c", {"%x": kinds["x"], "%w": kinds["w"]}, maps, "p" * len(y) + "r" * (loops - len(y)),
+        ("%f", kinds["y"]), PRODUCTS,
+    )  # fmt: skip
+    offset = generic(
+        "r", {"%c": kinds["y"], "%b": tensor(channels, element="i32")},
+        [f"({axes})->({axes})", f"({axes})->(d{len(y) - 1})", f"({axes})->({axes})"], "p" * len(y), ("%e", kinds["y"]),
+        "^bb0(%u: i32, %v: i32, %o: i32): %s = arith.addi %u, %v : i32 linalg.yield %s : i32",
+    )  # fmt: skip
+    types = f"%x: {kinds['x']}, %wp: {tensor(*packed, element='i8')}, %b: {tensor(channels, element='i32')}"
+    return f"""func.func @k({types}) -> {kinds["y"]} {{
+      %we = tensor.empty() : {kinds["w"]}
+      %w = linalg.unpack %wp outer_dims_perm = [{order}] inner_dims_pos = [{dims}] inner_tiles = [{packed[-2]}, 4]
+        into %we : {tensor(*packed, element="i8")} -> {kinds["w"]}
+      %zero = arith.constant 0 : i32
+      %e = tensor.empty() : {kinds["y"]}
+      %f = linalg.fill ins(%zero : i32) outs(%e : {kinds["y"]}) -> {kinds["y"]}
+      {sums}
+      {offset}
+      return %r : {kinds["y"]} }}"""
+
+
+def matmul(m: int, n: int, k: int, block: int) -> str:
+    loops = "(m,n,k)"
+    maps = [f"{loops}->(m,k)", f"{loops}->(k,n)", f"{loops}->(m,n)"]
+    return kernel([m, k], [k, n], [m, n], [-(-n // block), -(-k // 4), block, 4], "1, 0", "1, 0", maps)
+
+
+def conv(size: int, c: int, f: int, window: int, stride: int, block: int) -> str:
+    out = (size - window) // stride + 1
+    loops = "(n,h,w,f,p,q,c)"
+    image = f"{loops}->(n,h*{stride}+p,w*{stride}+q,c)"
+    maps = [image, f"{loops}->(f,c,p,q)", f"{loops}->(n,h,w,f)"]
+    packed = [-(-f // block), window, window, -(-c // 4), block, 4]
+    return kernel([1, size, size, c], [f, c, window, window], [1, out, out, f], packed, "0, 2, 3, 1", "0, 1", maps)
+
+
+def pack(weight: np.ndarray, block: int) -> np.ndarray:
+    """[..., k, n] -> [n / block, ..., k / 4, block, 4], padded with zeros."""
+    *outer, k, n = weight.shape
+    padded = np.zeros((*outer, -(-k // 4) * 4, -(-n // block) * block), np.int8)
+    padded[..., :k, :n] = weight
+    parts = padded.reshape(*outer, -1, 4, -(-n // block), block)
+    return np.ascontiguousarray(np.moveaxis(np.moveaxis(parts, -2, 0), -2, -1))
+
+
+def bytes_of(dtype: type, *shape: int) -> np.ndarray:
+    """Random bytes, with the greatest ones among them."""
+    made = RNG.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+    made.flat[: made.size // 3] = np.iinfo(dtype).max
+    return made
+
+
+def check(text: str, arrays: list[np.ndarray], want: np.ndarray) -> CompiledKernel:
+    made = CompiledKernel(text)
+    np.testing.assert_array_equal(made([a.view(np.int8) if a.itemsize == 1 else a for a in arrays], want, 2), want)
+    assert ("dot_product" in made.kernel.schedule) == bool(TARGET.get(host()).dot_lanes)
+    return made
+
+
+# Rows beyond a tile, channels beyond a block or less than a vector, sums that are no multiple of four or shorter.
+@pytest.mark.parametrize(
+    "m, n, k, block",
+    [(30, 64, 32, 32), (5, 48, 20, 32), (13, 40, 27, 32), (1, 64, 18, 32), (7, 9, 3, 16), (2, 33, 5, 32)],
+)
+def test_matmul(m, n, k, block):
+    a, w, b = bytes_of(np.uint8, m, k), bytes_of(np.int8, k, n), RNG.integers(-(1 << 20), 1 << 20, n).astype(np.int32)
+    check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
+
+
+@pytest.mark.parametrize("size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1)])
+def test_convolution(size, c, f, window, stride):
+    x, w = bytes_of(np.uint8, 1, size, size, c), bytes_of(np.int8, f, c, window, window)
+    b = RNG.integers(-1000, 1000, f).astype(np.int32)
+    block = 16 if f <= 16 else 32
+    windows = np.lib.stride_tricks.sliding_window_view(x, (window, window), (1, 2))[:, ::stride, ::stride]
+    want = np.einsum("nhwcpq,fcpq->nhwf", windows.astype(np.int32), w.astype(np.int32), dtype=np.int32) + b
+    check(conv(size, c, f, window, stride, block), [x, pack(w.transpose(2, 3, 1, 0), block), b], want)
+
+
+@pytest.mark.parametrize("cpu, register", [("icelake-server", "zmm"), ("alderlake", "ymm")])
+def test_four_products_are_one_instruction(cpu, register):
+    target = Target.parse(f"x86 -mcpu={cpu}")
+    with make_context(), ir.Location.unknown():
+        module, described = lower_kernel(bytecode(matmul(28, 64, 64, 2 * target.lanes)), target, PassContext())
+        code = codegen.emit(module, target, "asm").decode()
+    assert "dot_product" in described.schedule
+    products = [line for line in code.splitlines() if "vpdpbusd" in line]
+    assert products and all(f"%{register}" in line for line in products)
+    assert "vpmulld" not in code
+
+
+def test_a_schedule_without_the_instruction_is_refused():
+    text = matmul(8, 32, 16, 32)
+    values = Schedule.start(_values(text))
+    plain = values.tile("m", 4, "n", 32).vectorize("n.1").unroll("m.1").pack(1, "n", 32)
+    with pytest.raises(ScheduleError, match="a tile offset is no multiple of the packed block 4"):
+        CompiledKernel(text, schedule=plain)
+
+
+def _values(text: str) -> tuple[Value, ...]:
+    with make_context(), ir.Location.unknown():
+        module = before_schedule(text)
+        return values_of(functions(module)[0])

@@ -1,0 +1,146 @@
+"""Products between DequantizeLinear and QuantizeLinear, compiled, against onnxruntime's products of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx_case import model_of
+
+import tilewright as tw
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
+from tilewright.passes.pipeline import plan
+from tilewright.target import Target
+
+RNG = np.random.default_rng(0)
+# Weights as large as onnxruntime adds up rightly on CPUs that add pairs of products in 16 bits.
+LARGEST = 63
+
+
+@dataclass
+class Case:
+    """A product of ``x`` and ``w``, and what is quantised how; ``zero`` is the weight's zero point."""
+
+    op: str
+    x: tuple[int, ...]
+    w: tuple[int, ...]
+    signed: bool = False
+    per_channel: bool = True
+    bias: bool = False
+    relu: bool = False
+    zero: int = 0
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def axis(self) -> int:
+        """The weight's dim of channels."""
+        return 0 if self.op == "Conv" or self.attributes.get("transB") else len(self.w) - 1
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        dtype, kind = (np.int8 if self.signed else np.uint8), (np.uint8 if self.zero else np.int8)
+        channels, low = self.w[self.axis], np.iinfo(dtype).min
+        scales = np.asarray(RNG.uniform(0.001, 0.02, [channels] if self.per_channel else []), np.float32)
+        made = {
+            "x": (RNG.standard_normal(self.x) * 2).astype(np.float32),
+            "xs": np.array(0.043, np.float32), "xz": np.array(low + 97, dtype),
+            "w": (RNG.integers(-LARGEST, LARGEST, self.w) + self.zero).astype(kind),
+            "ws": scales, "wz": np.full(scales.shape, self.zero, kind),
+            "b": RNG.integers(-9000, 9000, channels).astype(np.int32),
+            "ys": np.array(0.071, np.float32), "yz": np.array(low if self.relu else low + 131, dtype),
+        }  # fmt: skip
+        return made | {"bs": made["xs"] * made["ws"], "bz": np.zeros(scales.shape, np.int32)}
+
+    def with_floats(self) -> list[onnx.NodeProto]:
+        """The product of what is dequantised."""
+        axis = {"axis": self.axis} if self.per_channel else {}
+        bias = [node("DequantizeLinear", "b bs bz", "bd", **(axis and {"axis": 0}))] if self.bias else []
+        return [
+            node("QuantizeLinear", "x xs xz", "xq"),
+            node("DequantizeLinear", "xq xs xz", "xd"),
+            node("DequantizeLinear", "w ws wz", "wd", **axis),
+            *bias,
+            node(self.op, "xd wd bd" if self.bias else "xd wd", "p", **self.attributes),
+            *([node("Relu", "p", "r")] if self.relu else []),
+            node("QuantizeLinear", "r ys yz" if self.relu else "p ys yz", "y"),
+        ]
+
+    def of_integers(self) -> list[onnx.NodeProto]:
+        """The product of integers; a ReLU is what the result's range leaves out."""
+        first, bias = node("QuantizeLinear", "x xs xz", "xq"), " b" if self.bias else ""
+        if self.op == "Gemm":
+            inputs = f"xq xs xz w ws wz{bias or ' '} ys yz"
+            return [first, node("QGemm", inputs, "y", domain="com.microsoft", **self.attributes)]
+        op = "QLinearConv" if self.op == "Conv" else "QLinearMatMul"
+        return [first, node(op, f"xq xs xz w ws wz ys yz{bias}", "y", **self.attributes)]
+
+
+def node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(op, inputs.split(" "), [output], name=f"the_{output}", **attributes)
+
+
+def model(nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray]) -> onnx.ModelProto:
+    used = {name for n in nodes for name in n.input if name in arrays and name != "x"}
+    weights = {name: arrays[name] for name in sorted(used)}
+    made = model_of(nodes, {"x": arrays["x"]}, ["y"], weights, domains=["com.microsoft"])
+    made.graph.output[0].CopyFrom(helper.make_value_info("y", onnx.TypeProto()))
+    made.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(arrays["yz"].dtype)
+    return made
+
+
+def onnxruntimes(proto: onnx.ModelProto, x: np.ndarray) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
+
+
+def kernels(proto: onnx.ModelProto, target: str = "x86 -mcpu=icelake-server") -> str:
+    """The kernels that a model becomes, as text."""
+    made = plan(import_model(proto), Target.parse(target))
+    with make_context(), ir.Location.unknown():
+        return "".join(str(ir.Module.parse(code)) for code in made.kernels.values())
+
+
+IMAGE = {"pads": [1] * 4, "strides": [2, 2]}
+FOLDED = [
+    Case("Conv", (1, 3, 9, 9), (24, 3, 3, 3), bias=True, attributes=IMAGE),
+    Case("Conv", (2, 8, 7, 7), (40, 8, 3, 3), bias=True, relu=True, attributes={"pads": [0, 1, 2, 1]}),
+    Case("Conv", (1, 20, 5, 5), (33, 20, 1, 1), signed=True, per_channel=False),
+    Case("Conv", (1, 12, 6, 6), (18, 4, 3, 3), bias=True, attributes={"group": 3, "pads": [1] * 4}),
+    Case("Conv", (1, 5, 12), (7, 5, 3), signed=True, bias=True, attributes={"dilations": [2]}),
+    Case("Conv", (1, 6, 8, 8), (16, 6, 3, 3), per_channel=False, zero=128, attributes={"pads": [1] * 4}),
+    Case("MatMul", (2, 5, 24), (24, 20)),
+    Case("MatMul", (7, 30), (30, 72), signed=True, per_channel=False),
+    Case("Gemm", (4, 64), (10, 64), bias=True, attributes={"transB": 1}),
+    Case("Gemm", (1, 27), (27, 300), bias=True, relu=True),
+]
+STAYING = [
+    Case("Conv", (1, 8, 6, 6), (8, 1, 3, 3), bias=True, attributes={"group": 8}),  # depthwise
+    Case("Conv", (1, 6, 5, 5), (9, 6, 1, 1), per_channel=False, zero=117),  # weights beyond signed bytes
+    Case("MatMul", (3, 1), (1, 16)),  # a sum of one product
+]
+
+
+@pytest.mark.parametrize("case", FOLDED, ids=str)
+def test_folded(case: Case) -> None:
+    arrays = case.arrays()
+    proto = model(case.with_floats(), arrays)
+    assert ", 4] into" in kernels(proto)
+    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
+    np.testing.assert_array_equal(got, onnxruntimes(model(case.of_integers(), arrays), arrays["x"]))
+
+
+@pytest.mark.parametrize("case", STAYING, ids=str)
+def test_staying(case: Case) -> None:
+    arrays = case.arrays()
+    proto = model(case.with_floats(), arrays)
+    assert ", 4] into" not in kernels(proto)
+    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
+    want = onnxruntimes(model(case.of_integers(), arrays), arrays["x"])
+    assert np.abs(np.asarray(got).astype(int) - want.astype(int)).max() <= 1
