@@ -56,6 +56,22 @@ def fresh(value: ir.Value, what: str, low: int | None = None) -> Sym:
     return Sym(name, low)
 
 
+def names() -> frozenset[str]:
+    """The symbols that are bound so far."""
+    return frozenset(_SCOPE.get().symbols)
+
+
+def forget(block: ir.Block) -> None:
+    """Forget the shapes of a block's values, which are erased: others may come to lie where they were."""
+    shapes = _SCOPE.get().shapes
+    for value in (*block.arguments, *(r for op in block.operations for r in op.operation.results)):
+        shapes.pop(value, None)
+    for op in block.operations:
+        for region in op.operation.regions:
+            for inner in region.blocks:
+                forget(inner)
+
+
 def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """Remember the shape of a tensor with open extents; gives the tensor."""
     if is_open(shape):

@@ -113,7 +113,7 @@ def pad(x: ir.Value, low: Sequence[Extent], high: Sequence[Extent], value: ir.Va
 
 def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     """Values one after another along an axis (not negative); those that add nothing to it are left out."""
-    filled = [value for value in values if shape_of(value)[axis]] or list(values[:1])
+    filled = [value for value in values if shape_of(value)[axis] != 0] or list(values[:1])
     if len(filled) == 1:
         return filled[0]
     shape = list(shape_of(filled[0]))

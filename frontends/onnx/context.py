@@ -86,7 +86,7 @@ class Context:
             return list(self.ints(tensor, what))
         if tensor.items is not None:
             return list(tensor.items)
-        if ir.InsertionPoint.current.block != self.graph.block:  # in a kernel, which has no sizes of its own
+        if self.graph.in_kernel:  # which has no sizes of its own
             return list(self.ints(tensor, what))
         count = tensor.size
         if not isinstance(count, int):
@@ -116,6 +116,8 @@ class Context:
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
     ) -> tuple[Tensor, ...]:
         """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        if self.graph.in_kernel:
+            self.unsupported("the host computes it, inside of what is one kernel")
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
         call = self.graph.call_host(function, values, types)

@@ -89,6 +89,7 @@ class Graph:
         self.params: dict[str, Param] = {}
         self.refusals = Refusals()
         self.scope = Scope(opsets)
+        self.in_kernel = False  # what is converted now becomes part of one kernel
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}

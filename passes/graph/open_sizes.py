@@ -6,6 +6,7 @@ from ...dialects import arith, ir, tensor
 from ...dialects.walk import defining_op
 from ..structure import num_inputs
 from .edit import reassociation_of
+from .routine_ops import is_control
 
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
 
@@ -20,7 +21,7 @@ def destination(value: ir.Value) -> ir.Value | None:
     number = list(op.results).index(value)
     if op.name.startswith("linalg."):
         return op.operands[num_inputs(op) + number]
-    return op.operands[3 + number] if op.name == "scf.for" else None
+    return op.operands[3 + number] if op.name == "scf.for" and not is_control(op) else None
 
 
 def open_sizes(value: ir.Value) -> list[ir.Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from ...dialects import func, ir
@@ -13,12 +14,12 @@ from .edit import (
     VIEWS,
     has_uses,
     is_cheap,
-    is_host_call,
     is_tensor,
     node_names,
     reassociation_of,
     string_attr,
 )
+from .routine_ops import is_body, is_host_call
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")
@@ -27,24 +28,51 @@ _KEPT = (*VIEWS, "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REG
 
 
 def plan_routine(function: func.FuncOp) -> Routine:
-    """The routine of an outlined function. Raises CompileError for an op that no routine has."""
-    return _Planner().routine(function.regions[0].blocks[0])
+    """The routine of an outlined function, with those of the bodies that it calls in their places.
+
+    Raises CompileError for an op that no routine has.
+    """
+    assert function.operation.parent is not None
+    return _Planner(ir.SymbolTable(function.operation.parent)).routine(function.regions[0].blocks[0])
 
 
 class _Planner:
-    def __init__(self) -> None:
+    def __init__(self, symbols: ir.SymbolTable) -> None:
+        self._symbols = symbols
         self._registers: dict[ir.Value, int] = {}
+        self._numbers = count()
 
     def routine(self, block: ir.Block) -> Routine:
         """The steps of a block; its terminator's operands are the results."""
         arguments = tuple(map(self._new, block.arguments))
-        *ops, last = [op.operation for op in block.operations]
-        steps = [self._step(op) for op in ops if not _is_dropped(op)]
-        results = tuple(self._registers[v] for v in last.operands)
+        steps, results = self._steps(block)
         return Routine(arguments, tuple(_with_dead(steps, results)), results)
 
+    def _steps(self, block: ir.Block) -> tuple[list[Step], tuple[int, ...]]:
+        """The steps of a block whose arguments are in registers, and the registers of what it ends with."""
+        *ops, last = [op.operation for op in block.operations]
+        steps = [step for op in ops if not _is_dropped(op) for step in self._carried_out(op)]
+        return steps, tuple(self._registers[v] for v in last.operands)
+
+    def _carried_out(self, op: ir.Operation) -> list[Step]:
+        """The step of an op; of a call of a body, the body's."""
+        body = self._body(op)
+        if body is None:
+            return [self._step(op)]
+        self._registers.update(zip(body.arguments, (self._registers[v] for v in op.operands), strict=True))
+        steps, results = self._steps(body)
+        self._registers.update(zip(op.results, results, strict=True))
+        return steps
+
+    def _body(self, op: ir.Operation) -> ir.Block | None:
+        """The block of the body that an op calls, if it does."""
+        if op.name != "func.call" or is_host_call(op):
+            return None
+        callee = self._symbols[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        return callee.regions[0].blocks[0] if isinstance(callee, func.FuncOp) and is_body(callee) else None
+
     def _new(self, value: ir.Value) -> int:
-        return self._registers.setdefault(value, len(self._registers))
+        return self._registers.setdefault(value, next(self._numbers))
 
     def _step(self, op: ir.Operation) -> Step:
         if op.name not in _KEPT and not _is_scalar(op):

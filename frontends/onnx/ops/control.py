@@ -1,15 +1,22 @@
-"""Control flow: If. A branch that is known at import is converted in place, else both go into an ``scf.if``."""
+"""Control flow: If. A branch that is known at import is converted in place, else both go into an ``scf.if``.
+
+That is one kernel, unless the branches give different sizes, or need more than a kernel can do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import onnx
 
 from ....dialects import builders, ir, scalars, scf
-from ....dialects.types import element_type
 from ....errors import ModelError, UnsupportedError
 from ..context import Context
+from ..control_flow import branches, first_accepted, kernel
+from ..forms import Form, form_of
 from ..loops import Draft
 from ..registry import op
 from ..tensor import Tensor
@@ -24,30 +31,38 @@ def branch(
     if condition.known is not None:
         return tuple(ctx.subgraph(then_branch if condition.known.reshape(())[()] else else_branch))
     chosen = scalars.truth(builders.extract(ctx.reshape(condition, []).value, []))
-    return _both(ctx, chosen, then_branch, else_branch)
+    graphs = {"then_branch": then_branch, "else_branch": else_branch}
+    ways = [partial(_branch, ctx, name, graph) for name, graph in graphs.items()]
+    return tuple(first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: branches(ctx, chosen, ways)))
 
 
-def _both(ctx: Context, condition: ir.Value, first: onnx.GraphProto, second: onnx.GraphProto) -> tuple[Tensor, ...]:
+def _branch(ctx: Context, name: str, graph: onnx.GraphProto) -> list[Tensor]:
+    try:
+        return ctx.subgraph(graph)
+    except UnsupportedError:
+        raise
+    except ModelError as error:  # shapes for one of the branches are often none for the other
+        ctx.invalid(f"its {name} cannot be run: {error}; where it is not meant to, make the condition a constant")
+
+
+def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], list[Tensor]]]) -> list[Tensor]:
+    """Both branches in one kernel. Refuses what gives different types."""
     drafts: list[Draft] = []
-    results: list[list[Tensor]] = []
-    for name, graph in (("then_branch", first), ("else_branch", second)):
-        draft = Draft([])
-        try:
-            with draft.filling():
-                made = ctx.subgraph(graph)
+    forms: list[list[Form]] = []
+    with ExitStack() as undo:
+        for way in ways:
+            draft = Draft([])
+            with kernel(ctx, draft):
+                made = way()
                 draft.results = [t.value for t in made]
-        except UnsupportedError:
-            raise
-        except ModelError as error:  # shapes for one of the branches are often none for the other
-            ctx.invalid(f"its {name} cannot be run: {error}; where it is not meant to, make the condition a constant")
-        drafts.append(draft)
-        results.append(made)
-    kinds = [[(t.dtype, t.shape) for t in made] for made in results]
-    if kinds[0] != kinds[1]:
-        ctx.unsupported(f"its branches give different types, {results[0]} and {results[1]}")
-    types = [builders.ranked(shape, element_type(dtype)) for dtype, shape in kinds[0]]
-    whole: Any = scf.IfOp(condition, types, has_else=True)
+            undo.callback(draft.drop)
+            drafts.append(draft)
+            forms.append(list(map(form_of, made)))
+        if forms[0] != forms[1]:
+            ctx.unsupported("its branches give different types inside of what is one kernel")
+        undo.pop_all()
+    whole: Any = scf.IfOp(condition, [form.type for form in forms[0]], has_else=True)
     for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
         with ir.InsertionPoint(block):
             scf.YieldOp(draft.place([]))
-    return tuple(ctx.wrap(value, t.dtype) for value, t in zip(whole.results, results[0], strict=True))
+    return [form.wrap(value) for form, value in zip(forms[0], whole.results, strict=True)]

@@ -1,0 +1,29 @@
+"""What the program itself carries out beside its kernels: calls of the host, control flow, and the bodies of that."""
+
+from __future__ import annotations
+
+from ...dialects import func, ir
+
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
+BODY = "tw.body"  # on a function: a region of such an op, which the program runs where it is called
+
+
+def is_host_call(op: ir.Operation) -> bool:
+    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
+    return op.name == "func.call" and "tw.host" in op.attributes
+
+
+def is_control(op: ir.Operation) -> bool:
+    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors."""
+    return CONTROL in op.attributes
+
+
+def is_body(function: func.FuncOp) -> bool:
+    """Whether a function is a region of control flow."""
+    return BODY in function.attributes
+
+
+def is_no_kernel(op: ir.Operation) -> bool:
+    """Whether an op is never part of a kernel: a view, a call, control flow."""
+    return op.name in (*VIEWS, "func.call") or is_control(op)
