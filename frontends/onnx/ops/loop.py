@@ -23,6 +23,7 @@ from ..registry import op
 from ..tensor import Tensor
 
 MOST_UNROLLED = 64  # iterations
+MOST_ELEMENTS = 1 << 40  # of a carried value
 RUN_TIME = "the number of iterations is known only at run time"
 
 Outputs = dict[int, Tensor]  # by their position among the body's outputs
@@ -184,11 +185,15 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
     """The carried values after the last iteration, and for each scan output its elements."""
     ctx, values = run.ctx, list(run.moving.values())
     elements: list[list[Tensor]] = [[] for _ in run.shown]
+    if run.trip is not None and run.limit is None:
+        ctx.unsupported(RUN_TIME)
     for i in range(MOST_UNROLLED):
         number = ctx.const(np.full(run.number_shape, i), "int64")
         go, *made = run.body.convert([number, *values], run.outputs)
         before, values = values, made[: len(values)]
         changed(ctx, run.names, forms_of(before), forms_of(values))
+        if any(isinstance(t.size, int) and t.size > MOST_ELEMENTS for t in values):
+            ctx.unsupported("its carried values grow beyond all memory before it ends")
         for items, element in zip(elements, made[len(values) :], strict=True):
             items.append(element)
         if run.limit == i + 1 or _truth(go) is False:

@@ -198,7 +198,7 @@ def _place(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir
     return {axis: scalars.sub(scalars.sub(steps, index(1)), time)}
 
 
-def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[int, ...], str]:
+def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[Extent, ...], str]:
     """Where steps write their elements of an output, and its shape and dtype."""
     axis = ctx.axis(side[0], element.rank + 1)
     shape = (*walk.lead, *element.shape[:axis], walk.steps, *element.shape[axis:])
