@@ -24,7 +24,7 @@ from .routine_ops import is_body, is_host_call
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")
 _REGIONS = ("scf.if", "scf.for", "scf.while")
-_KEPT = (*VIEWS, "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
+_KEPT = (*VIEWS, "tensor.extract_slice", "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
 
 
 def plan_routine(function: func.FuncOp) -> Routine:
@@ -107,6 +107,8 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":
             facts["shape"] = _type(op.results[0])[1]
+        case "tensor.extract_slice":  # of which the program only reads elements and sizes
+            facts |= _slice_facts(op)
         case "arith.constant":
             facts["value"] = _number(op.attributes["value"])
         case "arith.cmpi" | "arith.cmpf":
@@ -116,6 +118,19 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     if _is_scalar(op) and op.operands:
         facts["bits"] = _bits(op.operands[0].type)
     return facts
+
+
+def _slice_facts(op: ir.Operation) -> dict[str, Any]:
+    """Offsets, sizes and strides, None for those that are operands, and which axes the result keeps."""
+    parts = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides")]
+    open_ = (ir.ShapedType.get_dynamic_stride_or_offset(), ir.ShapedType.get_dynamic_size())
+    known = [[None if n in open_ else n for n in numbers] for numbers in parts]
+    wanted, kept = list(ir.RankedTensorType(op.results[0].type).shape), []
+    for axis, size in enumerate(parts[1]):
+        if wanted and size == wanted[0]:  # else it is 1, and left out
+            kept.append(axis)
+            wanted.pop(0)
+    return {"offsets": known[0], "sizes": known[1], "strides": known[2], "kept": kept}
 
 
 def _type(value: ir.Value) -> tuple[str, list[int | None]]:

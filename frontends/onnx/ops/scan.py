@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....model import numpy_dtype
 from ....sizes import Extent
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context
@@ -111,7 +109,7 @@ def _as_kernel(
     outputs = [_output(ctx, walk, t, walk.writes[i - count]) for i, t in zip(shown, made[len(moving) :], strict=True)]
     carried = [
         *(walk.states[i].value for i in moving),
-        *(_fresh(ctx, kind, shape, lengths) for _, kind, shape in outputs),
+        *(_fresh(kind, shape, lengths) for _, kind, shape in outputs),
     ]
     last = _loop(walk, draft, [side for side, *_ in outputs], carried, lengths)
     return [ctx.wrap(v, t.dtype) for v, t in zip(last, made, strict=True)]
@@ -205,11 +203,11 @@ def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side
     return (len(walk.lead) + axis, side[1]), shape, element.dtype
 
 
-def _fresh(ctx: Context, shape: tuple[int, ...], dtype: str, lengths: Tensor | None) -> ir.Value:
+def _fresh(shape: Sequence[Extent], dtype: str, lengths: Tensor | None) -> ir.Value:
     """A tensor to write an output into; what lies behind the end of a sequence is 0, as onnxruntime has it."""
     if lengths is None:
         return builders.empty(shape, element_type(dtype))
-    return ctx.const(np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape), dtype).value
+    return builders.full(shape, scalars.const(0, element_type(dtype)))
 
 
 def _parts(
