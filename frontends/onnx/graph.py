@@ -30,6 +30,7 @@ from .nodes import (
     unknown_attribute,
     unknown_op,
 )
+from .ranks import refuse_rank
 from .refusals import Refusals, refuse_use, signature
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
@@ -259,11 +260,13 @@ class Graph:
             return self._call(functions.local_body(local, node), node, inputs, name, f"{node.domain}.{node.op_type}")
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
+        converter = registry.find(domain, node.op_type, opset)
+        if converter is not None:  # else the nodes of its definition see to it
+            refuse_rank(node, inputs)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:
             return as_tensors(Context(self, node, name, opset), sizes, tensors)
-        converter = registry.find(domain, node.op_type, opset)
         if converter is None:
             body = functions.schema_body(node, tensors, opset) if complete else None
             if body is not None:

@@ -168,15 +168,59 @@ def test_a_scan_along_an_open_axis():
         check(made, {"a0": values(3), "x": values(steps, 3), "y": values(steps, 3)})
 
 
-def test_a_rank_that_only_the_run_knows_is_refused():
+RANKS = """
+    y = If <then_branch = yes () => (float[a] p) { p = Identity(x) },
+            else_branch = no () => (float[b,c] q) { q = Unsqueeze(x, axis) }> (t)
+    s = Squeeze(y)
+    n = Size(y)
+    z = Add(y, w)
+    whole = Constant<value_ints = [-1]>()
+    r = Reshape(y, whole)
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_axes_of_one_element_may_be_there_or_not(chosen):
+    inputs = {"x": values(3), "t": np.array(chosen)}
+    weights = {"axis": np.array([0]), "w": values(2, 3)}
+    check(model("float[3] s, int64 n, float[2,3] z, float[3] r", RANKS, inputs, weights), inputs)
+
+
+def test_an_axis_of_one_element_that_each_iteration_adds():
     nodes = """
-        y = If <then_branch = yes () => (float[a] p) { p = Identity(x) },
-                else_branch = no () => (float[b,c] q) { axis = Constant<value_ints = [0]>() q = Unsqueeze(x, axis) }> (t)
+        v = Loop <body = cell (int64 i, bool on, a) => (bool go, b) {
+            go = Identity(on)
+            c = Squeeze(a)
+            d = Add(c, x)
+            b = Unsqueeze(d, axis)
+        }> (m, , x)
+        y = Squeeze(v)
     """
-    made = model("float y", nodes, {"x": values(3), "t": np.array(True)})
+    for trips in (0, 2):
+        inputs = {"x": values(3), "m": np.array(trips)}
+        check(model("float[3] y", nodes, inputs, {"axis": np.array([0])}), inputs)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ("o = Neg(y)", r"Neg \(Neg_1\): the rank of input 'y' is known only at run time"),
+        ("o = Add(y, x)", r"Add \(Add_1\): the rank of input 'y' is known only at run time"),
+        ("o = Identity(y)", r"output \(o\): its rank is known only at run time"),
+    ],
+)
+def test_a_rank_that_matters_and_that_only_the_run_knows_is_refused(nodes, why):
+    weights = {"axis": np.array([0])}
+    made = model("float o", RANKS.split("s =")[0] + nodes, {"x": values(), "t": np.array(True)}, weights)
+    with pytest.raises(tw.UnsupportedError, match=why):
+        import_model(made)
+
+
+def test_branches_of_different_ranks_are_refused():
+    made = model("float y", RANKS.split("s =")[0], {"x": values(3), "t": np.array(True)}, {"axis": np.array([1])})
     made.graph.node[0].name = "the branch"
     with pytest.raises(
-        tw.UnsupportedError, match=r"\(the branch\): its branches give float32\[3\] and float32\[1, 3\]"
+        tw.UnsupportedError, match=r"\(the branch\): its branches give float32\[3\] and float32\[3, 1\]"
     ):
         import_model(made)
 
