@@ -47,7 +47,7 @@ class OutlineControl(Pass):
         pending = programs(module)
         count = 0
         while pending:
-            function = pending.pop()
+            function = pending.pop(0)
             order = program_order(function)
             for op in filter(is_control, operations(function)):
                 for block in [block for region in op.regions for block in region.blocks]:
