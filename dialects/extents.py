@@ -61,17 +61,6 @@ def names() -> frozenset[str]:
     return frozenset(_SCOPE.get().symbols)
 
 
-def forget(block: ir.Block) -> None:
-    """Forget the shapes of a block's values, which are erased: others may come to lie where they were."""
-    shapes = _SCOPE.get().shapes
-    for value in (*block.arguments, *(r for op in block.operations for r in op.operation.results)):
-        shapes.pop(value, None)
-    for op in block.operations:
-        for region in op.operation.regions:
-            for inner in region.blocks:
-                forget(inner)
-
-
 def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """Remember the shape of a tensor with open extents; gives the tensor."""
     if is_open(shape):
@@ -82,6 +71,14 @@ def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
 def forget(value: ir.Value) -> None:
     """Drop what was noted of a value whose type has changed."""
     _SCOPE.get().shapes.pop(value, None)
+
+
+def forget_block(block: ir.Block) -> None:
+    """Drop what was noted of a block's values, which are erased: others may come to lie where they were."""
+    for value in (*block.arguments, *(r for op in block.operations for r in op.operation.results)):
+        forget(value)
+    for inner in [inner for op in block.operations for region in op.operation.regions for inner in region.blocks]:
+        forget_block(inner)
 
 
 def renoted(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:

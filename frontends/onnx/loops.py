@@ -133,5 +133,5 @@ class Draft:
 
     def drop(self) -> None:
         """Erase what was not placed."""
-        extents.forget(self._block)
+        extents.forget_block(self._block)
         self._holder.erase()
