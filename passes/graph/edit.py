@@ -10,7 +10,7 @@ from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 from ..structure import is_dynamic as is_dynamic_op
 from .routine_ops import VIEWS as VIEWS
-from .routine_ops import is_body, is_control, is_host_call
+from .routine_ops import is_body, is_body_call, is_control, is_host_call
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
@@ -123,7 +123,7 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
     for op in operations(function):
-        if is_host_call(op) or is_control(op):
+        if is_host_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
             if all(v in neutral or v in known for v in uses(op)):  # else a scalar that is read from an input
@@ -188,7 +188,8 @@ def is_size(op: ir.Operation) -> bool:
 def is_dynamic(function: func.FuncOp) -> bool:
     """Whether the runtime carries out a function: it has open sizes, calls of the host, or control flow."""
     values = [*function.arguments, *(r for op in operations(function) for r in op.results)]
-    if is_body(function) or any(is_host_call(op) or is_control(op) for op in operations(function)):
+    carried_out = (is_host_call, is_body_call, is_control)
+    if is_body(function) or any(carries(op) for op in operations(function) for carries in carried_out):
         return True
     return any(isinstance(v.type, ir.NoneType) or (is_tensor(v) and not is_static(v)) for v in values)
 

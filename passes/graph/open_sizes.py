@@ -39,6 +39,8 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
         return _dim(value, axis)
     if op.name == "tensor.empty":
         return _operand_of(op.operands, kind, axis)
+    if op.name == "tensor.cast":
+        return _size(op.operands[0], axis)
     if op.name == "tensor.extract_slice":
         static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
         return _segment(op, 2)[sum(n < 0 for n in static[:axis])]

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import clone, is_cheap, is_size, is_tensor, operations, program_order, programs, string_attr, uses
+from .edit import clone, is_cheap, is_size, operations, program_order, programs, string_attr, uses
 from .routine_ops import BODY, is_control
 
 
@@ -32,12 +32,15 @@ class OutlineControl(Pass):
           %a = call @main.if.0(%x)
           scf.yield %a
         } else {
-          scf.yield %x
+          %b = call @main.if.1(%x)
+          scf.yield %b
         } {tw.control}
         func.func private @main.if.0(%x) -> tensor<?xf32> attributes {tw.body} { ... }
+        func.func private @main.if.1(%x) -> tensor<?xf32> attributes {tw.body} { return %x }
 
-    A region that computes nothing but sizes and conditions stays. What is cheap is cloned into the function; a body
-    that has such ops itself is outlined in turn.
+    The test of a loop stays. What is cheap is cloned into the function; a body that has such ops itself is outlined in
+    turn. A region that only hands values on is outlined as well: else upstream's canonicalization would make the choice
+    a kernel.
     """
 
     name: ClassVar[str] = "outline-control"
@@ -50,31 +53,25 @@ class OutlineControl(Pass):
             function = pending.pop(0)
             order = program_order(function)
             for op in filter(is_control, operations(function)):
-                for block in [block for region in op.regions for block in region.blocks]:
-                    if _computes(block):
-                        title = f"{string_attr(function.attributes, 'sym_name')}.{op.name.removeprefix('scf.')}.{count}"
-                        pending.append(_outlined(module, title, block, order))
-                        count += 1
+                for block in _bodies(op):
+                    title = f"{string_attr(function.attributes, 'sym_name')}.{op.name.removeprefix('scf.')}.{count}"
+                    pending.append(_outlined(module, title, block, order))
+                    count += 1
 
 
-def _computes(block: ir.Block) -> bool:
-    """Whether a block has more than arithmetic on scalars, which the program does itself."""
-    return any(not is_cheap(op) or any(map(is_tensor, op.results)) for op in _ops(block))
-
-
-def _ops(block: ir.Block) -> list[ir.Operation]:
-    """The ops of a block without its end."""
-    return [op.operation for op in block.operations][:-1]
+def _bodies(op: ir.Operation) -> list[ir.Block]:
+    """The blocks of an op that give values, not the test of a loop, which is arithmetic on scalars."""
+    blocks = [block for region in op.regions for block in region.blocks]
+    return [block for block in blocks if block.operations[len(block.operations) - 1].operation.name == "scf.yield"]
 
 
 def _outlined(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Value, int]) -> func.FuncOp:
     """Move the ops of a block to a function, and call that; ``order`` is that of the ops around."""
-    ops, end = _ops(block), block.operations[len(block.operations) - 1].operation
+    *ops, end = [op.operation for op in block.operations]
     around = _cheap_around([*ops, end], order)
     inside = {r for op in (*around, *ops) for r in op.results}
-    used = dict.fromkeys(v for op in (*around, *ops) for v in uses(op))
-    inputs = [v for v in used if v not in inside]
-    results = [v for v in dict.fromkeys(end.operands) if v in inside]
+    used = dict.fromkeys(v for op in (*around, *ops, end) for v in uses(op))
+    inputs, results = [v for v in used if v not in inside], list(end.operands)
     location = end.location
     with location:
         with ir.InsertionPoint(module.body):
@@ -89,10 +86,9 @@ def _outlined(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Val
             func.ReturnOp([mapping[v] for v in results])
         with ir.InsertionPoint(end):
             call = func.CallOp(kinds[1], ir.FlatSymbolRefAttr.get(title), inputs)
-    made = dict(zip(results, call.results, strict=True))
-    for i, value in enumerate(end.operands):
-        if value in made:
-            end.operands[i] = made[value]
+        call.operation.attributes[BODY] = ir.UnitAttr.get()
+    for i, value in enumerate(call.results):
+        end.operands[i] = value
     for op in reversed(ops):
         op.erase()
     return function

@@ -19,7 +19,7 @@ from .edit import (
     reassociation_of,
     string_attr,
 )
-from .routine_ops import is_body, is_host_call
+from .routine_ops import is_body_call, is_host_call
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")
@@ -66,10 +66,10 @@ class _Planner:
 
     def _body(self, op: ir.Operation) -> ir.Block | None:
         """The block of the body that an op calls, if it does."""
-        if op.name != "func.call" or is_host_call(op):
+        if not is_body_call(op):
             return None
         callee = self._symbols[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
-        return callee.regions[0].blocks[0] if isinstance(callee, func.FuncOp) and is_body(callee) else None
+        return callee.operation.regions[0].blocks[0]
 
     def _new(self, value: ir.Value) -> int:
         return self._registers.setdefault(value, next(self._numbers))

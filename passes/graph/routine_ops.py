@@ -6,7 +6,7 @@ from ...dialects import func, ir
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
-BODY = "tw.body"  # on a function: a region of such an op, which the program runs where it is called
+BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
 
 
 def is_host_call(op: ir.Operation) -> bool:
@@ -15,8 +15,19 @@ def is_host_call(op: ir.Operation) -> bool:
 
 
 def is_control(op: ir.Operation) -> bool:
-    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors."""
-    return CONTROL in op.attributes
+    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors.
+
+    Upstream's canonicalization rewrites such ops and loses their marks, so that calls of bodies inside tell as well.
+    """
+    if CONTROL in op.attributes:
+        return True
+    blocks = [block for region in op.regions for block in region.blocks] if op.name.startswith("scf.") else []
+    return any(is_body_call(inner.operation) or is_control(inner.operation) for b in blocks for inner in b.operations)
+
+
+def is_body_call(op: ir.Operation) -> bool:
+    """Whether an op calls a region of control flow."""
+    return op.name == "func.call" and BODY in op.attributes
 
 
 def is_body(function: func.FuncOp) -> bool:

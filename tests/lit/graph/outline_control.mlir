@@ -2,14 +2,15 @@
 
 #id = affine_map<(a) -> (a)>
 
-// Each region that computes becomes a function; what is cheap goes with it, sizes and tensors are arguments.
+// Each region becomes a function; what is cheap goes with it, sizes and tensors are arguments.
 // CHECK-LABEL: func.func @main(%arg0: tensor<?xf32>, %arg1: i1)
 // CHECK:         %[[D:.*]] = tensor.dim
 // CHECK:         %[[R:.*]] = scf.if %arg1 -> (tensor<?xf32>) {
-// CHECK-NEXT:      %[[A:.*]] = func.call @main.if.0(%[[D]], %arg0)
+// CHECK-NEXT:      %[[A:.*]] = func.call @main.if.0(%[[D]], %arg0) {tw.body}
 // CHECK-NEXT:      scf.yield %[[A]]
 // CHECK-NEXT:    } else {
-// CHECK-NEXT:      scf.yield %arg0
+// CHECK-NEXT:      %[[B:.*]] = func.call @main.if.1(%arg0) {tw.body}
+// CHECK-NEXT:      scf.yield %[[B]]
 // CHECK-NEXT:    } {tw.control}
 // CHECK:         return %[[R]]
 func.func @main(%x: tensor<?xf32>, %c: i1) -> tensor<?xf32> {
@@ -37,7 +38,7 @@ func.func @main(%x: tensor<?xf32>, %c: i1) -> tensor<?xf32> {
 // CHECK-NEXT:      scf.condition(%[[B]])
 // CHECK-NEXT:    } do {
 // CHECK-NEXT:    ^bb0(%[[I:.*]]: index, %[[S:.*]]: none):
-// CHECK-NEXT:      %[[N:.*]]:2 = func.call @loop.while.1({{.*}}%[[S]]{{.*}}%[[I]])
+// CHECK-NEXT:      %[[N:.*]]:2 = func.call @loop.while.2({{.*}}%[[S]]{{.*}}%[[I]]) {tw.body}
 // CHECK-NEXT:      scf.yield %[[N]]#0, %[[N]]#1
 // CHECK-NEXT:    } attributes {tw.control}
 func.func @loop(%x: tensor<?xf32>, %n: index, %s: none, %c: i1) -> none {
@@ -80,8 +81,10 @@ func.func @kernel(%x: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
 // CHECK:       func.func private @main.if.0(%arg0: index, %arg1: tensor<?xf32>) -> tensor<?xf32> attributes {tw.body} {
 // CHECK-NEXT:    %[[F:.*]] = arith.constant 2.0
 // CHECK:         arith.mulf %{{.*}}, %[[F]]
-// CHECK:       func.func private @loop.while.1(
+// CHECK:       func.func private @main.if.1(%arg0: tensor<?xf32>) -> tensor<?xf32> attributes {tw.body} {
+// CHECK-NEXT:    return %arg0
+// CHECK:       func.func private @loop.while.2(
 // CHECK:         scf.if
-// CHECK-NEXT:      func.call @loop.while.1.if.2(
-// CHECK:       func.func private @loop.while.1.if.2(%arg0: none, %arg1: tensor<?xf32>) -> none attributes {tw.body} {
+// CHECK-NEXT:      func.call @loop.while.2.if.3(
+// CHECK:       func.func private @loop.while.2.if.3(%arg0: none, %arg1: tensor<?xf32>) -> none attributes {tw.body} {
 // CHECK-NEXT:    call @host

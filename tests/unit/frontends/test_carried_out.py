@@ -67,6 +67,23 @@ def test_branches_of_different_sizes_use_values_from_around(chosen):
     check(model("float[n,4] y, float[4] z", BRANCHES, inputs, weights), inputs)
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_hand_on_what_they_capture_and_constants(chosen):
+    nodes = """
+        a = Add(x, x)
+        y, u, c = If <
+            then_branch = yes () => (float[k] p, float[k] p2, float[k] p3) {
+                p = Identity(a) p2 = Identity(a) p3 = Constant<value_floats = [1.0, 2.0]>()
+            }, else_branch = no () => (float[k] q, float[l] q2, float[l] q3) {
+                q = Identity(x) q2 = Slice(x, one, three) q3 = Constant<value_floats = [3.0]>()
+            }>(t)
+        z = Mul(y, y)
+    """
+    inputs = {"x": values(5), "t": np.array(chosen)}
+    weights = {"one": np.array([1]), "three": np.array([3])}
+    check(model("float[k] y, float[k] u, float[k] c, float[k] z, float[5] a", nodes, inputs, weights), inputs)
+
+
 @pytest.mark.parametrize("trips", [0, 1, 6])
 def test_a_branch_in_a_loop_shrinks_and_grows(trips):
     nodes = """
