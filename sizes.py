@@ -184,6 +184,13 @@ def bounds(extent: Extent) -> Interval:
     return total
 
 
+def symbols(extent: Extent) -> frozenset[str]:
+    """The names of the symbols that an extent is computed from."""
+    atoms = [atom for monomial, _ in _terms(extent) for atom in monomial]
+    inner = [symbols(arg) if atom.function else frozenset[str]() for atom in atoms for arg in atom.args]
+    return frozenset(atom.text for atom in atoms if atom.function is None).union(*inner)
+
+
 def lowest(extent: Extent) -> int | None:
     """What an extent is at least, as far as its atoms tell; None where nothing is known."""
     return bounds(extent).low

@@ -57,6 +57,11 @@ def fresh(value: ir.Value, what: str, low: int | None = None) -> Sym:
     return Sym(name, low)
 
 
+def names() -> frozenset[str]:
+    """The symbols that are bound so far."""
+    return frozenset(_SCOPE.get().symbols)
+
+
 def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """Remember the shape of a tensor with open extents; gives the tensor."""
     if is_open(shape):
@@ -67,6 +72,17 @@ def note(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
 def forget(value: ir.Value) -> None:
     """Drop what was noted of a value whose type has changed."""
     _SCOPE.get().shapes.pop(value, None)
+
+
+def forget_block(block: ir.Block) -> None:
+    """Drop what was noted of a block's values, which are erased: others may come to lie where they were."""
+    made = {*block.arguments, *(r for op in block.operations for r in op.operation.results)}
+    scope_ = _SCOPE.get()
+    for value in made:
+        forget(value)
+    scope_.computed = {text: value for text, value in scope_.computed.items() if value not in made}
+    for inner in [inner for op in block.operations for region in op.operation.regions for inner in region.blocks]:
+        forget_block(inner)
 
 
 def renoted(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:

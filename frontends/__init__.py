@@ -24,7 +24,7 @@ def import_model(source: str | Path | bytes | onnx.ModelProto, input_shapes: Inp
 
 
 def model_inputs(
-    source: str | Path | bytes | onnx.ModelProto, input_shapes: Mapping[str, Sequence[int]] | None = None
+    source: str | Path | bytes | onnx.ModelProto, input_shapes: InputShapes | None = None
 ) -> tuple[TensorInfo, ...]:
     """The inputs that ``import_model`` would give the model, without the work of an import; open extents are symbols.
 

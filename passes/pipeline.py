@@ -25,6 +25,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
+from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, plan_calls
@@ -68,6 +69,7 @@ ENDLESS = "upstream's patterns found no end in its vectors"
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
+        OutlineControl(),
         Generalize(),
         SimplifyInference(),
         CanonicalizeOps(),

@@ -17,6 +17,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.outline import Outline
+from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
@@ -44,6 +45,7 @@ from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
+    OutlineControl,
     Generalize,
     SimplifyInference,
     CanonicalizeOps,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..model import numpy_dtype
 
 Attributes = Mapping[str, Any]
 HostFunction = Callable[..., tuple[Any, ...]]
@@ -107,6 +108,17 @@ def _at(_: Attributes, sequence: list[Any], at: np.ndarray) -> tuple[Any, ...]:
 @host("SequenceLength")
 def _length(_: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
     return (np.array(len(sequence), np.int64),)
+
+
+@host("stack")
+def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    """The elements of a scan output along a new axis, perhaps from the last to the first; of none, ``shape``."""
+    if not sequence:
+        return (np.empty(attributes["shape"], numpy_dtype(attributes["dtype"])),)
+    if len({element.shape for element in sequence}) > 1:
+        shapes = ", ".join(dict.fromkeys(str(list(element.shape)) for element in sequence))
+        raise InputError(f"the elements of a scan output have different shapes, {shapes}")
+    return (np.stack(sequence[::-1] if attributes["backward"] else sequence, attributes["axis"]),)
 
 
 @host("SplitToSequence")

@@ -267,6 +267,23 @@ def _cast(step: Step) -> Action:
     return cast
 
 
+def _slice(step: Step) -> Action:
+    (source, *given), [result], kept = step.operands, step.results, step.facts["kept"]
+    parts = [step.facts[name] for name in ("offsets", "sizes", "strides")]
+
+    def take(registers: Registers) -> None:
+        left = iter([registers[r] for r in given])
+        offsets, sizes, strides = ([next(left) if n is None else n for n in numbers] for numbers in parts)
+        array = registers[source]
+        for axis, (offset, size, stride) in enumerate(zip(offsets, sizes, strides, strict=True)):
+            if size < 0 or (size and not 0 <= offset <= offset + (size - 1) * stride < array.shape[axis]):
+                raise InputError(f"{_where(step)}takes {size} elements from {offset} of {array.shape[axis]}")
+        places = [slice(o, o + n * by, by) for o, n, by in zip(offsets, sizes, strides, strict=True)]
+        registers[result] = array[tuple(places)].reshape([sizes[axis] for axis in kept])
+
+    return take
+
+
 def _dim(step: Step) -> Action:
     (source, axis), [result] = step.operands, step.results
 
@@ -339,6 +356,7 @@ _ACTIONS: Mapping[str, Callable[[Step], Action]] = {
     "tensor.collapse_shape": _collapse,
     "tensor.expand_shape": _expand,
     "tensor.cast": _cast,
+    "tensor.extract_slice": _slice,
     "tensor.dim": _dim,
     "tensor.extract": _extract,
     "cf.assert": _check,

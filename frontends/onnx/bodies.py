@@ -7,16 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx
 from onnx import NodeProto
 
-from ...dialects import builders
-from ...dialects.types import element_type
 from .context import Context
+from .control_flow import kernel
 from .fold import RANDOM
+from .forms import Form, form_of
 from .loops import Draft
 from .nodes import node_captures
 from .tensor import Tensor
 from .weights import DTYPES
-
-Kind = tuple[str, tuple[int, ...]]  # dtype and shape
 
 
 class Body:
@@ -47,14 +45,24 @@ class Body:
         scope.add_nodes(self._nodes)
         return self._ctx.graph.made_in(scope, [self._graph.output[i].name for i in outputs])
 
-    def draft(self, kinds: Sequence[Kind], outputs: Sequence[int]) -> tuple[Draft, list[Tensor]]:
-        """One iteration as a draft, whose arguments are the inputs, with the outputs of these positions as results."""
-        draft = Draft([builders.ranked(shape, element_type(dtype)) for dtype, shape in kinds])
-        with draft.filling():
-            pairs = zip(draft.arguments, kinds, strict=True)
-            made = self.convert([self._ctx.wrap(value, dtype) for value, (dtype, _) in pairs], outputs)
+    def draft(self, forms: Sequence[Form], outputs: Sequence[int]) -> tuple[Draft, list[Tensor]]:
+        """One iteration as a draft, whose arguments are the inputs, with the outputs of these positions as results.
+
+        It becomes part of a kernel, and is refused where it needs more than that.
+        """
+        draft = Draft([form.type for form in forms])
+        with kernel(self._ctx, draft):
+            made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
             draft.results = [t.value for t in made]
         return draft, made
+
+    def types(self, forms: Sequence[Form], outputs: Sequence[int]) -> list[Form]:
+        """What an iteration gives for inputs of these forms, without a trace of it in the program."""
+        draft = Draft([form.type for form in forms])
+        with draft.filling():
+            made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
+        draft.drop()
+        return forms_of(made)
 
 
 def check_counts(ctx: Context, graph: onnx.GraphProto, inputs: int, carried: int, unseen: int = 0) -> None:
@@ -78,24 +86,23 @@ def check_dtypes(ctx: Context, inputs: Sequence[onnx.ValueInfoProto], dtypes: Se
             ctx.invalid(f"input '{declared.name}' of its body has dtype {dtype}, what it is given has {given}")
 
 
-def changed(ctx: Context, names: Sequence[str], before: Sequence[Kind], after: Sequence[Kind]) -> str:
+def changed(ctx: Context, names: Sequence[str], before: Sequence[Form], after: Sequence[Form]) -> str:
     """Which carried value has another shape after an iteration than before it, in words; "" if none has.
 
     None may have another dtype.
     """
     for name, old, new in zip(names, before, after, strict=True):
         if old != new:
-            texts = [f"{dtype}{list(shape)}" for dtype, shape in (old, new)]
-            words = f"the carried value '{name}' is {texts[0]} before an iteration and {texts[1]} after it"
-            if old[0] != new[0]:
+            words = f"the carried value '{name}' is {old} before an iteration and {new} after it"
+            if old.dtype != new.dtype:
                 ctx.invalid(words)
             return words
     return ""
 
 
-def kinds_of(tensors: Sequence[Tensor]) -> list[Kind]:
-    """Dtypes and shapes."""
-    return [(t.dtype, t.shape) for t in tensors]
+def forms_of(tensors: Sequence[Tensor]) -> list[Form]:
+    """What is known of each: dtype and shape."""
+    return [form_of(t) for t in tensors]
 
 
 def returned_unchanged(graph: onnx.GraphProto, pairs: Sequence[tuple[int, int]]) -> list[int]:

@@ -56,11 +56,6 @@ class Context:
         """Tell the user something about the model that is no error, in a sentence that names the node."""
         self.graph.notes[text] = None
 
-    @property
-    def in_program(self) -> bool:
-        """Whether what is made here is a part of the program, which has sizes and checks, and not of a kernel."""
-        return ir.InsertionPoint.current.block == self.graph.block
-
     def wants(self, index: int) -> bool:
         """Whether the model uses the output of this index."""
         return index < len(self.node.output) and self.node.output[index] != ""
@@ -95,7 +90,7 @@ class Context:
             return list(self.ints(tensor, what))
         if tensor.items is not None:
             return list(tensor.items)
-        if not self.in_program:  # a kernel has no sizes of its own
+        if self.graph.in_kernel:  # which has no sizes of its own
             return list(self.ints(tensor, what))
         count = tensor.size
         if not isinstance(count, int):
@@ -125,6 +120,8 @@ class Context:
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
     ) -> tuple[Tensor, ...]:
         """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        if self.graph.in_kernel:
+            self.unsupported("the host computes it, inside of what is one kernel")
         self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]

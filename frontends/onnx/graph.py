@@ -31,6 +31,7 @@ from .nodes import (
     unknown_op,
 )
 from .old_opsets import as_oldest
+from .ranks import refuse_rank
 from .refusals import Refusals, refuse_use, signature
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
@@ -91,6 +92,7 @@ class Graph:
         self.refusals = Refusals()
         self.notes: dict[str, None] = {}  # what a user should know, each once
         self.scope = Scope(opsets)
+        self.in_kernel = False  # what is converted now becomes part of one kernel
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
@@ -261,11 +263,13 @@ class Graph:
         node, opset = as_oldest(node, domain, opset)
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
+        converter = registry.find(domain, node.op_type, opset)
+        if converter is not None:  # else the nodes of its definition see to it
+            refuse_rank(node, inputs)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:
             return as_tensors(Context(self, node, name, opset), sizes, tensors)
-        converter = registry.find(domain, node.op_type, opset)
         if converter is None:
             body = functions.schema_body(node, tensors, opset) if complete else None
             if body is not None:

@@ -19,6 +19,7 @@ from .check import check_model
 from .graph import Graph
 from .inputs import fixed_inputs
 from .objects import Element, Object, element_of_type
+from .ranks import AnyRank
 from .refusals import Refusal
 from .standins import Failed
 from .tensor import Tensor
@@ -42,7 +43,7 @@ def import_onnx(source: Source, input_shapes: InputShapes | None = None, name: s
         return model
 
 
-def read_inputs(source: Source, input_shapes: Mapping[str, Sequence[int]] | None = None) -> tuple[TensorInfo, ...]:
+def read_inputs(source: Source, input_shapes: InputShapes | None = None) -> tuple[TensorInfo, ...]:
     """The inputs that ``import_onnx`` would give the model. Raises as it does, for the inputs alone."""
     detached = detach(source)
     with named(detached.what):
@@ -96,6 +97,9 @@ def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo])
         scope.values[info.name] = _input(info, argument, bound, declared[info.name])
     scope.add_graph(proto)
     outputs = graph.convert(o.name for o in proto.output)
+    for value, tensor in zip(proto.output, outputs, strict=True):
+        if isinstance(tensor, AnyRank):
+            graph.refusals.add_other("output", value.name, "its rank is known only at run time")
     return [t for t in outputs if isinstance(t, Tensor)]
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...dialects import builders, ir, scalars, scf, tensor
+from ...dialects import builders, extents, ir, scalars, scf, tensor
+from ...dialects.walk import collect
 from ...sizes import Extent
 
 Values = Sequence[ir.Value]
@@ -40,7 +41,7 @@ def _nest(
     return list(loop.results)
 
 
-def counted(count: int | ir.Value, states: Values, step: Callable[[ir.Value, Values], Values]) -> list[ir.Value]:
+def counted(count: Extent | ir.Value, states: Values, step: Callable[[ir.Value, Values], Values]) -> list[ir.Value]:
     """``states = step(i, states)`` for i from 0 to ``count``, which may be known only at run time."""
     return sequential([count], states, lambda at, carried: step(at[0], carried))
 
@@ -77,20 +78,21 @@ def at(x: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     """``x`` at one index of each axis in ``where``, without these axes: ``{1: i}`` is ``x[:, i]``."""
     shape = [n for axis, n in enumerate(builders.shape_of(x)) if axis not in where]
     result = builders.ranked(shape, builders.element_of(x))
-    return tensor.ExtractSliceOp(result, x, *_place(builders.shape_of(x), where)).result
+    return extents.note(tensor.ExtractSliceOp(result, x, *_place(builders.shape_of(x), where)).result, shape)
 
 
 def stored(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     """``into`` with ``x`` at the place that ``at`` reads."""
-    return tensor.InsertSliceOp(x, into, *_place(builders.shape_of(into), where)).result
+    made = tensor.InsertSliceOp(x, into, *_place(builders.shape_of(into), where)).result
+    return extents.note(made, builders.shape_of(into))
 
 
-def _place(shape: Sequence[int], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
+def _place(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
     """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones."""
     open_ = ir.ShapedType.get_dynamic_stride_or_offset()
     offsets = [open_ if axis in where else 0 for axis in range(len(shape))]
-    sizes = [1 if axis in where else n for axis, n in enumerate(shape)]
-    return [where[axis] for axis in sorted(where)], [], [], offsets, sizes, [1] * len(shape)
+    sizes, known = extents.mixed([1 if axis in where else n for axis, n in enumerate(shape)])
+    return [where[axis] for axis in sorted(where)], sizes, [], offsets, known, [1] * len(shape)
 
 
 class Draft:
@@ -125,6 +127,11 @@ class Draft:
         self.drop()
         return [given.get(value, value) for value in self.results]
 
+    def holds(self, wanted: Callable[[ir.Operation], bool]) -> bool:
+        """Whether any op of the draft is one that ``wanted`` takes."""
+        return bool(collect(self._holder, wanted))
+
     def drop(self) -> None:
         """Erase what was not placed."""
+        extents.forget_block(self._block)
         self._holder.erase()

@@ -17,11 +17,15 @@ TEXT, SEQUENCE, OPTIONAL = KINDS = OBJECTS
 
 @dataclass(frozen=True)
 class Element:
-    """What a sequence or an optional holds: a dtype (one of ``KINDS`` for values of the host) and, if known, a rank."""
+    """What a sequence or an optional holds: a dtype (one of ``KINDS`` for values of the host) and, if known, a rank.
+
+    One that is ``empty`` holds nothing so far, so that the first value that is put into it decides the rank.
+    """
 
     dtype: str
     rank: int | None = None
     inner: Element | None = None  # of an optional sequence
+    empty: bool = False
 
 
 class Object(Tensor):
@@ -54,3 +58,16 @@ def element_of_type(type_: TypeProto) -> Element:
     tensor = type_.tensor_type
     rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
     return Element(TEXT if tensor.elem_type == TensorProto.STRING else DTYPES.get(tensor.elem_type, ""), rank)
+
+
+def joined_elements(a: Element | None, b: Element | None) -> Element | None:
+    """What two sequences or optionals hold; one that is empty holds what the other does."""
+    if a is None or b is None:
+        return None
+    for one, other in ((a, b), (b, a)):
+        if one.empty and one.dtype in ("", other.dtype):
+            return other
+    if a.dtype != b.dtype:
+        return None
+    rank = a.rank if a.rank == b.rank else None
+    return Element(a.dtype, rank, joined_elements(a.inner, b.inner) if a.inner or b.inner else None)

@@ -55,12 +55,6 @@ class Refusals:
         kept = other.copy()
         self.reasons, self.converted, self.failed, self.hosted = kept.reasons, kept.converted, kept.failed, kept.hosted
 
-    def merge(self, other: Refusals) -> None:
-        """Take what was said of another way too."""
-        self.reasons |= other.reasons
-        self.converted |= other.converted
-        self.failed |= other.failed
-
     def add(self, node: NodeProto, name: str, place: Place, error: Exception) -> None:
         """Note that a node failed; an error without a reason says that other nodes have one."""
         self.failed.add(place)

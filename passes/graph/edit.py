@@ -10,14 +10,14 @@ from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 from ..structure import is_dynamic as is_dynamic_op
 from ..structure import is_tensor
-
-VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+from .routine_ops import VIEWS as VIEWS
+from .routine_ops import is_body, is_body_call, is_check, is_control, is_host_call
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
-    """The functions that become programs: the public ones and those that prepare a weight."""
+    """The functions that become programs: the public ones, those that prepare a weight, and bodies of control flow."""
     functions = [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
-    return [f for f in functions if "tw.prepares" in f.attributes or not is_private(f)]
+    return [f for f in functions if "tw.prepares" in f.attributes or is_body(f) or not is_private(f)]
 
 
 def is_private(function: func.FuncOp) -> bool:
@@ -124,7 +124,7 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
     for op in operations(function):
-        if is_host_call(op):
+        if is_host_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
             if all(v in neutral or v in known for v in uses(op)):  # else a scalar that is read from an input
@@ -182,16 +182,12 @@ def is_size(op: ir.Operation) -> bool:
 
 
 def is_dynamic(function: func.FuncOp) -> bool:
-    """Whether a function has a tensor of a size that only the run knows, values of the host, or a check."""
+    """Whether the runtime carries out a function: it has open sizes, calls of the host, checks, or control flow."""
     values = [*function.arguments, *(r for op in operations(function) for r in op.results)]
-    if any(is_host_call(op) or op.name == "cf.assert" for op in operations(function)):
+    carried_out = (is_host_call, is_body_call, is_control, is_check)
+    if is_body(function) or any(carries(op) for op in operations(function) for carries in carried_out):
         return True
     return any(isinstance(v.type, ir.NoneType) or (is_tensor(v) and not is_static(v)) for v in values)
-
-
-def is_host_call(op: ir.Operation) -> bool:
-    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
-    return op.name == "func.call" and "tw.host" in op.attributes
 
 
 def erase_dead(function: func.FuncOp) -> None:

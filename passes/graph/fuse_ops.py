@@ -12,7 +12,7 @@ from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.border import can_border
-from .edit import VIEWS, erase_dead, is_cheap, operations, programs
+from .edit import erase_dead, is_cheap, operations, programs
 from .groups import (
     Facts,
     Group,
@@ -28,6 +28,7 @@ from .groups import (
     tree_joins,
 )
 from .inline import can_inline, fold_scalars, inline, read_through_unit_views
+from .routine_ops import is_no_kernel
 
 GROUP = "tw.group"
 
@@ -98,7 +99,7 @@ class _Grouping:
 
     def run(self, fuse: bool) -> list[Group]:
         """All groups in program order of their roots."""
-        work = [op for op in self.ops if len(op.results) and not is_cheap(op) and op.name not in (*VIEWS, "func.call")]
+        work = [op for op in self.ops if len(op.results) and not is_cheap(op) and not is_no_kernel(op)]
         anchored = self._epilogues(work) if fuse else []
         for op in work if fuse else []:
             if self._free(op) and is_reduction(op, self.facts):

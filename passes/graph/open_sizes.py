@@ -6,9 +6,11 @@ import functools
 from collections.abc import Sequence
 
 from ...dialects import arith, extents, ir, tensor
+from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..structure import num_inputs
 from .edit import reassociation_of
+from .routine_ops import is_control
 
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
 
@@ -23,7 +25,7 @@ def destination(value: ir.Value) -> ir.Value | None:
     number = list(op.results).index(value)
     if op.name.startswith("linalg."):
         return op.operands[num_inputs(op) + number]
-    return op.operands[3 + number] if op.name == "scf.for" else None
+    return op.operands[3 + number] if op.name == "scf.for" and not is_control(op) else None
 
 
 def open_sizes(value: ir.Value) -> list[ir.Value]:
@@ -37,7 +39,7 @@ def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
     given = iter(_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
     static = ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])
     open_ = ir.ShapedType.get_dynamic_size()
-    return [next(given) if number == open_ else _constant(number) for number in static]
+    return [next(given) if number == open_ else index_constant(number) for number in static]
 
 
 def _size(value: ir.Value, axis: int) -> ir.Value:
@@ -49,6 +51,8 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
         return _dim(value, axis)
     if op.name == "tensor.empty":
         return _operand_of(list(op.operands), kind, axis)
+    if op.name == "tensor.cast":
+        return _size(op.operands[0], axis)
     if op.name == "tensor.extract_slice":
         static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
         return _segment(op, 2)[sum(n < 0 for n in static[:axis])]

@@ -31,9 +31,9 @@ from .edit import (
     fused_location,
     is_cheap,
     is_dynamic,
-    is_host_call,
     is_size,
     is_tensor,
+    nested,
     node_names,
     operations,
     program_order,
@@ -43,6 +43,7 @@ from .edit import (
 )
 from .fuse_ops import GROUP
 from .open_sizes import open_sizes
+from .routine_ops import is_body, is_body_call, is_control, is_host_call, is_no_kernel
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
@@ -84,21 +85,34 @@ class Outline(Pass):
 
 def _materialize(function: func.FuncOp) -> None:
     """Put a copy where a value must lie in memory and no kernel writes it there."""
+    *ops, end = operations(function)
+    for op in ops:
+        if is_host_call(op) or is_body_call(op) or is_control(op) or (op.name in VIEWS and not is_cheap(op)):
+            for value in filter(_is_nowhere, uses(op)):
+                copied = _copied(value, op)
+                for user in (op, *nested(op)):
+                    user.replace_uses_of_with(value, copied)
     seen: set[ir.Value] = set()
-    for op in operations(function):
-        ends = op.name == "func.return"
-        if not ends and not is_host_call(op) and (op.name not in VIEWS or is_cheap(op)):
-            continue
-        for i, value in enumerate(op.operands):
-            if not is_tensor(value):
-                continue
-            base = _base(value)
-            source = defining_op(base)
-            if (source is not None and is_cheap(source)) or (ends and (source is None or base in seen)):
-                with ir.InsertionPoint(op), op.location if source is None else source.location:
-                    op.operands[i] = _copy(value)
-            elif ends:
-                seen.add(base)
+    for i, value in enumerate(end.operands):
+        # Each result of a program has memory of its own; what a body gives, the program only looks at.
+        base = _base(value)
+        shared = not is_body(function) and is_tensor(value) and (defining_op(base) is None or base in seen)
+        if shared or _is_nowhere(value):
+            end.operands[i] = _copied(value, end)
+        seen.add(base)
+
+
+def _is_nowhere(value: ir.Value) -> bool:
+    """Whether a tensor, or what it is a view of, is made by no kernel but in each that reads it."""
+    source = defining_op(_base(value))
+    return is_tensor(value) and source is not None and is_cheap(source)
+
+
+def _copied(value: ir.Value, op: ir.Operation) -> ir.Value:
+    """A copy of a tensor, made before an op."""
+    source = defining_op(_base(value))
+    with ir.InsertionPoint(op), op.location if source is None else source.location:
+        return _copy(value)
 
 
 def _base(value: ir.Value) -> ir.Value:
@@ -119,7 +133,7 @@ def _groups(function: func.FuncOp) -> list[list[ir.Operation]]:
     """The ops of each group, in order."""
     groups: dict[object, list[ir.Operation]] = {}
     for op in operations(function):
-        if not len(op.results) or is_cheap(op) or op.name in (*VIEWS, "func.call"):
+        if not len(op.results) or is_cheap(op) or is_no_kernel(op):
             continue
         mark = op.attributes.get(GROUP, None)
         groups.setdefault(op if mark is None else ir.IntegerAttr(mark).value, []).append(op)

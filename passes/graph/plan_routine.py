@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from ...dialects import func, ir
@@ -13,38 +14,65 @@ from .edit import (
     VIEWS,
     has_uses,
     is_cheap,
-    is_host_call,
     is_tensor,
     node_names,
     reassociation_of,
     string_attr,
 )
+from .routine_ops import is_body_call, is_host_call
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")
 _REGIONS = ("scf.if", "scf.for", "scf.while")
-_KEPT = (*VIEWS, "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
+_KEPT = (*VIEWS, "tensor.extract_slice", "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
 
 
 def plan_routine(function: func.FuncOp) -> Routine:
-    """The routine of an outlined function. Raises CompileError for an op that no routine has."""
-    return _Planner().routine(function.regions[0].blocks[0])
+    """The routine of an outlined function, with those of the bodies that it calls in their places.
+
+    Raises CompileError for an op that no routine has.
+    """
+    assert function.operation.parent is not None
+    return _Planner(ir.SymbolTable(function.operation.parent)).routine(function.regions[0].blocks[0])
 
 
 class _Planner:
-    def __init__(self) -> None:
+    def __init__(self, symbols: ir.SymbolTable) -> None:
+        self._symbols = symbols
         self._registers: dict[ir.Value, int] = {}
+        self._numbers = count()
 
     def routine(self, block: ir.Block) -> Routine:
         """The steps of a block; its terminator's operands are the results."""
         arguments = tuple(map(self._new, block.arguments))
-        *ops, last = [op.operation for op in block.operations]
-        steps = [self._step(op) for op in ops if not _is_dropped(op)]
-        results = tuple(self._registers[v] for v in last.operands)
+        steps, results = self._steps(block)
         return Routine(arguments, tuple(_with_dead(steps, results)), results)
 
+    def _steps(self, block: ir.Block) -> tuple[list[Step], tuple[int, ...]]:
+        """The steps of a block whose arguments are in registers, and the registers of what it ends with."""
+        *ops, last = [op.operation for op in block.operations]
+        steps = [step for op in ops if not _is_dropped(op) for step in self._carried_out(op)]
+        return steps, tuple(self._registers[v] for v in last.operands)
+
+    def _carried_out(self, op: ir.Operation) -> list[Step]:
+        """The step of an op; of a call of a body, the body's."""
+        body = self._body(op)
+        if body is None:
+            return [self._step(op)]
+        self._registers.update(zip(body.arguments, (self._registers[v] for v in op.operands), strict=True))
+        steps, results = self._steps(body)
+        self._registers.update(zip(op.results, results, strict=True))
+        return steps
+
+    def _body(self, op: ir.Operation) -> ir.Block | None:
+        """The block of the body that an op calls, if it does."""
+        if not is_body_call(op):
+            return None
+        callee = self._symbols[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        return callee.operation.regions[0].blocks[0]
+
     def _new(self, value: ir.Value) -> int:
-        return self._registers.setdefault(value, len(self._registers))
+        return self._registers.setdefault(value, next(self._numbers))
 
     def _step(self, op: ir.Operation) -> Step:
         if op.name not in _KEPT and not _is_scalar(op):
@@ -79,6 +107,8 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":
             facts["shape"] = _type(op.results[0])[1]
+        case "tensor.extract_slice":  # of which the program only reads elements and sizes
+            facts |= _slice_facts(op)
         case "arith.constant":
             facts["value"] = _number(op.attributes["value"])
         case "arith.cmpi" | "arith.cmpf":
@@ -88,6 +118,19 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     if _is_scalar(op) and op.operands:
         facts["bits"] = _bits(op.operands[0].type)
     return facts
+
+
+def _slice_facts(op: ir.Operation) -> dict[str, Any]:
+    """Offsets, sizes and strides, None for those that are operands, and which axes the result keeps."""
+    parts = [list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "sizes", "strides")]
+    open_ = (ir.ShapedType.get_dynamic_stride_or_offset(), ir.ShapedType.get_dynamic_size())
+    known = [[None if n in open_ else n for n in numbers] for numbers in parts]
+    wanted, kept = list(ir.RankedTensorType(op.results[0].type).shape), []
+    for axis, size in enumerate(parts[1]):
+        if wanted and size == wanted[0]:  # else it is 1, and left out
+            kept.append(axis)
+            wanted.pop(0)
+    return {"offsets": known[0], "sizes": known[1], "strides": known[2], "kept": kept}
 
 
 def _type(value: ir.Value) -> tuple[str, list[int | None]]:

@@ -1,21 +1,24 @@
 """Control flow: If. A branch that is known at import is converted in place, else both go into an ``scf.if``.
 
-Where the inputs' shapes fit one branch alone, that one is converted in place too, behind a check of the condition.
+That is one kernel, unless the branches give different sizes, or need more than a kernel can do. Where the inputs'
+shapes fit one branch alone, that one is converted in place too, behind a check of the condition.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import onnx
 
 from ....dialects import builders, cf, ir, scalars, scf
-from ....dialects.types import element_type
 from ....errors import ModelError, UnsupportedError
-from ..context import Context, Unsupported
+from ..context import Context
+from ..control_flow import branches, first_accepted, kernel
+from ..forms import Form, form_of
 from ..loops import Draft
-from ..refusals import Refusals
 from ..registry import op
 from ..tensor import Tensor
 
@@ -29,90 +32,68 @@ def branch(
     if condition.known is not None:
         return tuple(ctx.subgraph(then_branch if condition.known.reshape(())[()] else else_branch))
     chosen = scalars.truth(builders.extract(ctx.reshape(condition, []).value, []))
-    return _open(ctx, chosen, then_branch, else_branch)
-
-
-@dataclass
-class _Tried:
-    """A branch that was converted apart from the program.
-
-    ``misfit`` says why it cannot be run on inputs of the given shapes, ``refusal`` why it cannot be converted; what was
-    ``said`` of its nodes counts only where the branch is kept.
-    """
-
-    name: str
-    graph: onnx.GraphProto
-    draft: Draft
-    made: tuple[Tensor, ...] = ()
-    misfit: str = ""
-    refusal: Exception | None = None
-    said: Refusals = field(default_factory=Refusals)
-
-    def drop(self) -> None:
-        """Erase what was made, if that is not done."""
-        if not self.misfit and self.refusal is None:
-            self.draft.drop()
-
-
-def _open(ctx: Context, condition: ir.Value, first: onnx.GraphProto, second: onnx.GraphProto) -> tuple[Tensor, ...]:
-    """The If of a condition that only the run knows."""
-    branches = [_tried(ctx, "then_branch", first), _tried(ctx, "else_branch", second)]
-    misfits = [b for b in branches if b.misfit]
-    refusal = next((b.refusal for b in branches if b.refusal), None)
-    if len(misfits) == 1 and ctx.in_program:
-        [fitting] = [b for b in branches if not b.misfit]
-        fitting.drop()
-        return _only(ctx, scalars.invert(condition) if fitting is branches[1] else condition, fitting, misfits[0])
-    for tried in branches:
-        ctx.graph.refusals.merge(tried.said)
-    if not misfits and refusal is None and _kinds(branches[0]) == _kinds(branches[1]):
-        return _both(ctx, condition, branches)
-    for tried in branches:
-        tried.drop()
-    if len(misfits) == 2:
-        ctx.invalid(f"its {misfits[0].name} cannot be run: {misfits[0].misfit}")
-    if misfits:
-        ctx.unsupported(f"its {misfits[0].name} cannot be run ({misfits[0].misfit}), and a kernel cannot tell")
-    if refusal is not None:
-        raise refusal
-    kinds = " and ".join(str(list(b.made)) for b in branches)
-    ctx.unsupported(f"its branches give different types, {kinds}")
-
-
-def _tried(ctx: Context, name: str, graph: onnx.GraphProto) -> _Tried:
-    tried, refusals = _Tried(name, graph, Draft([])), ctx.graph.refusals
-    before = refusals.copy()
+    graphs = {"then_branch": then_branch, "else_branch": else_branch}
+    ways = [partial(_branch, ctx, name, graph) for name, graph in graphs.items()]
+    before = ctx.graph.refusals.copy()
     try:
-        with tried.draft.filling():
-            tried.made = tuple(ctx.subgraph(graph))
-            tried.draft.results = [t.value for t in tried.made]
-    except (Unsupported, UnsupportedError) as refusal:
-        tried.refusal = refusal
+        return tuple(first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: branches(ctx, chosen, ways)))
+    except _MisfitError as misfit:
+        ctx.graph.refusals.restore(before)  # what was said of that branch does not count
+        return tuple(_other(ctx, chosen, graphs, misfit))
+
+
+class _MisfitError(Exception):
+    """A branch that cannot be run on inputs of the given shapes, by its name, and why."""
+
+    def __init__(self, branch: str, reason: str) -> None:
+        super().__init__(reason)
+        self.branch = branch
+
+
+def _branch(ctx: Context, name: str, graph: onnx.GraphProto) -> list[Tensor]:
+    try:
+        return ctx.subgraph(graph)
+    except UnsupportedError:
+        raise
     except ModelError as error:  # shapes for one of the branches are often none for the other
-        tried.misfit = str(error)
-    tried.said = refusals.copy()
-    refusals.restore(before)
-    return tried
+        raise _MisfitError(name, str(error)) from error
 
 
-def _kinds(tried: _Tried) -> list[tuple[str, tuple[Any, ...]]]:
-    return [(t.dtype, t.shape) for t in tried.made]
-
-
-def _both(ctx: Context, condition: ir.Value, branches: list[_Tried]) -> tuple[Tensor, ...]:
-    """Both branches, which give tensors of the same types, in one op."""
-    made = branches[0].made
-    types = [builders.ranked(t.shape, element_type(t.dtype)) for t in made]
-    whole: Any = scf.IfOp(condition, types, has_else=True)
-    for tried, block in zip(branches, (whole.then_block, whole.else_block), strict=True):
-        with ir.InsertionPoint(block):
-            scf.YieldOp(tried.draft.place([]))
-    return tuple(ctx.wrap(value, t.dtype) for value, t in zip(whole.results, made, strict=True))
-
-
-def _only(ctx: Context, taken: ir.Value, fitting: _Tried, other: _Tried) -> tuple[Tensor, ...]:
-    """The branch that fits, in place; the program stops where it is not ``taken``."""
-    words = f"its {other.name} cannot be run on inputs of these shapes: {other.misfit}"
+def _other(
+    ctx: Context, condition: ir.Value, graphs: Mapping[str, onnx.GraphProto], misfit: _MisfitError
+) -> list[Tensor]:
+    """The branch that fits, in place; the program stops where it is not taken."""
+    if ctx.graph.in_kernel:
+        ctx.unsupported(f"its {misfit.branch} cannot be run ({misfit}), and a kernel cannot tell")
+    [name] = [name for name in graphs if name != misfit.branch]
+    words = f"its {misfit.branch} cannot be run on inputs of these shapes: {misfit}"
+    cf.assert_(condition if name == "then_branch" else scalars.invert(condition), f"({ctx.node.op_type}): {words}")
+    try:
+        made = _branch(ctx, name, graphs[name])
+    except _MisfitError:
+        ctx.invalid(f"its {misfit.branch} cannot be run: {misfit}")
     ctx.note(f"node '{ctx.name}': {words}; the program refuses a run that takes it")
-    cf.assert_(taken, f"({ctx.node.op_type}): {words}")
-    return tuple(ctx.subgraph(fitting.graph))
+    return made
+
+
+def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], list[Tensor]]]) -> list[Tensor]:
+    """Both branches in one kernel. Refuses what gives different types."""
+    drafts: list[Draft] = []
+    forms: list[list[Form]] = []
+    with ExitStack() as undo:
+        for way in ways:
+            draft = Draft([])
+            with kernel(ctx, draft):
+                made = way()
+                draft.results = [t.value for t in made]
+            undo.callback(draft.drop)
+            drafts.append(draft)
+            forms.append(list(map(form_of, made)))
+        if forms[0] != forms[1]:
+            ctx.unsupported("its branches give different types inside of what is one kernel")
+        undo.pop_all()
+    whole: Any = scf.IfOp(condition, [form.type for form in forms[0]], has_else=True)
+    for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
+        with ir.InsertionPoint(block):
+            scf.YieldOp(draft.place([]))
+    return [form.wrap(value) for form, value in zip(forms[0], whole.results, strict=True)]

@@ -14,13 +14,16 @@ import onnx
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ..bodies import Body, Kind, changed, check_counts, check_dtypes, kinds_of, returned_unchanged
+from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context, Unsupported
+from ..control_flow import first_accepted, iterated, no_elements, only_element, stacked, truth, with_element
+from ..forms import Form
 from ..loops import Draft, Values, counted, guarded, index, stored
 from ..registry import op
 from ..tensor import Tensor
 
 MOST_UNROLLED = 64  # iterations
+MOST_ELEMENTS = 1 << 40  # of a carried value
 RUN_TIME = "the number of iterations is known only at run time"
 
 Outputs = dict[int, Tensor]  # by their position among the body's outputs
@@ -36,7 +39,8 @@ class Run:
     condition: Tensor | None
     limit: int | None
     begins: bool | None
-    number: Kind
+    number_shape: tuple[int, ...]  # of the iteration's number, an int64
+    names: Sequence[str]  # of the carried values that it changes
     moving: Mapping[int, Tensor]  # initial values, by the body's output that replaces them
     shown: Sequence[int]  # the body's outputs that become scan outputs
 
@@ -61,8 +65,8 @@ def loop(
     given = {body.input[2 + i].name: initial[i] for i in fixed}
     given[body.input[1].name] = ctx.const(np.ones(_shape(body.input[1]), bool))  # in the body it holds
     moving = {1 + i: tensor for i, tensor in enumerate(initial) if i not in fixed}
-    number = ("int64", _shape(body.input[0]))
-    run = Run(ctx, Body(ctx, body, given), trip, condition, limit, begins, number, moving, shown)
+    whole = Body(ctx, body, given)
+    run = Run(ctx, whole, trip, condition, limit, begins, _shape(body.input[0]), whole.inputs[1:], moving, shown)
     made = dict(enumerate(initial, 1)) | _iterated(run)
     return tuple(made.get(i) for i in range(1, len(body.output)))
 
@@ -70,43 +74,34 @@ def loop(
 def _iterated(run: Run) -> Outputs:
     if run.limit == 0 or run.begins is False:
         return _no_iteration(run)
-    if not run.begins:
-        return _looped(run)
+    ways = [lambda: _looped(run), lambda: _unrolled(run), lambda: _carried_out(run)]
     if run.limit == 1:
-        return _unrolled(run)
-    refusals = run.ctx.graph.refusals
-    before = refusals.copy()
-    try:
-        return _looped(run)
-    except Unsupported as refusal:
-        said = refusals.copy()
-        refusals.restore(before)
-        try:
-            return _unrolled(run)
-        except Unsupported:
-            refusals.restore(said)
-            raise refusal from None
+        ways = ways[1:]
+    if not run.begins:
+        ways.remove(ways[-2])
+    return first_accepted(run.ctx, *ways)
 
 
 def _no_iteration(run: Run) -> Outputs:
     """The initial values, and scan outputs without elements: an iteration is converted for their types alone."""
-    draft, made = run.body.draft([run.number, *kinds_of(list(run.moving.values()))], run.shown)
-    draft.drop()
-    return {i: run.ctx.const(np.empty((0, *t.shape)), t.dtype) for i, t in zip(run.shown, made, strict=True)}
+    made = run.body.types([Form("int64", run.number_shape), *forms_of(list(run.moving.values()))], run.shown)
+    shapes = [(0, *(n if isinstance(n, int) else 0 for n in form.shape)) for form in made]
+    return {
+        i: run.ctx.const(np.empty(shape), form.dtype) for i, shape, form in zip(run.shown, shapes, made, strict=True)
+    }
 
 
 def _looped(run: Run) -> Outputs:
-    """One loop in the IR. Refuses what changes its shape, and scan outputs of a length that is not known."""
-    ctx, before = run.ctx, kinds_of(list(run.moving.values()))
-    draft, [go, *made] = run.body.draft([run.number, *before], run.outputs)
+    """One kernel. Refuses what changes its shape, and scan outputs of a length that is not known."""
+    ctx, before = run.ctx, forms_of(list(run.moving.values()))
+    draft, [go, *made] = run.body.draft([Form("int64", run.number_shape), *before], run.outputs)
     try:
-        if difference := changed(ctx, run.body.inputs[1:], before, kinds_of(made[: len(before)])):
+        if difference := changed(ctx, run.names, before, forms_of(made[: len(before)])):
             ctx.unsupported(difference)
         count = _static_count(run, go)
         if count is None and run.shown:
             ctx.unsupported(RUN_TIME)
-        if count is None and run.trip is None and run.begins and _truth(go):
-            ctx.invalid("it has no trip count, and its condition always holds: it does not end")
+        _refuse_endless(run, go)
     except Unsupported:
         draft.drop()
         raise
@@ -114,6 +109,37 @@ def _looped(run: Run) -> Outputs:
     outs = [builders.empty((count or 0, *t.shape), element_type(t.dtype)) for t in elements]
     values = _emitted(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
     return {i: ctx.wrap(v, t.dtype) for i, v, t in zip(run.outputs[1:], values, made, strict=True)}
+
+
+def _carried_out(run: Run) -> Outputs:
+    """A loop that the program carries out: values may change their sizes, and be no tensors."""
+    ctx, count = run.ctx, len(run.moving)
+    elements: list[Tensor] = []
+
+    def iteration(at: ir.Value, carried: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        number = _number(run, at)
+        go, *made = run.body.convert([ctx.wrap(number, "int64"), *carried[:count]], run.outputs)
+        _refuse_endless(run, go)
+        elements[:] = made[count:]
+        pairs = zip(carried[count:], elements, strict=True)
+        return go, [*made[:count], *(with_element(ctx, items, element) for items, element in pairs)]
+
+    limit = run.limit if run.limit is not None or run.trip is None else scalars.to_index(_scalar(run.trip.value))
+    begins = None if run.begins or run.condition is None else only_element(run.condition.value)
+    initial = [*run.moving.values(), *(no_elements(ctx) for _ in run.shown)]
+    last = iterated(ctx, limit, begins, initial, iteration, run.names)
+    shown = [stacked(ctx, items, form) for items, form in zip(last[count:], forms_of(elements), strict=True)]
+    return dict(zip(run.outputs[1:], [*last[:count], *shown], strict=True))
+
+
+def _number(run: Run, at: ir.Value) -> ir.Value:
+    """The number of the iteration as its body takes it."""
+    return builders.full(run.number_shape, scalars.from_index(at, element_type("int64")))
+
+
+def _refuse_endless(run: Run, go: Tensor) -> None:
+    if run.trip is None and run.begins and _truth(go):
+        run.ctx.invalid("it has no trip count, and its condition always holds: it does not end")
 
 
 def _static_count(run: Run, go: Tensor) -> int | None:
@@ -127,8 +153,7 @@ def _emitted(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Val
     states = len(run.moving)
 
     def step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
-        number = builders.full(run.number[1], scalars.from_index(i, element_type(run.number[0])))
-        goes, *made = draft.place([number, *old[:states]])
+        goes, *made = draft.place([_number(run, i), *old[:states]])
         outs = [stored(v, y, {0: i}) for v, y in zip(made[states:], old[states:], strict=True)]
         return goes, [*made[:states], *outs]
 
@@ -137,11 +162,11 @@ def _emitted(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Val
     limit = None if run.trip is None else scalars.to_index(_scalar(run.trip.value))
     if run.begins and _truth(go) and limit is not None:
         return counted(limit, carried, lambda i, old: step(i, old)[1])
-    begins = scalars.const(1, ir.IntegerType.get_signless(1)) if run.condition is None else _goes(run.condition.value)
+    begins = truth() if run.condition is None else only_element(run.condition.value)
 
     def guarded_step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
         goes, made = step(i, old)
-        return _goes(goes), made
+        return only_element(goes), made
 
     return guarded(limit, begins, carried, guarded_step)
 
@@ -160,11 +185,15 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
     """The carried values after the last iteration, and for each scan output its elements."""
     ctx, values = run.ctx, list(run.moving.values())
     elements: list[list[Tensor]] = [[] for _ in run.shown]
+    if run.trip is not None and run.limit is None:
+        ctx.unsupported(RUN_TIME)
     for i in range(MOST_UNROLLED):
-        number = ctx.const(np.full(run.number[1], i), run.number[0])
+        number = ctx.const(np.full(run.number_shape, i), "int64")
         go, *made = run.body.convert([number, *values], run.outputs)
         before, values = values, made[: len(values)]
-        changed(ctx, run.body.inputs[1:], kinds_of(before), kinds_of(values))
+        changed(ctx, run.names, forms_of(before), forms_of(values))
+        if any(isinstance(t.size, int) and t.size > MOST_ELEMENTS for t in values):
+            ctx.unsupported("its carried values grow beyond all memory before it ends")
         for items, element in zip(elements, made[len(values) :], strict=True):
             items.append(element)
         if run.limit == i + 1 or _truth(go) is False:
@@ -176,8 +205,7 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
 
 def _stacked(ctx: Context, items: Sequence[Tensor]) -> Tensor:
     """The elements of all iterations along a new first axis."""
-    kinds = set(kinds_of(items))
-    if len(kinds) > 1:
+    if len(set(forms_of(items))) > 1:
         ctx.invalid("the elements of a scan output have different shapes or dtypes")
     if all(t.known is not None for t in items):
         return ctx.const(np.stack([t.known for t in items if t.known is not None]), items[0].dtype)
@@ -202,11 +230,6 @@ def _shape(declared: onnx.ValueInfoProto) -> tuple[int, ...]:
 
 def _truth(condition: Tensor) -> bool | None:
     return None if condition.known is None else bool(condition.known.reshape(-1)[0])
-
-
-def _goes(condition: ir.Value) -> ir.Value:
-    """The only element of a condition as an i1."""
-    return scalars.truth(_scalar(condition))
 
 
 def _scalar(tensor: ir.Value) -> ir.Value:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....model import numpy_dtype
-from ..bodies import Body, changed, check_counts, check_dtypes, kinds_of, returned_unchanged
+from ....sizes import Extent
+from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context
+from ..control_flow import first_accepted, iterated, no_elements, stacked, with_element
+from ..forms import Form
 from ..loops import Draft, Values, at, counted, index, stored
 from ..registry import op
 from ..tensor import Tensor
@@ -28,8 +29,8 @@ class Walk:
     scanned: Sequence[Tensor]
     reads: Sequence[Side]
     writes: Sequence[Side]  # of all outputs of the body that are no states; axes without ``lead``
-    steps: int
-    lead: tuple[int, ...] = ()
+    steps: Extent
+    lead: tuple[Extent, ...] = ()
 
 
 @op("Scan", since=9)
@@ -82,26 +83,61 @@ def _scan(
     ctx: Context, body: onnx.GraphProto, walk: Walk, fixed: Sequence[int], lengths: Tensor | None = None
 ) -> tuple[Tensor | None, ...]:
     """The node's outputs. ``fixed`` are states that no iteration changes, ``lengths`` the steps of each row."""
-    count, lead = len(walk.states), len(walk.lead)
+    count = len(walk.states)
     check_dtypes(ctx, body.input, [t.dtype for t in (*walk.states, *walk.scanned)])
     moving = [i for i in range(count) if i not in fixed]
     shown = [i for i in range(count, len(body.output)) if ctx.wants(i)]
     run = Body(ctx, body, {body.input[i].name: walk.states[i] for i in fixed})
-    states = [(walk.states[i].dtype, walk.states[i].shape[lead:]) for i in moving]
+    ways = [lambda: _as_kernel(ctx, run, walk, moving, shown, lengths)]
+    if not walk.lead:
+        ways.append(lambda: _carried_out(ctx, run, walk, moving, shown))
+    final = {i: walk.states[i] for i in fixed} | dict(zip((*moving, *shown), first_accepted(ctx, *ways), strict=True))
+    return tuple(final.get(i) for i in range(len(body.output)))
+
+
+def _as_kernel(
+    ctx: Context, run: Body, walk: Walk, moving: Sequence[int], shown: Sequence[int], lengths: Tensor | None
+) -> list[Tensor]:
+    """The states that move and the outputs that are shown after all steps, computed by one kernel."""
+    count, lead = len(walk.states), len(walk.lead)
+    states = [Form(walk.states[i].dtype, walk.states[i].shape[lead:]) for i in moving]
     pairs = zip(walk.scanned, walk.reads, strict=True)
-    elements = [(x.dtype, (*x.shape[lead:axis], *x.shape[axis + 1 :])) for x, (axis, _) in pairs]
+    elements = [Form(x.dtype, (*x.shape[lead:axis], *x.shape[axis + 1 :])) for x, (axis, _) in pairs]
     draft, made = run.draft([*states, *elements], [*moving, *shown])
-    if difference := changed(ctx, run.inputs[: len(moving)], states, kinds_of(made[: len(moving)])):
+    if difference := changed(ctx, run.inputs[: len(moving)], states, forms_of(made[: len(moving)])):
         ctx.invalid(difference)
     outputs = [_output(ctx, walk, t, walk.writes[i - count]) for i, t in zip(shown, made[len(moving) :], strict=True)]
     carried = [
         *(walk.states[i].value for i in moving),
-        *(_fresh(ctx, kind, shape, lengths) for _, kind, shape in outputs),
+        *(_fresh(kind, shape, lengths) for _, kind, shape in outputs),
     ]
     last = _loop(walk, draft, [side for side, *_ in outputs], carried, lengths)
-    final = {i: ctx.wrap(v, t.dtype) for i, v, t in zip((*moving, *shown), last, made, strict=True)}
-    final |= {i: walk.states[i] for i in fixed}
-    return tuple(final.get(i) for i in range(len(body.output)))
+    return [ctx.wrap(v, t.dtype) for v, t in zip(last, made, strict=True)]
+
+
+def _carried_out(ctx: Context, run: Body, walk: Walk, moving: Sequence[int], shown: Sequence[int]) -> list[Tensor]:
+    """The states that move and the outputs that are shown after all steps, which the program carries out."""
+    count = len(moving)
+    elements: list[Tensor] = []
+
+    def iteration(time: ir.Value, carried: Sequence[Tensor]) -> tuple[None, list[Tensor]]:
+        read = [
+            ctx.wrap(at(x.value, _place(walk.steps, time, side)), x.dtype)
+            for x, side in zip(walk.scanned, walk.reads, strict=True)
+        ]
+        made = run.convert([*carried[:count], *read], [*moving, *shown])
+        elements[:] = made[count:]
+        pairs = zip(carried[count:], elements, strict=True)
+        return None, [*made[:count], *(with_element(ctx, items, element) for items, element in pairs)]
+
+    initial = [*(walk.states[i] for i in moving), *(no_elements(ctx) for _ in shown)]
+    last = iterated(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
+    sides = [walk.writes[i - len(walk.states)] for i in shown]
+    outputs = [
+        stacked(ctx, items, form, ctx.axis(axis, len(form.shape) + 1), back)
+        for items, form, (axis, back) in zip(last[count:], forms_of(elements), sides, strict=True)
+    ]
+    return [*last[:count], *outputs]
 
 
 def _loop(
@@ -116,7 +152,7 @@ def _loop(
     states = len(carried) - len(sides)
 
     def iteration(row: ir.Value, old: Values) -> list[ir.Value]:
-        count: int | ir.Value = walk.steps
+        count: Extent | ir.Value = walk.steps
         if lengths is not None:  # within bounds, whatever the model is given
             count = scalars.to_index(builders.extract(lengths.value, [row]))
             count = scalars.minimum(scalars.maximum(count, index(0)), index(walk.steps))
@@ -132,7 +168,7 @@ def _row(
     walk: Walk,
     draft: Draft,
     sides: Sequence[Side],
-    count: int | ir.Value,
+    count: Extent | ir.Value,
     row: dict[int, ir.Value],
     carried: Values,
 ) -> list[ir.Value]:
@@ -140,9 +176,7 @@ def _row(
     states = len(carried) - len(sides)
 
     def place(time: ir.Value, side: Side) -> dict[int, ir.Value]:
-        axis, back = side
-        steps = index(count) if isinstance(count, int) else count
-        return row | {axis: scalars.sub(scalars.sub(steps, index(1)), time) if back else time}
+        return row | _place(count, time, side)
 
     def step(time: ir.Value, old: Values) -> list[ir.Value]:
         elements = [at(x.value, place(time, side)) for x, side in zip(walk.scanned, walk.reads, strict=True)]
@@ -153,18 +187,27 @@ def _row(
     return counted(count, carried, step)
 
 
-def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[int, ...], str]:
+def _place(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir.Value]:
+    """Where a step reads or writes along its axis."""
+    axis, back = side
+    if not back:
+        return {axis: time}
+    steps = steps if isinstance(steps, ir.Value) else index(steps)
+    return {axis: scalars.sub(scalars.sub(steps, index(1)), time)}
+
+
+def _output(ctx: Context, walk: Walk, element: Tensor, side: Side) -> tuple[Side, tuple[Extent, ...], str]:
     """Where steps write their elements of an output, and its shape and dtype."""
     axis = ctx.axis(side[0], element.rank + 1)
     shape = (*walk.lead, *element.shape[:axis], walk.steps, *element.shape[axis:])
     return (len(walk.lead) + axis, side[1]), shape, element.dtype
 
 
-def _fresh(ctx: Context, shape: tuple[int, ...], dtype: str, lengths: Tensor | None) -> ir.Value:
+def _fresh(shape: Sequence[Extent], dtype: str, lengths: Tensor | None) -> ir.Value:
     """A tensor to write an output into; what lies behind the end of a sequence is 0, as onnxruntime has it."""
     if lengths is None:
         return builders.empty(shape, element_type(dtype))
-    return ctx.const(np.broadcast_to(np.zeros((), numpy_dtype(dtype)), shape), dtype).value
+    return builders.full(shape, scalars.const(0, element_type(dtype)))
 
 
 def _parts(

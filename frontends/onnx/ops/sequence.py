@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from onnx import TypeProto
 
 from ..context import Context
-from ..objects import OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type
+from ..objects import OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -20,7 +22,7 @@ def _sequence(ctx: Context, x: Tensor) -> Object:
 
 @op("SequenceEmpty")
 def sequence_empty(ctx: Context, *, dtype: int = 1) -> Tensor:
-    return ctx.host("sequence", [], Element(SEQUENCE, None, Element(dtype_name(dtype, "the sequence"))))[0]
+    return ctx.host("sequence", [], Element(SEQUENCE, None, Element(dtype_name(dtype, "the sequence"), empty=True)))[0]
 
 
 @op("SequenceConstruct")
@@ -32,9 +34,7 @@ def sequence_construct(ctx: Context, *inputs: Tensor) -> Tensor:
 
 @op("SequenceInsert")
 def sequence_insert(ctx: Context, sequence: Tensor, tensor: Tensor, position: Tensor | None = None) -> Tensor:
-    held, added = _sequence(ctx, sequence).element, element_of(tensor)
-    known = held is not None and held.rank in (None, added.rank)
-    kept = added if known else held
+    kept = joined_elements(_sequence(ctx, sequence).element, element_of(tensor))
     return ctx.host("SequenceInsert", [sequence, tensor, *_given(position)], Element(SEQUENCE, None, kept))[0]
 
 
@@ -73,7 +73,9 @@ def concat_from_sequence(ctx: Context, sequence: Tensor, *, axis: int, new_axis:
 
 @op("Optional")
 def optional(ctx: Context, value: Tensor | None = None, *, type: TypeProto | None = None) -> Tensor:
-    held = element_of(value) if value is not None else element_of_type(type) if type is not None else None
+    held = element_of(value) if value is not None else None
+    if value is None and type is not None:
+        held = replace(element_of_type(type), empty=True)
     return ctx.host("optional", _given(value), Element(OPTIONAL, None, held))[0]
 
 

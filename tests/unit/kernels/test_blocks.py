@@ -86,7 +86,7 @@ def test_kernels_of_open_sizes_are_right(kind: str, threads: int):
     for a, b in pairs():
         inputs = [RNG.standard_normal(shape, dtype=np.float32) for shape in shapes(kind, a, b)]
         names = [info.name for info in module.inputs]
-        [want] = session.run(None, dict(zip(names, inputs, strict=True)))
+        want = np.asarray(session.run(None, dict(zip(names, inputs, strict=True)))[0])
         [got] = module(*inputs)
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * max(1.0, float(np.abs(want).max())))

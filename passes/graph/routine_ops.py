@@ -1,0 +1,45 @@
+"""What the program itself carries out beside its kernels: calls of the host, control flow, and the bodies of that."""
+
+from __future__ import annotations
+
+from ...dialects import func, ir
+
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
+BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
+
+
+def is_host_call(op: ir.Operation) -> bool:
+    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
+    return op.name == "func.call" and "tw.host" in op.attributes
+
+
+def is_check(op: ir.Operation) -> bool:
+    """Whether an op refuses a run."""
+    return op.name == "cf.assert"
+
+
+def is_control(op: ir.Operation) -> bool:
+    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors.
+
+    Upstream's canonicalization rewrites such ops and loses their marks, so that calls of bodies inside tell as well.
+    """
+    if CONTROL in op.attributes:
+        return True
+    blocks = [block for region in op.regions for block in region.blocks] if op.name.startswith("scf.") else []
+    return any(is_body_call(inner.operation) or is_control(inner.operation) for b in blocks for inner in b.operations)
+
+
+def is_body_call(op: ir.Operation) -> bool:
+    """Whether an op calls a region of control flow."""
+    return op.name == "func.call" and BODY in op.attributes
+
+
+def is_body(function: func.FuncOp) -> bool:
+    """Whether a function is a region of control flow."""
+    return BODY in function.attributes
+
+
+def is_no_kernel(op: ir.Operation) -> bool:
+    """Whether an op is never part of a kernel: a view, a call, control flow."""
+    return op.name in (*VIEWS, "func.call") or is_control(op)

@@ -1,0 +1,258 @@
+"""Loop, If and Scan that the program carries out: sizes that change, values that are no tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from text_model import check, model, values
+
+import tilewright as tw
+from tilewright.errors import InputError
+from tilewright.frontends import import_model
+
+
+def grown(go: str = "go = Identity(on)", outputs: str = "float[n,3] v") -> str:
+    """A loop that appends rows to what it carries."""
+    return f"""
+        v = Loop <body = cell (int64 i, bool on, float[p,3] a) => (bool go, float[q,3] b) {{
+            f = Cast<to = 1>(i)
+            row = Add(x, f)
+            b = Concat<axis = 0>(a, row)
+            {go}
+        }}> (m, , x)
+    """
+
+
+@pytest.mark.parametrize("trips", [0, 1, 5])
+def test_a_loop_of_an_open_number_of_iterations_grows_what_it_carries(trips):
+    inputs = {"x": values(2, 3), "m": np.array(trips)}
+    made = model("float[n,3] v", grown(), inputs)
+    assert "tw.control" in str(import_model(made).module)
+    check(made, inputs)
+
+
+@pytest.mark.parametrize("most", [-1.0, 1.0, 40.0])
+def test_a_condition_on_the_state_that_grows_ends_a_loop(most):
+    go = "s = ReduceSumSquare<keepdims = 0>(b) go = Less(s, most)"
+    inputs = {"x": values(1, 3), "m": np.array(30), "most": np.array(most, np.float32)}
+    check(model("float[n,3] v", grown(go), inputs), inputs)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_scan_outputs_of_an_open_number_of_iterations(trips):
+    nodes = """
+        v, all, sizes = Loop <body = cell (int64 i, bool on, float[p] a) => (bool go, float[q] b, float[2,3] e, int64 z) {
+            go = Identity(on)
+            b = Concat<axis = 0>(a, a)
+            s = ReduceSum<keepdims = 0>(b)
+            e = Add(x, s)
+            z = Size(b)
+        }> (m, , y)
+    """
+    inputs = {"x": values(2, 3), "y": values(2), "m": np.array(trips)}
+    check(model("float[n] v, float[k,2,3] all, int64[k] sizes", nodes, inputs), inputs)
+
+
+BRANCHES = """
+    y = If <then_branch = yes () => (float[a,4] p) { p = MatMul(x, w) },
+            else_branch = no () => (float[b,4] q) { xx = Concat<axis = 0>(x, x, x) h = MatMul(xx, w) q = Relu(h) }> (t)
+    z = ReduceSum<keepdims = 0>(y, zero)
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_of_different_sizes_use_values_from_around(chosen):
+    inputs = {"x": values(2, 20), "t": np.array(chosen)}
+    weights = {"w": values(20, 4), "zero": np.array([0])}
+    check(model("float[n,4] y, float[4] z", BRANCHES, inputs, weights), inputs)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_hand_on_what_they_capture_and_constants(chosen):
+    nodes = """
+        a = Add(x, x)
+        y, u, c = If <
+            then_branch = yes () => (float[k] p, float[k] p2, float[k] p3) {
+                p = Identity(a) p2 = Identity(a) p3 = Constant<value_floats = [1.0, 2.0]>()
+            }, else_branch = no () => (float[k] q, float[l] q2, float[l] q3) {
+                q = Identity(x) q2 = Slice(x, one, three) q3 = Constant<value_floats = [3.0]>()
+            }>(t)
+        z = Mul(y, y)
+    """
+    inputs = {"x": values(5), "t": np.array(chosen)}
+    weights = {"one": np.array([1]), "three": np.array([3])}
+    check(model("float[k] y, float[k] u, float[k] c, float[k] z, float[5] a", nodes, inputs, weights), inputs)
+
+
+@pytest.mark.parametrize("trips", [0, 1, 6])
+def test_a_branch_in_a_loop_shrinks_and_grows(trips):
+    nodes = """
+        v = Loop <body = cell (int64 i, bool on, float[p] a) => (bool go, float[q] b) {
+            go = Identity(on)
+            size = Size(a)
+            large = Greater(size, most)
+            b = If <then_branch = shrink () => (float[r] c) { c = Slice(a, two, size1) },
+                    else_branch = grow () => (float[s] d) { t = Mul(a, a) d = Concat<axis = 0>(a, t) }> (large)
+            size1 = Reshape(size, one)
+        }> (m, , x)
+    """
+    nodes = nodes.replace("size1 = Reshape(size, one)\n", "").replace("large =", "size1 = Reshape(size, one)\nlarge =")
+    inputs = {"x": values(3), "m": np.array(trips)}
+    weights = {"most": np.array(5), "two": np.array([2]), "one": np.array([1])}
+    check(model("float[n] v", nodes, inputs, weights), inputs)
+
+
+@pytest.mark.parametrize("trips", [1, 3])
+def test_a_loop_in_a_branch_in_a_loop(trips):
+    nodes = """
+        v = Loop <body = outer (int64 i, bool on, float[p] a) => (bool go, float[q] b) {
+            go = Identity(on)
+            odd = Mod(i, two)
+            is = Equal(odd, zero)
+            b = If <then_branch = yes () => (float[r] c) {
+                        c = Loop <body = inner (int64 j, bool k, float[e] f) => (bool l, float[g] h) {
+                            l = Identity(k)
+                            h = Concat<axis = 0>(f, x)
+                        }> (i, , a)
+                    }, else_branch = no () => (float[s] d) { d = Neg(a) }> (is)
+        }> (m, , x)
+    """
+    inputs = {"x": values(2), "m": np.array(trips)}
+    check(model("float[n] v", nodes, inputs, {"two": np.array(2), "zero": np.array(0)}), inputs)
+
+
+@pytest.mark.parametrize("trips", [1, 4])
+def test_a_loop_builds_a_sequence(trips):
+    nodes = """
+        empty = SequenceEmpty()
+        s = Loop <body = cell (int64 i, bool on, seq(float[p,2]) a) => (bool go, seq(float[q,2]) b) {
+            go = Identity(on)
+            one = Constant<value_ints = [1]>()
+            i1 = Reshape(i, one)
+            zero = Constant<value_ints = [0]>()
+            part = Slice(x, zero, i1)
+            b = SequenceInsert(a, part)
+        }> (m, , empty)
+        y = ConcatFromSequence<axis = 0>(s)
+        n = SequenceLength(s)
+    """
+    inputs = {"x": values(5, 2), "m": np.array(trips)}
+    check(model("float[k,2] y, int64 n", nodes, inputs), inputs)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branches_give_sequences(chosen):
+    nodes = """
+        s = If <then_branch = yes () => (seq(float[a]) p) { p = SequenceConstruct(x, x) },
+                else_branch = no () => (seq(float[b]) q) { q = SequenceConstruct(z) }> (t)
+        y = ConcatFromSequence<axis = 0>(s)
+    """
+    inputs = {"x": values(3), "z": values(2), "t": np.array(chosen)}
+    check(model("float[n] y", nodes, inputs), inputs)
+
+
+def test_a_step_of_a_scan_may_need_the_host():
+    nodes = """
+        c, o, r = Scan <num_scan_inputs = 1, scan_input_axes = [1], scan_output_directions = [1, 0], scan_output_axes = [1, 0],
+            body = cell (float a, float[4] e) => (float b, float[2] u, int64 k) {
+                u4, first, inverse, counts = Unique(e)
+                k = Size(u4)
+                s = ReduceSum<keepdims = 0>(u4)
+                b = Add(a, s)
+                l = Constant<value_ints = [0]>()
+                h = Constant<value_ints = [2]>()
+                u = Slice(e, l, h)
+            }> (a0, x)
+    """
+    inputs = {"a0": values(), "x": np.array([[1, 2, 1], [1, 3, 2], [2, 4, 3], [2, 5, 4]], np.float32)}
+    check(model("float c, float[2,3] o, int64[3] r", nodes, inputs), inputs)
+
+
+def test_a_scan_along_an_open_axis():
+    nodes = """
+        c, o = Scan <num_scan_inputs = 2, scan_input_directions = [1, 0],
+            body = cell (float[3] a, float[3] e, float[3] f) => (float[3] b, float[3] u) {
+                ef = Mul(e, f)
+                b = Add(a, ef)
+                u = Tanh(b)
+            }> (a0, x, y)
+    """
+    shapes = {"a0": values(3), "x": values(2, 3), "y": values(2, 3)}
+    made = model("float[3] c, float[n,3] o", nodes, shapes)
+    for i in (1, 2):
+        made.graph.input[i].type.tensor_type.shape.dim[0].dim_param = "T"
+    for steps in (1, 5):
+        check(made, {"a0": values(3), "x": values(steps, 3), "y": values(steps, 3)})
+
+
+RANKS = """
+    y = If <then_branch = yes () => (float[a] p) { p = Identity(x) },
+            else_branch = no () => (float[b,c] q) { q = Unsqueeze(x, axis) }> (t)
+    s = Squeeze(y)
+    n = Size(y)
+    z = Add(y, w)
+    whole = Constant<value_ints = [-1]>()
+    r = Reshape(y, whole)
+"""
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_axes_of_one_element_may_be_there_or_not(chosen):
+    inputs = {"x": values(3), "t": np.array(chosen)}
+    weights = {"axis": np.array([0]), "w": values(2, 3)}
+    check(model("float[3] s, int64 n, float[2,3] z, float[3] r", RANKS, inputs, weights), inputs)
+
+
+def test_an_axis_of_one_element_that_each_iteration_adds():
+    nodes = """
+        v = Loop <body = cell (int64 i, bool on, a) => (bool go, b) {
+            go = Identity(on)
+            c = Squeeze(a)
+            d = Add(c, x)
+            b = Unsqueeze(d, axis)
+        }> (m, , x)
+        y = Squeeze(v)
+    """
+    for trips in (0, 2):
+        inputs = {"x": values(3), "m": np.array(trips)}
+        check(model("float[3] y", nodes, inputs, {"axis": np.array([0])}), inputs)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ("o = Neg(y)", r"Neg \(Neg_1\): the rank of input 'y' is known only at run time"),
+        ("o = Add(y, x)", r"Add \(Add_1\): the rank of input 'y' is known only at run time"),
+        ("o = Identity(y)", r"output \(o\): its rank is known only at run time"),
+    ],
+)
+def test_a_rank_that_matters_and_that_only_the_run_knows_is_refused(nodes, why):
+    weights = {"axis": np.array([0])}
+    made = model("float o", RANKS.split("s =")[0] + nodes, {"x": values(), "t": np.array(True)}, weights)
+    with pytest.raises(tw.UnsupportedError, match=why):
+        import_model(made)
+
+
+def test_branches_of_different_ranks_are_refused():
+    made = model("float y", RANKS.split("s =")[0], {"x": values(3), "t": np.array(True)}, {"axis": np.array([1])})
+    made.graph.node[0].name = "the branch"
+    with pytest.raises(
+        tw.UnsupportedError, match=r"\(the branch\): its branches give float32\[3\] and float32\[3, 1\]"
+    ):
+        import_model(made)
+
+
+def test_elements_of_a_scan_output_that_differ_are_refused_at_run_time():
+    nodes = """
+        v, all = Loop <body = cell (int64 i, bool on, float[p] a) => (bool go, float[q] b, float[r] e) {
+            go = Identity(on)
+            b = Concat<axis = 0>(a, x)
+            e = Identity(b)
+        }> (m, , x)
+    """
+    inputs = {"x": values(2), "m": np.array(2)}
+    made = model("float[n] v, float[k,l] all", nodes, inputs)
+    made.graph.node[0].name = "the loop"
+    module = tw.compile(made, workers=0, cache=False)
+    with pytest.raises(InputError, match=r"node 'the loop' .*scan output have different shapes, \[4\], \[6\]"):
+        module(*inputs.values())
