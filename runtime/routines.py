@@ -57,7 +57,7 @@ class Routines:
         self._functions = {kernel.name: _KERNEL(find(i).value) for i, kernel in enumerate(kernels)}
         self._kernels = {kernel.name: kernel for kernel in kernels}
         self._scratch_bytes = max((kernel.scratch_bytes for kernel in kernels), default=0)
-        self._team = Team(find(len(kernels)).value, threads)
+        self._team = Team(library.get_function("parallel_for")().value, threads)
         self._count = 1 + max(_registers(self._routine), default=-1)
         self._pool = Pool()
         self._actions = self._bound(self._routine)

@@ -64,7 +64,7 @@ def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str = 
 def emit_kernel_table(names: Sequence[str], metadata: str = "{}") -> bytes:
     """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
 
-    The one behind the last kernel is that of ``tw_parallel_for``.
+    ``parallel_for() -> pointer`` is that of ``tw_parallel_for``.
     It exports ``metadata`` like an entry, and needs ``emit_support`` as well.
     """
     return _emit(_DECLARATIONS + _table_text(names) + _metadata_text(metadata))
@@ -176,18 +176,18 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
 
 def _table_text(names: Sequence[str]) -> str:
     """Kernels' addresses as a constant array, and the function that reads it."""
-    entries = (*names, "tw_parallel_for")
-    type_ = f"!llvm.array<{len(entries)} x ptr>"
+    type_ = f"!llvm.array<{len(names)} x ptr>"
     lines = [f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)' for name in names]
     lines += [f"llvm.mlir.global internal constant @tw_kernels() : {type_} {{", f"  %t0 = llvm.mlir.poison : {type_}"]
-    for i, name in enumerate(entries):
+    for i, name in enumerate(names):
         lines += [
             f'  %k{i} = llvm.mlir.addressof @"{name}" : !llvm.ptr',
             f"  %t{i + 1} = llvm.insertvalue %k{i}, %t{i}[{i}] : {type_}",
         ]
-    lines += [f"  llvm.return %t{len(entries)} : {type_}", "}", ""]
-    usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(entries)}".encode() + b"\0")
-    return "\n".join(lines) + usage + packed.packed_function("kernel", _KERNEL.format(kernels=len(entries)))
+    lines += [f"  llvm.return %t{len(names)} : {type_}", "}", ""]
+    usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
+    kernel = packed.packed_function("kernel", _KERNEL.format(kernels=len(names)))
+    return "\n".join(lines) + usage + kernel + packed.packed_function("parallel_for", _PARALLEL_FOR)
 
 
 def _align(nbytes: int) -> int:
@@ -253,6 +253,13 @@ _METADATA = """  %one = llvm.mlir.constant(1 : i32) : i32
   llvm.store %length, %length_at : i64, !llvm.ptr
   %status = llvm.call @TVMFFIStringFromByteArray(%bytes, %ret) : (!llvm.ptr, !llvm.ptr) -> i32
   llvm.return %status : i32"""
+
+_PARALLEL_FOR = """  %pointer = llvm.mlir.constant(4 : i32) : i32
+  %success = llvm.mlir.constant(0 : i32) : i32
+  %address = llvm.mlir.addressof @tw_parallel_for : !llvm.ptr
+  %word = llvm.ptrtoint %address : !llvm.ptr to i64
+  llvm.call @tw_return(%ret, %pointer, %word) : (!llvm.ptr, i32, i64) -> ()
+  llvm.return %success : i32"""
 
 _KERNEL = """  %int = llvm.mlir.constant(1 : i32) : i32
   %pointer = llvm.mlir.constant(4 : i32) : i32

@@ -212,7 +212,10 @@ def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], 
 
 
 def _view(buffer: ir.Value, region: Region) -> ir.Value:
-    """A region of a buffer, without its dims of extent 1."""
+    """A region of a buffer, without its dims of extent 1; a single element has one."""
+    if not region:
+        one = ir.MemRefType.get([1], ir.MemRefType(buffer.type).element_type)
+        return memref.ReinterpretCastOp(one, buffer, [], [], [], [0], [1], [1]).result
     kept, (dynamic, static) = kept_dims(region), split_offsets(region)
     strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
     sizes = [interval.size for interval in region]

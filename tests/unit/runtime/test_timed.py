@@ -31,7 +31,7 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
         Step("scf.if", (2,), (1,), {}, branches),
         wait(0.03, 5),
     )
-    library = SimpleNamespace(get_function=lambda name: lambda index: SimpleNamespace(value=0))  # of no kernels
+    library = SimpleNamespace(get_function=lambda name: lambda *index: SimpleNamespace(value=0))  # of no kernels
     rounds = []
     timed = TimedRoutine(library, RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])  # type: ignore[arg-type]
     first, taken, other, last = timed.time(2, lambda: rounds.append(0))
