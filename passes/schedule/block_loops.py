@@ -31,6 +31,9 @@ from .structured import (
     split_offsets,
 )
 
+# So many blocks along an axis are many: at most a quarter of what they compute is computed twice.
+_MANY = 4
+
 
 def build_blocks(
     blocks: Blocks,
@@ -57,10 +60,8 @@ def build_blocks(
         long = [axis for axis in cut if version.sizes[axis] > 1]
         if not smaller or not long:
             return emit.loop(lo, hi)
-        least = [
-            arith.cmpi(arith.CmpIPredicate.uge, extents[axis], index_constant(version.sizes[axis])) for axis in long
-        ]
-        branch = scf.IfOp(functools.reduce(arith.andi, least), has_else=True)
+        fits = functools.reduce(arith.andi, [_fits(extents[axis], version.sizes[axis]) for axis in long])
+        branch = scf.IfOp(fits, has_else=True)
         assert branch.else_block is not None
         for block, emit_part in (
             (branch.then_block, lambda: emit.loop(lo, hi)),
@@ -202,6 +203,15 @@ class _Emitter:
         end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
         target = _tensor(place, writable=True)
         _write(build_nest(block.schedule, result_of(block.function), target, first, end, given), place)
+
+
+def _fits(extent: ir.Value, size: int) -> ir.Value:
+    """Whether blocks of a size cut an axis without much being computed twice: evenly, or into many."""
+    at_least, equal = arith.CmpIPredicate.uge, arith.CmpIPredicate.eq
+    even = arith.cmpi(equal, arith.remui(extent, index_constant(size)), index_constant(0))
+    some = arith.cmpi(at_least, extent, index_constant(size))
+    many = arith.cmpi(at_least, extent, index_constant(_MANY * size))
+    return arith.ori(many, arith.andi(some, even))
 
 
 def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

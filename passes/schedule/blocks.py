@@ -29,11 +29,11 @@ from .structured import NotSchedulable, shape_of
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12
 
-# Blocks of rows, and of the innermost axis where that is open, from the largest on. Windows share columns in blocks
-# of a few; a block of a product's rows reads its weight once.
+# Blocks of rows, and of the innermost axis where that is open, from the largest on. A product's may be small: all of
+# its blocks go over one block of the weight before the next.
 _LIGHT = ((16, 64), (1, 16), (1, 1))
-_WINDOWS = ((8, 16), (1, 16), (1, 1))
-_PRODUCTS = ((64, 64), (8, 16), (1, 16), (1, 1))
+_WINDOWS = ((8, 16), (4, 16), (1, 16), (1, 1))
+_PRODUCTS = ((16, 32), (4, 16), (1, 16), (1, 1))
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
