@@ -31,9 +31,6 @@ from .structured import (
     split_offsets,
 )
 
-# So many blocks along an axis are many: at most a quarter of what they compute is computed twice.
-_MANY = 4
-
 
 def build_blocks(
     blocks: Blocks,
@@ -50,53 +47,83 @@ def build_blocks(
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
     """
-    shape, sizes = ir.MemRefType(buffer.type).shape, blocks.versions[0].sizes
-    cut = [axis for axis, n in enumerate(shape) if n < 0 or sizes[axis] != n]
-    extents = {axis: memref.DimOp(buffer, index_constant(axis)).result for axis in cut}
-
-    def build(versions: Sequence[Version]) -> None:
-        version, *smaller = versions
-        emit = _Emitter(version, blocks.sums, function, extents, arguments, buffer)
-        long = [axis for axis in cut if version.sizes[axis] > 1]
-        if not smaller or not long:
-            return emit.loop(lo, hi)
-        fits = functools.reduce(arith.andi, [_fits(extents[axis], version.sizes[axis]) for axis in long])
-        branch = scf.IfOp(fits, has_else=True)
-        assert branch.else_block is not None
-        for block, emit_part in (
-            (branch.then_block, lambda: emit.loop(lo, hi)),
-            (branch.else_block, lambda: build(smaller)),
-        ):
-            with ir.InsertionPoint(block):
-                emit_part()
-                scf.YieldOp([])
-        return None
-
-    build(blocks.versions)
+    extents = {axis: memref.DimOp(buffer, index_constant(axis)).result for axis in blocks.cuts}
+    segments = {axis: _segments(extents[axis], sizes) for axis, sizes in blocks.cuts.items()}
+    parts = []
+    for version in blocks.versions:
+        chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
+        parts.append(_Part(version, chosen, blocks.sums, function, arguments, buffer))
+    starts, total = [], index_constant(0)
+    for part in parts:
+        starts.append(total)
+        total = arith.addi(total, part.steps)
+    first, last = (arith.divui(arith.muli(n, total), index_constant(STEPS)) for n in (lo, hi))
+    for part, start in zip(parts, starts, strict=True):
+        part.loop(*(arith.subi(n, start) for n in (first, last)))
 
 
 @dataclass(frozen=True)
-class _Emitter:
-    """Emits the loop over a version's blocks of the result in ``buffer``."""
+class _Segment:
+    """``count`` blocks along an axis, from ``start`` on; the last one may have to begin earlier, at ``latest``."""
 
-    version: Version
-    sums: tuple[int, ...]
-    source: func.FuncOp
-    extents: Mapping[int, ir.Value]
-    arguments: Mapping[ir.Value, ir.Value]
-    buffer: ir.Value
+    size: int
+    start: ir.Value
+    count: ir.Value
+    latest: ir.Value | None = None
+
+    def interval(self, number: ir.Value) -> Interval:
+        """The elements of a block."""
+        offset = arith.addi(self.start, arith.muli(number, index_constant(self.size)))
+        if self.latest is not None:
+            offset = arith.minui(offset, self.latest)
+        return Interval(Linear(0, ((offset, 1),)), self.size)
+
+
+def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
+    """An axis cut into blocks, the largest first. Single elements are for an axis that is shorter than all others."""
+    found, start = {}, index_constant(0)
+    smallest = min((size for size in sizes if size > 1), default=0)
+    for size in sizes:
+        width, left = index_constant(size), arith.subi(extent, start)
+        if size != smallest:
+            count = arith.divui(left, width)
+            found[size] = _Segment(size, start, count)
+            start = arith.addi(start, arith.muli(count, width))
+            continue
+        fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
+        count = arith.select(fits, arith.ceildivui(left, width), index_constant(0))
+        found[size] = _Segment(size, start, count, arith.subi(extent, width))
+        start = arith.select(fits, extent, start)
+    return found
+
+
+class _Part:
+    """Emits the loop over a version's blocks of the result in ``buffer``: all choices of its axes' segments' blocks."""
+
+    def __init__(
+        self,
+        version: Version,
+        segments: Mapping[int, _Segment],
+        sums: tuple[int, ...],
+        source: func.FuncOp,
+        arguments: Mapping[ir.Value, ir.Value],
+        buffer: ir.Value,
+    ) -> None:
+        self.version, self.segments, self.sums = version, segments, sums
+        self.source, self.arguments, self.buffer = source, arguments, buffer
+        counts = [segment.count for segment in segments.values()]
+        self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
+        self.of_block = 1 if self._in_one() else version.blocks[0].schedule.extent
+        self.steps = arith.muli(self.blocks, index_constant(self.of_block)) if self.of_block > 1 else self.blocks
 
     def loop(self, lo: ir.Value, hi: ir.Value) -> None:
-        """The share of the steps [lo, hi) of all blocks; where a block's nest has steps, these are outermost."""
-        counts = {axis: self._count(axis) for axis in self.extents}
-        blocks = functools.reduce(arith.muli, counts.values()) if counts else index_constant(1)
-        steps = 1 if self._in_one() else self.version.blocks[0].schedule.extent
-        total = arith.muli(blocks, index_constant(steps)) if steps > 1 else blocks
-        first, last = (arith.divui(arith.muli(n, total), index_constant(STEPS)) for n in (lo, hi))
+        """Those of the steps [lo, hi) that there are; where a block's nest has steps, these are outermost."""
+        zero = index_constant(0)
+        first, last = (arith.minsi(arith.maxsi(n, zero), self.steps) for n in (lo, hi))
 
         def body(number: ir.Value) -> None:
-            step = arith.divui(number, blocks) if steps > 1 else None
-            region = self._region(arith.remui(number, blocks) if steps > 1 else number, counts)
+            step = arith.divui(number, self.blocks) if self.of_block > 1 else None
+            region = self._region(arith.remui(number, self.blocks) if self.of_block > 1 else number)
             place = _view(self.buffer, region)
             if self.sums:
                 self._sum(region, place)
@@ -109,23 +136,14 @@ class _Emitter:
         """Whether the steps of a block's nest are made in one call: they share what is computed, or filled, before."""
         return bool(self.sums) or any(not stage.at for stage in self.version.blocks[0].schedule.stages)
 
-    def _count(self, axis: int) -> ir.Value:
-        size = self.version.sizes[axis]
-        return arith.ceildivui(self.extents[axis], index_constant(size)) if size > 1 else self.extents[axis]
-
-    def _region(self, block: ir.Value, counts: Mapping[int, ir.Value]) -> Region:
+    def _region(self, block: ir.Value) -> Region:
         """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
         region = [Interval(Linear(), n) for n in self.version.sizes]
-        for axis in reversed(counts):
-            outermost = axis == next(iter(counts))
-            index = block if outermost else arith.remui(block, counts[axis])
+        for axis, segment in reversed(list(self.segments.items())):
+            outermost = axis == next(iter(self.segments))
+            region[axis] = segment.interval(block if outermost else arith.remui(block, segment.count))
             if not outermost:
-                block = arith.divui(block, counts[axis])
-            size = self.version.sizes[axis]
-            if size > 1:
-                last = arith.subi(self.extents[axis], index_constant(size))
-                index = arith.minui(arith.muli(index, index_constant(size)), last)
-            region[axis] = Interval(Linear(0, ((index, 1),)), size)
+                block = arith.divui(block, segment.count)
         return tuple(region)
 
     def _sum(self, region: Region, place: ir.Value) -> None:
@@ -203,15 +221,6 @@ class _Emitter:
         end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
         target = _tensor(place, writable=True)
         _write(build_nest(block.schedule, result_of(block.function), target, first, end, given), place)
-
-
-def _fits(extent: ir.Value, size: int) -> ir.Value:
-    """Whether blocks of a size cut an axis without much being computed twice: evenly, or into many."""
-    at_least, equal = arith.CmpIPredicate.uge, arith.CmpIPredicate.eq
-    even = arith.cmpi(equal, arith.remui(extent, index_constant(size)), index_constant(0))
-    some = arith.cmpi(at_least, extent, index_constant(size))
-    many = arith.cmpi(at_least, extent, index_constant(_MANY * size))
-    return arith.ori(many, arith.andi(some, even))
 
 
 def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

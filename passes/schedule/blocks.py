@@ -1,10 +1,9 @@
 """Kernels of open sizes: loops over blocks of fixed sizes, each of which is a kernel that any family takes.
 
-Each open axis of the result is cut into blocks of one size; the last block of an axis ends where the axis does, so
-that it begins inside of the one before. A block's ops are the kernel's on tensors of the block's sizes: a function of
-static shapes (``block_parts.py``), whose schedule is chosen as that of every other kernel. Axes that are shorter than
-their blocks need smaller ones: a kernel has versions, down to blocks of one element, and takes the first one that fits
-(``block_loops.py``).
+Each open axis of the result is cut into blocks of several sizes: as many as fit of the largest, then of the next, and
+single elements for axes that are shorter than all of these. A block's ops are the kernel's on tensors of the block's
+sizes: a function of static shapes (``block_parts.py``), whose schedule is chosen as that of every other kernel.
+``block_loops.py`` has the loops.
 
 An op that sums over open axes is the last one of its kernel. What it sums up goes in chunks, the largest first, each of
 which is added to what is in the result.
@@ -12,6 +11,7 @@ which is added to what is in the result.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from .structured import NotSchedulable, shape_of
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12
 
-# Blocks of rows, and of the innermost axis where that is open, from the largest on. A product's may be small: all of
-# its blocks go over one block of the weight before the next.
-_LIGHT = ((16, 64), (1, 16), (1, 1))
-_WINDOWS = ((8, 16), (4, 16), (1, 16), (1, 1))
-_PRODUCTS = ((16, 32), (4, 16), (1, 16), (1, 1))
+# Sizes of blocks along rows, and along the innermost axis where that is open. The last block of the smallest size above
+# 1 begins inside of the one before where they do not fit. A product's rows go over a block of the weight together.
+_LIGHT = ((16, 4, 1), (64, 16, 1))
+_WINDOWS = ((8, 4, 1), (16, 1))
+_PRODUCTS = ((64, 16, 4, 1), (32, 16, 1))
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -65,9 +65,13 @@ class Version:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Versions of a kernel, from the largest blocks to single elements. ``sums`` are the open loops of its last op."""
+    """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
+
+    cuts: those sizes by axis, the largest first. sums: the open loops of the last op.
+    """
 
     versions: tuple[Version, ...]
+    cuts: Mapping[int, Sizes]
     sums: tuple[int, ...]
 
     @property
@@ -91,22 +95,23 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     Raises NotSchedulable where an op cannot be cut into blocks, or no family takes a block.
     """
     result = result_of(function)
-    sums = _open_sums(result)
+    cuts, sums = _cuts(function, result), _open_sums(result)
     versions = []
-    for sizes in _sizes(function, result):
-        blocks = [_block(function, sizes, chunk, choose) for chunk in _chunks(sums)]
-        made = tuple(block for block in blocks if block is not None)
-        if len(made) == len(blocks):
-            versions.append(Version(sizes, made))
-    if not versions or any(n > 1 for n, extent in zip(versions[-1].sizes, shape_of(result), strict=True) if extent < 0):
-        raise NotSchedulable("no family takes single elements of its open axes")
-    return Blocks(tuple(versions), sums)
+    for chosen in itertools.product(*cuts.values()):
+        sizes = list(shape_of(result))
+        for axis, size in zip(cuts, chosen, strict=True):
+            sizes[axis] = size
+        blocks = tuple(_block(function, tuple(sizes), chunk, choose) for chunk in _chunks(sums))
+        versions.append(Version(tuple(sizes), blocks))
+    return Blocks(tuple(versions), cuts, sums)
 
 
-def _block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block | None:
+def _block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
     module = block_module(function, sizes, chunk)
     schedule = choose(functions(module)[0])
-    return Block(module, schedule, chunk) if schedule is not None else None
+    if schedule is None:
+        raise NotSchedulable("no family takes a block")
+    return Block(module, schedule, chunk)
 
 
 def _open_sums(result: ir.Value) -> tuple[int, ...]:
@@ -132,26 +137,19 @@ def _chunks(sums: tuple[int, ...]) -> list[dict[int, int]]:
     return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
 
 
-def _sizes(function: func.FuncOp, result: ir.Value) -> list[Sizes]:
-    """Sizes of blocks, from the largest to single elements of the open axes."""
+def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
+    """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along."""
     shape = shape_of(result)
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
     if not open_ and not _open_sums(result):
         raise NotSchedulable("a kernel of known sizes")
-    if _sums_rows(result):
-        return [(1,) * len(shape)]  # rows of any length, one by one
+    if _sums_rows(result):  # of any length, one by one
+        return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
-    rows = [axis for axis in open_ if axis != innermost][-1:]
-    whole = [1 if n < 0 or axis in _batch_axes(function, result) else n for axis, n in enumerate(shape)]
-    found: dict[Sizes, None] = {}
-    for row_size, vector_size in _families(function):
-        sizes = list(whole)
-        if innermost in open_:
-            sizes[innermost] = vector_size
-        for axis in rows:
-            sizes[axis] = row_size
-        found[tuple(sizes)] = None
-    return list(found)
+    rows, columns = _family(function)
+    cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
+    cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
+    return cuts | ({innermost: columns} if innermost in open_ else {})
 
 
 def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
@@ -162,7 +160,7 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     return {axis for axis in axes if axis is not None}
 
 
-def _families(function: func.FuncOp) -> tuple[tuple[int, int], ...]:
+def _family(function: func.FuncOp) -> tuple[Sizes, Sizes]:
     """The sizes that fit the heaviest op of a kernel."""
     kinds = [classify(op) for op in function.regions[0].blocks[0].operations]
     if any(isinstance(kind, Conv | DepthwiseConv | Pool) for kind in kinds):

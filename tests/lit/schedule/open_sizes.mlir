@@ -4,22 +4,29 @@
 #row = affine_map<(i, j) -> (i)>
 #column = affine_map<(i, j) -> (j)>
 
-// Rows go in blocks of 16 where these cut them evenly or are many; the last block ends where the rows do. Else one by one.
+// Rows go in blocks of 16, the rest in blocks of 4, of which the last one ends where the rows do; less than 4 rows go one
+// by one. The steps are those of all blocks together.
 // CHECK-LABEL: func.func @bias(
 // CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<8xf32>, %[[R:.*]]: memref<1xf32>, %[[N:.*]]: index, %[[M:.*]]: index, %[[LO:.*]]: index, %[[HI:.*]]: index)
 // CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "blocks of 16 x 8:
 // CHECK:         %[[BUFFER:.*]] = memref.reinterpret_cast %[[R]] to offset: [0], sizes: [%[[M]], 8], strides: [8, 1]
-// CHECK:         scf.if
-// CHECK:           %[[COUNT:.*]] = arith.ceildivui %{{.*}}, %c16
-// CHECK:           scf.for %[[P:.*]] =
-// CHECK:             %[[LAST:.*]] = arith.subi %{{.*}}, %c16
-// CHECK:             %[[ROW:.*]] = arith.minui %{{.*}}, %[[LAST]]
-// CHECK:             memref.subview %[[BUFFER]][%[[ROW]], 0] [16, 8] [1, 1]
-// CHECK:             tensor.extract_slice %{{.*}}[%[[ROW]], 0] [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
+// CHECK:         %[[ROWS:.*]] = memref.dim %[[BUFFER]], %c0
+// CHECK:         %[[COUNT:.*]] = arith.divui %[[ROWS]], %c16
+// CHECK:         %[[WHOLE:.*]] = arith.muli %[[COUNT]], %c16
+// CHECK:         %[[REST:.*]] = arith.subi %[[ROWS]], %[[WHOLE]]
+// CHECK:         %[[FITS:.*]] = arith.cmpi uge, %[[ROWS]], %c4
+// CHECK:         %[[FOURS:.*]] = arith.ceildivui %[[REST]], %c4
+// CHECK:         arith.select %[[FITS]], %[[FOURS]], %c0
+// CHECK:         %[[LAST:.*]] = arith.subi %[[ROWS]], %c4
+// CHECK:         scf.for
+// CHECK:             memref.subview %[[BUFFER]][%{{.*}}, 0] [16, 8] [1, 1]
+// CHECK:             tensor.extract_slice %{{.*}} [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
 // CHECK:             linalg.generic
 // CHECK:             bufferization.materialize_in_destination
-// CHECK:         } else {
-// CHECK:           scf.for
+// CHECK:         scf.for
+// CHECK:             %[[ROW:.*]] = arith.minui %{{.*}}, %[[LAST]]
+// CHECK:             memref.subview %[[BUFFER]][%[[ROW]], 0] [4, 8] [1, 1]
+// CHECK:         scf.for
 // CHECK:             tensor.extract_slice %{{.*}} [1, 8] [1, 1] : tensor<?x8xf32> to tensor<8xf32>
 func.func @bias(%x: tensor<?x8xf32>, %b: tensor<8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x8xf32>
