@@ -14,10 +14,11 @@ from ...dialects import arith, bufferization, builders, func, ir, memref, scf, t
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..structure import dim_of, indexing_maps
-from .block_parts import parts_of, result_of
+from .block_parts import parts_of
 from .blocks import STEPS, Block, Blocks, Version
 from .border import copy_box, fill_box
 from .nest import build_nest
+from .open_border import OpenBorder
 from .structured import (
     Interval,
     Linear,
@@ -47,12 +48,15 @@ def build_blocks(
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
     """
-    extents = {axis: memref.DimOp(buffer, index_constant(axis)).result for axis in blocks.cuts}
+    border = OpenBorder.of(function)
+    inner = border.view(buffer, arguments)
+    border.fill(buffer, inner, lo)
+    extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in blocks.cuts}
     segments = {axis: _segments(extents[axis], sizes) for axis, sizes in blocks.cuts.items()}
     parts = []
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append(_Part(version, chosen, blocks.sums, function, arguments, buffer))
+        parts.append(_Part(version, chosen, blocks.sums, function, arguments, inner))
     starts, total = [], index_constant(0)
     for part in parts:
         starts.append(total)
@@ -151,7 +155,7 @@ class _Part:
 
         Neighbouring blocks, of other threads, may have elements in common with it.
         """
-        last = defining_op(result_of(self.source))
+        last = defining_op(OpenBorder.of(self.source).inner)
         assert last is not None  # what sums up
         fill = defining_op(last.operands[len(last.operands) - 1])
         if fill is None or fill.name != "linalg.fill":
@@ -220,7 +224,7 @@ class _Part:
         first = index_constant(0) if step is None else step
         end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
         target = _tensor(place, writable=True)
-        _write(build_nest(block.schedule, result_of(block.function), target, first, end, given), place)
+        _write(build_nest(block.schedule, OpenBorder.of(block.function).inner, target, first, end, given), place)
 
 
 def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

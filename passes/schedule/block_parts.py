@@ -9,6 +9,7 @@ from ...dialects.walk import defining_op
 from ..graph.edit import captures, clone, nested
 from ..kernel import copy_marks, symbol
 from ..structure import dim_of, indexing_maps, loop_extents
+from .open_border import OpenBorder
 from .structured import (
     Interval,
     Linear,
@@ -21,21 +22,13 @@ from .structured import (
 )
 
 
-def result_of(function: func.FuncOp) -> ir.Value:
-    """The one tensor that a kernel returns. Raises NotSchedulable where there are several."""
-    returned = list(list(function.regions[0].blocks[0].operations)[-1].operands)
-    if len(returned) != 1:
-        raise NotSchedulable("more than one result")
-    return returned[0]
-
-
 def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int]) -> ir.Module:
     """A module with one function: the kernel's ops on tensors of a block's sizes.
 
     Its arguments are those tensors of the kernel's that the result depends on, in order. With ``sums``, sizes of chunks
     by loops of the last op, there is one more: what the chunk is added to. Raises NotSchedulable as ``parts_of`` does.
     """
-    result = result_of(function)
+    result = OpenBorder.of(function).inner
     whole = tuple(Interval(Linear(), n) for n in sizes)
     parts = parts_of(function, whole, {loop: Interval(Linear(), n) for loop, n in sums.items()})
     inputs = [value for value in function.arguments if value in parts]
@@ -85,7 +78,7 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
 
     Raises NotSchedulable where readers need different parts of one, or an op tells none.
     """
-    result = result_of(function)
+    result = OpenBorder.of(function).inner
     parts: dict[ir.Value, Region] = {}
 
     def need(value: ir.Value, part: Region) -> None:

@@ -22,7 +22,8 @@ from ..classify import Contraction, Conv, DepthwiseConv, Pool, classify
 from ..kernel import functions
 from ..structure import dim_of, indexing_maps, iterator_types, loop_extents
 from .axes import result_axis
-from .block_parts import block_module, result_of
+from .block_parts import block_module
+from .open_border import OpenBorder, own_inner
 from .schedule import Schedule
 from .structured import NotSchedulable, shape_of
 
@@ -94,7 +95,8 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
 
     Raises NotSchedulable where an op cannot be cut into blocks, or no family takes a block.
     """
-    result = result_of(function)
+    own_inner(function)
+    result = OpenBorder.of(function).inner
     cuts, sums = _cuts(function, result), _open_sums(result)
     versions = []
     for chosen in itertools.product(*cuts.values()):

@@ -17,6 +17,7 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from .axes import power_floor
 from .loops import chunked
+from .open_border import can_border_open
 from .structured import (
     Interval,
     Linear,
@@ -112,8 +113,10 @@ def can_border(op: ir.Operation) -> bool:
 
     A constant around all but the axis that vectors lie along; or anything, if the rest is empty or there already.
     """
-    if op.name not in BORDERS or not ir.RankedTensorType(op.results[0].type).has_static_shape:
+    if op.name not in BORDERS:
         return False
+    if not ir.RankedTensorType(op.results[0].type).has_static_shape:
+        return can_border_open(op)
     if op.name == "tensor.insert_slice":
         return _inserts_at_known_place(op)
     value = defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])

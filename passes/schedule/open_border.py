@@ -1,0 +1,119 @@
+"""The border of a kernel of open sizes: a number around what its blocks compute, for a reader that wants it padded.
+
+Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor. Its blocks are written into a view of the result's
+buffer, and the border is filled by the call that makes the first steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...dialects import arith, builders, func, ir, memref, scf, tensor
+from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
+from .structured import NotSchedulable, element_of, outside, shape_of
+
+
+def can_border_open(op: ir.Operation) -> bool:
+    """Whether an insertion into a filled tensor of open sizes is at a place known before, of as many dims."""
+    if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:
+        return False
+    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
+    fill = defining_op(op.operands[1])
+    value = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
+    if value is None or value.name != "arith.constant":
+        return False
+    return len(shape_of(op.operands[0])) == len(steps) and min(offsets) >= 0 and set(steps) <= {1}
+
+
+@dataclass(frozen=True)
+class OpenBorder:
+    """``inner`` is what the blocks are parts of; ``op`` puts it into the kernel's result, None where it is that."""
+
+    inner: ir.Value
+    op: ir.Operation | None
+
+    @staticmethod
+    def of(function: func.FuncOp) -> OpenBorder:
+        """The border of a kernel's one result. Raises NotSchedulable where there are several."""
+        returned = list(list(function.regions[0].blocks[0].operations)[-1].operands)
+        if len(returned) != 1:
+            raise NotSchedulable("more than one result")
+        op = defining_op(returned[0])
+        bordered = op is not None and can_border_open(op)
+        return OpenBorder(op.operands[0], op) if op is not None and bordered else OpenBorder(returned[0], None)
+
+    def view(self, buffer: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+        """Where ``inner`` lies in the result's buffer."""
+        if self.op is None:
+            return buffer
+        kind, sizes = ir.MemRefType(buffer.type), _sizes(self.op)
+        open_ = ir.ShapedType.get_dynamic_size()
+        layout = ir.StridedLayoutAttr.get(open_, kind.get_strides_and_offset()[0])
+        static = [n if isinstance(n, int) else open_ for n in sizes]
+        given = [_given(n, arguments) for n in sizes if isinstance(n, ir.Value)]
+        low = [index_constant(n) for n in self._low()]
+        made = ir.MemRefType.get(static, kind.element_type, layout)
+        return memref.SubViewOp(made, buffer, low, given, [], [open_] * len(low), static, [1] * len(low)).result
+
+    def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value) -> None:
+        """Fill what is around ``inner`` where the steps begin at 0."""
+        if self.op is None:
+            return
+        filled = defining_op(self.op.operands[1])
+        assert filled is not None  # by `can_border_open`
+        low = [index_constant(n) for n in self._low()]
+        axes = [index_constant(axis) for axis in range(len(low))]
+        whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
+        high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
+        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
+        with ir.InsertionPoint(scf.IfOp(first).then_block):
+            value, zero = outside(filled.operands[0]), index_constant(0)
+            for axis in range(len(low)):
+                inside = list(zip(low[:axis], high[:axis], strict=True))
+                behind = [(zero, extent) for extent in whole[axis + 1 :]]
+                for slab in ((zero, low[axis]), (high[axis], whole[axis])):
+                    _store_all(value, buffer, [*inside, slab, *behind], [])
+            scf.YieldOp([])
+
+    def _low(self) -> list[int]:
+        assert self.op is not None
+        return list(ir.DenseI64ArrayAttr(self.op.attributes["static_offsets"]))
+
+
+def own_inner(function: func.FuncOp) -> None:
+    """Let a kernel that only puts a border around an argument compute a copy of it: blocks are of what an op makes."""
+    border = OpenBorder.of(function)
+    if border.op is None or not isinstance(border.inner, ir.BlockArgument):
+        return
+    with ir.InsertionPoint(border.op), border.op.location:
+        out = tensor.EmptyOp(_sizes(border.op), element_of(border.inner)).result
+        rank = len(shape_of(border.inner))
+        [copy] = builders.generic([border.inner], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)
+        border.op.operands[0] = copy
+
+
+def _sizes(op: ir.Operation) -> list[int | ir.Value]:
+    """The sizes of an insertion, values where only the run knows them."""
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    given = iter(list(op.operands)[sum(segments[:3]) :])
+    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
+
+
+def _given(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    return arguments[size] if size in arguments else outside(size)
+
+
+def _store_all(
+    value: ir.Value, buffer: ir.Value, ranges: Sequence[tuple[ir.Value, ir.Value]], place: list[ir.Value]
+) -> None:
+    """Store a scalar at all places of a box."""
+    if not ranges:
+        memref.StoreOp(value, buffer, place)
+        return
+    (start, end), *inner = ranges
+    loop = scf.ForOp(start, end, index_constant(1))
+    with ir.InsertionPoint(loop.body):
+        _store_all(value, buffer, inner, [*place, loop.induction_variable])
+        scf.YieldOp([])
