@@ -68,36 +68,27 @@ def build_blocks(
 
 @dataclass(frozen=True)
 class _Segment:
-    """``count`` blocks along an axis, from ``start`` on; the last one may have to begin earlier, at ``latest``."""
+    """``count`` blocks along an axis, from ``start`` on."""
 
     size: int
     start: ir.Value
     count: ir.Value
-    latest: ir.Value | None = None
 
     def interval(self, number: ir.Value) -> Interval:
         """The elements of a block."""
-        offset = arith.addi(self.start, arith.muli(number, index_constant(self.size)))
-        if self.latest is not None:
-            offset = arith.minui(offset, self.latest)
-        return Interval(Linear(0, ((offset, 1),)), self.size)
+        return Interval(Linear(0, ((self.start, 1), (number, self.size))), self.size)
 
 
 def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
-    """An axis cut into blocks, the largest first. Single elements are for an axis that is shorter than all others."""
+    """An axis cut into blocks, as many of each size as fit, the largest first.
+
+    No element is in two of them: threads that computed it at the same time could read what the other has half done.
+    """
     found, start = {}, index_constant(0)
-    smallest = min((size for size in sizes if size > 1), default=0)
     for size in sizes:
-        width, left = index_constant(size), arith.subi(extent, start)
-        if size != smallest:
-            count = arith.divui(left, width)
-            found[size] = _Segment(size, start, count)
-            start = arith.addi(start, arith.muli(count, width))
-            continue
-        fits = arith.cmpi(arith.CmpIPredicate.uge, extent, width)
-        count = arith.select(fits, arith.ceildivui(left, width), index_constant(0))
-        found[size] = _Segment(size, start, count, arith.subi(extent, width))
-        start = arith.select(fits, extent, start)
+        count = arith.divui(arith.subi(extent, start), index_constant(size))
+        found[size] = _Segment(size, start, count)
+        start = arith.addi(start, arith.muli(count, index_constant(size)))
     return found
 
 
@@ -151,10 +142,7 @@ class _Part:
         return tuple(region)
 
     def _sum(self, region: Region, place: ir.Value) -> None:
-        """A block of sums over open axes: chunk by chunk into a buffer of this thread's, and from there to its place.
-
-        Neighbouring blocks, of other threads, may have elements in common with it.
-        """
+        """A block of sums over open axes: chunk by chunk into a buffer of this thread, and from there to its place."""
         last = defining_op(OpenBorder.of(self.source).inner)
         assert last is not None  # what sums up
         fill = defining_op(last.operands[len(last.operands) - 1])

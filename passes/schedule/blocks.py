@@ -1,9 +1,8 @@
 """Kernels of open sizes: loops over blocks of fixed sizes, each of which is a kernel that any family takes.
 
-Each open axis of the result is cut into blocks of several sizes: as many as fit of the largest, then of the next, and
-single elements for axes that are shorter than all of these. A block's ops are the kernel's on tensors of the block's
-sizes: a function of static shapes (``block_parts.py``), whose schedule is chosen as that of every other kernel.
-``block_loops.py`` has the loops.
+Each open axis of the result is cut into blocks of several sizes: as many as fit of the largest, then of the next, down
+to single elements. A block's ops are the kernel's on tensors of the block's sizes: a function of static shapes
+(``block_parts.py``), whose schedule is chosen as that of every other kernel. ``block_loops.py`` has the loops.
 
 An op that sums over open axes is the last one of its kernel. What it sums up goes in chunks, the largest first, each of
 which is added to what is in the result.
@@ -30,11 +29,11 @@ from .structured import NotSchedulable, shape_of
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12
 
-# Sizes of blocks along rows, and along the innermost axis where that is open. The last block of the smallest size above
-# 1 begins inside of the one before where they do not fit. A product's rows go over a block of the weight together.
-_LIGHT = ((16, 4, 1), (64, 16, 1))
-_WINDOWS = ((8, 4, 1), (16, 1))
-_PRODUCTS = ((64, 16, 4, 1), (32, 16, 1))
+# Sizes of blocks along rows, and along the innermost axis where that is open. A product's rows go over a block of the
+# weight together.
+_LIGHT = ((16, 4, 1), (64, 16, 4, 1))
+_WINDOWS = ((8, 4, 1), (16, 4, 1))
+_PRODUCTS = ((64, 16, 4, 1), (32, 8, 2, 1))
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
