@@ -32,6 +32,7 @@ from .graph.plan_memory import PlanMemory, plan_calls
 from .graph.plan_routine import plan_routine
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
+from .graph.sink_views import SinkViews
 from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
@@ -87,6 +88,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         PackWeights(target=target),
         SplitPrepare(),
+        SinkViews(),
         PadRows(),
         StoreConcat(),
         StorePadded(),

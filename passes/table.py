@@ -23,6 +23,7 @@ from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
+from .graph.sink_views import SinkViews
 from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
@@ -61,6 +62,7 @@ _ALL: tuple[type[Pass], ...] = (
     FoldTransposes,
     PackWeights,
     SplitPrepare,
+    SinkViews,
     PadRows,
     StoreConcat,
     StorePadded,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ...dialects import builders, func, ir
@@ -92,6 +92,19 @@ def has_uses(op: ir.Operation) -> bool:
 def has_one_use(value: ir.Value) -> bool:
     """Whether a value is used exactly once."""
     return sum(1 for _ in value.uses) == 1
+
+
+def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
+    """What a generic of one result computes of scalars, to be emitted again: for ``builders.generic``."""
+
+    def body(*arguments: ir.Value) -> ir.Value:
+        mapping: dict[ir.Value, ir.Value] = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))
+        for inner in body_ops(op):
+            clone(inner, mapping)
+        stored = terminator(op).operands[0]
+        return mapping.get(stored, stored)
+
+    return body
 
 
 def terminator(op: ir.Operation) -> ir.Operation:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..edit import VIEWS, clone, has_uses, is_static, reassociation_of, replace, shape_of, terminator, users
+from ..edit import VIEWS, body_of, has_uses, is_static, reassociation_of, replace, shape_of, users
 from ..inline import read_through_unit_views
 
 
@@ -118,15 +118,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
             operands.append(_expanded(value, shape))
         letters = "".join(kind[0] * (count if d == loop else 1) for d, kind in enumerate(kinds))
         inputs = num_inputs(op)
-
-        def body(*arguments: ir.Value) -> ir.Value:
-            mapping: dict[ir.Value, ir.Value] = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))
-            for inner in body_ops(op):
-                clone(inner, mapping)
-            stored = terminator(op).operands[0]
-            return mapping.get(stored, stored)
-
-        made = builders.generic(operands[:inputs], operands[inputs:], new_maps, letters, body)[0]
+        made = builders.generic(operands[:inputs], operands[inputs:], new_maps, letters, body_of(op))[0]
         view = builders.reshape(made, shape_of(op.results[0]))
     dim = [dim_of(e) for e in maps[-1].results].index(loop)
     replace(op, [view])

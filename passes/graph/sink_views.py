@@ -1,0 +1,124 @@
+"""Elementwise ops on open sizes go before the view that their operand is seen through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import builders, ir, tensor
+from ...dialects.walk import defining_op
+from ..infra import Pass
+from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, is_zero, iterator_types, num_inputs
+from .edit import body_of, captures, erase_dead, is_tensor, operations, programs, reassociation_of, replace, shape_of
+from .open_sizes import open_sizes
+
+
+@dataclass(frozen=True)
+class SinkViews(Pass):
+    """Compute elementwise ops on a tensor whose rows a view has taken apart on the rows as they were.
+
+    Before::
+
+        %y = linalg.generic {a product} : tensor<?x8xf32>                             // of batch and length together
+        %e = tensor.expand_shape %y [[0, 1], [2]] : tensor<?x8xf32> into tensor<?x?x8xf32>
+        %r = linalg.generic {add, (a, b, c) -> (a, b, c), (c)} ins(%e, %bias)
+        %c = tensor.collapse_shape %r [[0, 1], [2]]
+
+    After::
+
+        %y = linalg.generic {a product}
+        %r = linalg.generic {add, (r, c) -> (r, c), (c)} ins(%y, %bias)               // which fuses with the product
+        %e = tensor.expand_shape %r [[0, 1], [2]]
+        // readers of %c read %r
+
+    Other operands of the same shape are seen through a view that joins the rows. One that differs along them (a mask
+    for each batch) leaves the op as it is. Ops of known sizes are left alone: their dims are mostly of one element,
+    which is no matter to fusion.
+    """
+
+    name: ClassVar[str] = "sink-views"
+    opt_level: ClassVar[int] = 1
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all programs of the module."""
+        for function in programs(module):
+            for op in operations(function):
+                if op.name == "linalg.generic":
+                    _sink(op)
+                elif op.name == "tensor.collapse_shape":
+                    _undo(op)
+            erase_dead(function)
+
+
+def _sink(op: ir.Operation) -> None:
+    view = _expansion(op)
+    if view is None:
+        return
+    groups, inputs = reassociation_of(view), list(op.operands)[: num_inputs(op)]
+    maps = [_joined(m, groups) for m in indexing_maps(op)]
+    found = [m for m in maps if m is not None]
+    if len(found) < len(maps):
+        return
+    with ir.InsertionPoint(op), op.location:
+        whole = list(range(len(groups)))
+        values = [_collapsed(v, view) if m == whole else v for v, m in zip(inputs, found, strict=False)]
+        sizes, kind = iter(open_sizes(view.operands[0])), ir.RankedTensorType(view.operands[0].type)
+        out = tensor.EmptyOp([next(sizes) if n < 0 else n for n in kind.shape], builders.element_of(op.results[0]))
+        [made] = builders.generic(values, [out.result], found, "p" * len(groups), body_of(op))
+        expanded = view.clone()
+        expanded.operands[0] = made
+        expanded.results[0].set_type(op.results[0].type)
+        replace(op, [expanded.results[0]])
+
+
+def _expansion(op: ir.Operation) -> ir.Operation | None:
+    """The view that joins dims of an op's operands, if the op computes each element at its place alone."""
+    if not is_dynamic(op) or len(op.results) != 1 or set(iterator_types(op)) != {"parallel"}:
+        return None
+    maps = indexing_maps(op)
+    if [dim_of(e) for e in maps[-1].results] != list(range(maps[-1].n_dims)):
+        return None
+    if not all(map(is_tensor, op.operands)) or any(map(is_tensor, captures(op))):
+        return None
+    if any(inner.name == "linalg.index" for inner in body_ops(op)):
+        return None
+    for value, m in zip(list(op.operands)[: num_inputs(op)], maps, strict=False):
+        source = defining_op(value)
+        if source is not None and source.name == "tensor.expand_shape" and m == maps[-1]:
+            return source
+    return None
+
+
+def _joined(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
+    """The dims that a map reads after dims are joined; None where it reads a part of what is one dim then."""
+    place = {group[0]: i for i, group in enumerate(groups) if len(group) == 1}
+    dims = [None if is_zero(e) else dim_of(e) for e in m.results]
+    if dims == [d for group in groups for d in group]:
+        return list(range(len(groups)))
+    if any(d is None and not is_zero(e) for d, e in zip(dims, m.results, strict=True)):
+        return None
+    if any(d is not None and d not in place for d in dims):
+        return None
+    return [None if d is None else place[d] for d in dims]
+
+
+def _collapsed(value: ir.Value, view: ir.Operation) -> ir.Value:
+    """A value with dims joined as before a view."""
+    groups, source = reassociation_of(view), defining_op(value)
+    if source is not None and source.name == "tensor.expand_shape" and reassociation_of(source) == groups:
+        return source.operands[0]
+    extents = [[shape_of(value)[d] for d in group] for group in groups]
+    shape = [ir.ShapedType.get_dynamic_size() if min(group) < 0 else math.prod(group) for group in extents]
+    kind = ir.RankedTensorType.get(shape, builders.element_of(value))
+    return tensor.CollapseShapeOp(kind, value, groups).result
+
+
+def _undo(op: ir.Operation) -> None:
+    """Let readers of a view of a view read what is the same without both."""
+    source = defining_op(op.operands[0])
+    if source is None or source.name != "tensor.expand_shape" or reassociation_of(source) != reassociation_of(op):
+        return
+    if source.operands[0].type == op.results[0].type:
+        replace(op, [source.operands[0]])

@@ -1,0 +1,44 @@
+// RUN: tilewright opt %s --passes=sink-views | filecheck %s
+
+#whole = affine_map<(a, b, c) -> (a, b, c)>
+#bias = affine_map<(a, b, c) -> (c)>
+#mask = affine_map<(a, b, c) -> (a, c)>
+
+// A bias and another value are added before the rows are taken apart; who wants them together reads them as they were.
+// CHECK-LABEL: func.func @bias(
+// CHECK-SAME:    %[[Y:.*]]: tensor<?x8xf32>, %[[Z:.*]]: tensor<?x?x8xf32>, %[[B:.*]]: tensor<8xf32>,
+// CHECK:         %[[ROWS:.*]] = tensor.collapse_shape %[[Z]] {{\[}}[0, 1], [2]]
+// CHECK:         %[[R:.*]] = linalg.generic {indexing_maps = [#[[FULL:.*]], #[[FULL]], #[[LAST:.*]], #[[FULL]]], iterator_types = ["parallel", "parallel"]}
+// CHECK-SAME:      ins(%[[Y]], %[[ROWS]], %[[B]]
+// CHECK:         %[[E:.*]] = tensor.expand_shape %[[R]]
+// CHECK:         return %[[E]], %[[R]]
+func.func @bias(%y: tensor<?x8xf32>, %z: tensor<?x?x8xf32>, %b: tensor<8xf32>, %n: index, %m: index)
+    -> (tensor<?x?x8xf32>, tensor<?x8xf32>) {
+  %v = tensor.expand_shape %y [[0, 1], [2]] output_shape [%n, %m, 8] : tensor<?x8xf32> into tensor<?x?x8xf32>
+  %e = tensor.empty(%n, %m) : tensor<?x?x8xf32>
+  %r = linalg.generic {indexing_maps = [#whole, #whole, #bias, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%v, %z, %b : tensor<?x?x8xf32>, tensor<?x?x8xf32>, tensor<8xf32>) outs(%e : tensor<?x?x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %k: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    %t = arith.addf %s, %k : f32
+    linalg.yield %t : f32
+  } -> tensor<?x?x8xf32>
+  %c = tensor.collapse_shape %r [[0, 1], [2]] : tensor<?x?x8xf32> into tensor<?x8xf32>
+  return %r, %c : tensor<?x?x8xf32>, tensor<?x8xf32>
+}
+
+// What differs along one of the dims needs them apart.
+// CHECK-LABEL: func.func @mask(
+// CHECK:         %[[V:.*]] = tensor.expand_shape
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel"]} ins(%[[V]],
+func.func @mask(%y: tensor<?x8xf32>, %k: tensor<?x8xf32>, %n: index, %m: index) -> tensor<?x?x8xf32> {
+  %v = tensor.expand_shape %y [[0, 1], [2]] output_shape [%n, %m, 8] : tensor<?x8xf32> into tensor<?x?x8xf32>
+  %e = tensor.empty(%n, %m) : tensor<?x?x8xf32>
+  %r = linalg.generic {indexing_maps = [#whole, #mask, #whole], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%v, %k : tensor<?x?x8xf32>, tensor<?x8xf32>) outs(%e : tensor<?x?x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<?x?x8xf32>
+  return %r : tensor<?x?x8xf32>
+}
