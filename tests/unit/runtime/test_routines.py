@@ -36,7 +36,7 @@ def run(routine: Routine, *inputs: Any, kernels: Kernels | None = None) -> list[
     """The results of a routine, which JSON has held in between."""
     kernels = kernels or Kernels()
     record = RoutineRecord(Routine.from_json(routine.to_json()), tuple(Kernel(n, b"", 1, False) for n in kernels.names))
-    return Routines(kernels, record, []).run(inputs)  # type: ignore[arg-type]
+    return Routines(kernels, record, []).run(inputs)
 
 
 def number(register: int, value: int) -> Step:

@@ -33,7 +33,7 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
     )
     library = SimpleNamespace(get_function=lambda name: lambda *index: SimpleNamespace(value=0))  # of no kernels
     rounds = []
-    timed = TimedRoutine(library, RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])  # type: ignore[arg-type]
+    timed = TimedRoutine(library, RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])  # type: ignore[arg-type]  # what it uses of a library
     first, taken, other, last = timed.time(2, lambda: rounds.append(0))
     assert len(rounds) == 2 and other == 0
     assert 0.01 <= first < taken < last
