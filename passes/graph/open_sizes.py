@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ...dialects import arith, extents, ir, tensor
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
+from ...sizes import Extent
 from ..structure import num_inputs
 from .edit import reassociation_of
 from .routine_ops import is_control
@@ -32,6 +33,14 @@ def open_sizes(value: ir.Value) -> list[ir.Value]:
     """The open extents of a tensor in order, computed at the insertion point without the tensor where that can be."""
     shape = ir.RankedTensorType(value.type).shape
     return [_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
+
+
+def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
+    """The shape of a tensor, for builders to know it too: its open extents are computed as ``open_sizes`` does."""
+    open_ = iter(open_sizes(value))
+    shape = [extents.fresh(next(open_), "size", 0) if n < 0 else n for n in ir.RankedTensorType(value.type).shape]
+    extents.note(value, shape)
+    return tuple(shape)
 
 
 def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:

@@ -12,7 +12,8 @@ from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
 from ..infra import Pass
 from ..kernel import LINE
-from .edit import VIEWS, erase_dead, is_static, operations, param_values, programs, readers, shape_of
+from .edit import VIEWS, erase_dead, operations, param_values, programs, readers, shape_of
+from .open_sizes import note_sizes, open_sizes
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.
@@ -56,7 +57,7 @@ class PadRows(Pass):
             weights = param_values(function)
             for op in operations(function):
                 value = _walked_rows(op)
-                if value is None or not is_static(value) or not _all_follow(value):
+                if value is None or not _all_follow(value):
                     continue
                 if _is_made(value) if defining_op(value) is not None else _is_worth_a_copy(op, value, weights):
                     _store_apart(value)
@@ -76,7 +77,8 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
         return None
     extents = loop_extents(op)
     size = shape_of(value)[-1] * element_bits(builders.element_of(value)) // 8
-    if size % _SET_SPAN or math.prod(extents[d] for d in rows) < _ROWS:
+    known = [extents[d] for d in rows if extents[d] >= 0]
+    if size < 0 or size % _SET_SPAN or (len(known) == len(rows) and math.prod(known) < _ROWS):
         return None
     while (source := defining_op(value)) is not None and _keeps_rows(source):
         value = source.operands[0]
@@ -102,7 +104,7 @@ def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) 
     kind, extents = classify(op), loop_extents(op)
     assert isinstance(kind, Contraction | Conv)  # what walks rows
     made = kind.n if isinstance(kind, Contraction) else kind.f
-    return value not in weights and math.prod(extents[d] for d in made) >= _COPIED
+    return value not in weights and abs(math.prod(extents[d] for d in made)) >= _COPIED
 
 
 def _all_follow(value: ir.Value) -> bool:
@@ -112,10 +114,10 @@ def _all_follow(value: ir.Value) -> bool:
 
 def _store_apart(value: ir.Value) -> None:
     reading, op = readers(value), defining_op(value)
-    element, shape = builders.element_of(value), shape_of(value)
+    element = builders.element_of(value)
     place = ir.InsertionPoint.after(op) if op is not None else ir.InsertionPoint.at_block_begin(reading[0].block)
     with place, (op or reading[0]).location:
-        gap = LINE * 8 // element_bits(element)
+        shape, gap = note_sizes(value), LINE * 8 // element_bits(element)
         apart = builders.insert(value, builders.empty([*shape[:-1], shape[-1] + gap], element), [0] * len(shape))
     _read(value, apart, reading)
 
@@ -127,7 +129,7 @@ def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None
         source = defining_op(apart)
         assert source is not None
         with ir.InsertionPoint.after(source), source.location:
-            rows = builders.slice_(apart, [0] * len(shape_of(value)), shape_of(value))
+            rows = builders.slice_(apart, [0] * len(shape_of(value)), builders.shape_of(value))
         for reader in reading:
             if reader not in views:
                 reader.replace_uses_of_with(value, rows)
@@ -140,7 +142,7 @@ def _view(view: ir.Operation, source: ir.Value) -> ir.Value:
     shape = [*shape_of(view.results[0])[:-1], shape_of(source)[-1]]
     kind = builders.ranked(shape, builders.element_of(source))
     with ir.InsertionPoint(view), view.location:
-        groups = view.attributes["reassociation"]
+        groups, sizes = view.attributes["reassociation"], open_sizes(view.results[0])
         if view.name == "tensor.collapse_shape":
             return tensor.CollapseShapeOp(kind, source, groups).result
-        return tensor.ExpandShapeOp(kind, source, groups, [], shape).result
+        return tensor.ExpandShapeOp(kind, source, groups, sizes, shape).result

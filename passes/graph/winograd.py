@@ -14,9 +14,12 @@ from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...errors import CompileError
+from ...sizes import Extent
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import is_static, operations, param_values, programs, replace, shape_of
+from ..schedule.open_border import can_border_open
+from .edit import operations, param_values, programs, replace, shape_of
+from .open_sizes import note_sizes
 
 TAPS = 3
 
@@ -125,7 +128,7 @@ class _Form:
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
         i, j, c, f = (shape_of(weight)[d] for d in order)
         n, h, w, _ = shape_of(result)
-        whole = shape_of(data) == [n, h + TAPS - 1, w + TAPS - 1, c] and 0 not in (n, h, w, c, f)
+        whole = shape_of(data) == [n, h + TAPS - 1, w + TAPS - 1, c] and min(h, w, c, f) > 0 and n
         if (i, j) != (TAPS, TAPS) or not whole or f % 2:
             return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
         return _Form(op, kind, order, n, h, w, c, f)
@@ -135,13 +138,18 @@ class _Form:
         return -(-self.h // outputs), -(-self.w // outputs)
 
     @property
+    def images(self) -> int:
+        """How many there are, at least."""
+        return max(self.n, 1)
+
+    @property
     def direct(self) -> int:
         """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (self.n * self.h * self.w + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
+        return (self.images * self.h * self.w + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
 
     def cost(self, outputs: int) -> int:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
-        patches, values = self.n * math.prod(self.tiles(outputs)), points(outputs) ** 2
+        patches, values = self.images * math.prod(self.tiles(outputs)), points(outputs) ** 2
         transforms = patches * _TRANSFORM * values * (self.c + self.f)
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.f + transforms
 
@@ -151,20 +159,18 @@ class _Form:
         extent = points(outputs)
         elem = element_of(self.op.results[0])
         g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
-        s, t = self.tiles(outputs)
+        n, (s, t) = note_sizes(self.op.results[0])[0], self.tiles(outputs)
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
         u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, self.f), 6)
         patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
-        v = _transform(
-            [self._padded(outputs), b, b], [patch, (0, 6), (1, 7)], (extent, extent, self.n, s, t, self.c), 8
-        )
-        shape = (extent, extent, self.n, s, t, self.f)
+        v = _transform([self._padded(outputs), b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
+        shape = (extent, extent, n, s, t, self.f)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
         h, w = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
         rows, columns = (ir.AffineExpr.get_mod(dims[i], outputs) for i in (1, 2))
         maps = [(4, 5, 0, h, w, 3), (rows, dims[4]), (columns, dims[5])]
-        return _transform([m, a, a], maps, (self.n, self.h, self.w, self.f), 6)
+        return _transform([m, a, a], maps, (n, self.h, self.w, self.f), 6)
 
     def _padded(self, outputs: int) -> ir.Value:
         """The data with zeros after its end up to whole patches; a padding that it has already grows."""
@@ -173,11 +179,11 @@ class _Form:
         more = [0, outputs * s + TAPS - 1 - shape[1], outputs * t + TAPS - 1 - shape[2], 0]
         if not any(more):
             return data
-        pad, low, high = defining_op(data), [0] * 4, more
-        if pad is not None and pad.name == "tensor.pad" and len(pad.operands) == 1 and _pads_zeros(pad):
-            low = list(ir.DenseI64ArrayAttr(pad.attributes["static_low"]))
-            high = [a + b for a, b in zip(ir.DenseI64ArrayAttr(pad.attributes["static_high"]), more, strict=True)]
-            data = pad.operands[0]
+        low, high = [0] * 4, more
+        if (padding := _zeros_around(data)) is not None:
+            data, low, before = padding
+            high = [a + b for a, b in zip(before, more, strict=True)]
+        note_sizes(data)
         return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
 
 
@@ -235,7 +241,7 @@ def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def _transform(
-    inputs: Sequence[ir.Value], maps: Sequence[builders.MapSpec], shape: Sequence[int], loops: int
+    inputs: Sequence[ir.Value], maps: Sequence[builders.MapSpec], shape: Sequence[Extent], loops: int
 ) -> ir.Value:
     """``out += data * left * right``, reducing the last two loops."""
     elem = element_of(inputs[0])
@@ -250,7 +256,7 @@ def _transform(
 
 
 def _is_float32(value: ir.Value) -> bool:
-    return is_static(value) and str(element_of(value)) == "f32"
+    return str(element_of(value)) == "f32"
 
 
 def _sums_from_zero(op: ir.Operation) -> bool:
@@ -260,8 +266,25 @@ def _sums_from_zero(op: ir.Operation) -> bool:
     return plain and fill is not None and fill.name == "linalg.fill" and _is_zero(fill.operands[0])
 
 
-def _pads_zeros(pad: ir.Operation) -> bool:
-    return _is_zero(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
+def _zeros_around(value: ir.Value) -> tuple[ir.Value, list[int], list[int]] | None:
+    """What a value is with zeros around it, and how many of them before and after; None for all else.
+
+    Where sizes are open, it is inserted into a filled tensor.
+    """
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == "tensor.pad" and len(op.operands) == 1:
+        if not _is_zero(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]):
+            return None
+        low, high = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{side}"])) for side in ("low", "high"))
+        return op.operands[0], low, high
+    fill = defining_op(op.operands[1]) if can_border_open(op) else None
+    if fill is None or fill.name != "linalg.fill" or not _is_zero(fill.operands[0]):
+        return None
+    low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+    sizes = zip(shape_of(value), low, shape_of(op.operands[0]), strict=True)
+    return op.operands[0], low, [whole - start - size if whole >= 0 else 0 for whole, start, size in sizes]
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -7,6 +7,7 @@ own. As a slice of one tensor that loops hand on, it was copied where a nest end
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,9 @@ from .structured import (
     split_offsets,
 )
 
+# Shares of the work that threads take, at least, where the blocks are as many.
+_SHARES = 16
+
 
 def build_blocks(
     blocks: Blocks,
@@ -56,14 +60,26 @@ def build_blocks(
     parts = []
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append(_Part(version, chosen, blocks.sums, function, arguments, inner))
-    starts, total = [], index_constant(0)
-    for part in parts:
-        starts.append(total)
-        total = arith.addi(total, part.steps)
-    first, last = (arith.divui(arith.muli(n, total), index_constant(STEPS)) for n in (lo, hi))
-    for part, start in zip(parts, starts, strict=True):
-        part.loop(*(arith.subi(n, start) for n in (first, last)))
+        parts.append(_Part(version, chosen, blocks, function, arguments, inner))
+    groups = _group_count(parts[0].blocks, blocks)
+    steps = arith.muli(groups, index_constant(blocks.panels))
+    first, last = (arith.divui(arith.muli(n, steps), index_constant(STEPS)) for n in (lo, hi))
+
+    def body(step: ir.Value) -> None:
+        panels = index_constant(blocks.panels)
+        group, panel = (step, None) if blocks.panels == 1 else (arith.divui(step, panels), arith.remui(step, panels))
+        for part in parts:
+            ends = (group, arith.addi(group, index_constant(1)))
+            part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
+
+    _loop(first, last, 1, body)
+
+
+def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
+    """Groups of blocks whose panels are made one after another: enough of them for the threads, small enough to stay in
+    the cache. ``largest``: how many blocks there are of the largest size."""
+    held = arith.ceildivsi(largest, index_constant(blocks.held))
+    return arith.maxsi(held, index_constant(math.ceil(_SHARES / blocks.panels)))
 
 
 @dataclass(frozen=True)
@@ -99,37 +115,28 @@ class _Part:
         self,
         version: Version,
         segments: Mapping[int, _Segment],
-        sums: tuple[int, ...],
+        blocks: Blocks,
         source: func.FuncOp,
         arguments: Mapping[ir.Value, ir.Value],
         buffer: ir.Value,
     ) -> None:
-        self.version, self.segments, self.sums = version, segments, sums
+        self.version, self.segments, self.sums, self.panels = version, segments, blocks.sums, blocks.panels
         self.source, self.arguments, self.buffer = source, arguments, buffer
         counts = [segment.count for segment in segments.values()]
         self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
-        self.of_block = 1 if self._in_one() else version.blocks[0].schedule.extent
-        self.steps = arith.muli(self.blocks, index_constant(self.of_block)) if self.of_block > 1 else self.blocks
 
-    def loop(self, lo: ir.Value, hi: ir.Value) -> None:
-        """Those of the steps [lo, hi) that there are; where a block's nest has steps, these are outermost."""
-        zero = index_constant(0)
-        first, last = (arith.minsi(arith.maxsi(n, zero), self.steps) for n in (lo, hi))
+    def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
+        """The blocks [first, last), or one panel of each of them."""
 
         def body(number: ir.Value) -> None:
-            step = arith.divui(number, self.blocks) if self.of_block > 1 else None
-            region = self._region(arith.remui(number, self.blocks) if self.of_block > 1 else number)
+            region = self._region(number)
             place = _view(self.buffer, region)
             if self.sums:
                 self._sum(region, place)
             else:
-                self._block(self.version.blocks[0], region, {}, place, step)
+                self._block(self.version.blocks[0], region, {}, place, panel)
 
         _loop(first, last, 1, body)
-
-    def _in_one(self) -> bool:
-        """Whether the steps of a block's nest are made in one call: they share what is computed, or filled, before."""
-        return bool(self.sums) or any(not stage.at for stage in self.version.blocks[0].schedule.stages)
 
     def _region(self, block: ir.Value) -> Region:
         """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
@@ -197,9 +204,9 @@ class _Part:
         region: Region,
         sums: Mapping[int, Interval],
         place: ir.Value,
-        step: ir.Value | None = None,
+        panel: ir.Value | None = None,
     ) -> None:
-        """One block, or a step of its nest, into ``place``; what it sums up is added to what is there.
+        """One block, or a panel of it, into ``place``; what it sums up is added to what is there.
 
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
         """
@@ -209,8 +216,9 @@ class _Part:
             given[own] = _part_of(self.arguments[value], parts[value])
         if sums:
             given[list(block.function.arguments)[-1]] = _tensor(place)
-        first = index_constant(0) if step is None else step
-        end = index_constant(block.schedule.extent) if step is None else arith.addi(step, index_constant(1))
+        steps = index_constant(block.schedule.extent // self.panels)
+        first = index_constant(0) if panel is None else arith.muli(panel, steps)
+        end = steps if panel is None else arith.addi(first, steps)
         target = _tensor(place, writable=True)
         _write(build_nest(block.schedule, OpenBorder.of(block.function).inner, target, first, end, given), place)
 

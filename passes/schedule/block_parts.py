@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ...dialects import builders, func, ir
 from ...dialects.walk import defining_op
@@ -64,7 +65,7 @@ def _clone_part(op: ir.Operation, parts: Mapping[ir.Value, Region], mapping: dic
     [value] = op.results
     if op.name == "tensor.empty":
         mapping[value] = builders.empty([interval.size for interval in parts[value]], element_of(value))
-    elif op.name == "tensor.cast":
+    elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
         mapping[value] = mapping[op.operands[0]]
     else:
         clone(op, mapping).results[0].set_type(_part_type(value, parts[value]))
@@ -94,12 +95,23 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             _need_operands(op, part, sums if op.results[0] == result else {}, need)
         elif op.name in ("linalg.fill", "tensor.cast"):
             need(op.operands[len(op.operands) - 1], part)
+        elif op.name == "tensor.extract_slice":
+            need(op.operands[0], _sliced(op, part))
         elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(shape_of(op.results[0])):
             for operand in op.operands:
                 need(operand, full_region(shape_of(operand)))
         elif op.name != "tensor.empty":
             raise NotSchedulable(f"no blocks of {op.name}")
     return parts
+
+
+def _sliced(op: ir.Operation, part: Region) -> Region:
+    """The part of what a slice is of that a part of the slice is."""
+    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
+    if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
+        raise NotSchedulable("a slice whose place only the run knows, or with steps")
+    moved = zip(part, offsets, strict=True)
+    return tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
 
 
 def _need_operands(

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ..classify import Contraction, Conv, DepthwiseConv, Pool, classify
+from ..classify import Contraction, Conv, DepthwiseConv, OpClass, Pool, Transform, classify
 from ..kernel import functions
 from ..structure import dim_of, indexing_maps, iterator_types, loop_extents
 from .axes import result_axis
@@ -32,8 +32,14 @@ STEPS = 1 << 12
 # Sizes of blocks along rows, and along the innermost axis where that is open. A product's rows go over a block of the
 # weight together.
 _LIGHT = ((16, 4, 1), (64, 16, 4, 1))
-_WINDOWS = ((8, 4, 1), (16, 4, 1))
+_WINDOWS = ((16, 4, 1), (16, 4, 1))
 _PRODUCTS = ((64, 16, 4, 1), (32, 8, 2, 1))
+# Elements along the open axes whose blocks go over a panel of a weight together.
+_HELD = 256
+# Elements of a block that are worth a share of their own.
+_PANEL = 1 << 12
+# Elements of a block at most, but for products.
+_LARGE = 1 << 15
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
@@ -67,12 +73,16 @@ class Version:
 class Blocks:
     """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
 
-    cuts: those sizes by axis, the largest first. sums: the open loops of the last op.
+    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
+    steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
+    share stays in the cache. held: blocks of the largest size in a group.
     """
 
     versions: tuple[Version, ...]
     cuts: Mapping[int, Sizes]
     sums: tuple[int, ...]
+    panels: int
+    held: int
 
     @property
     def extent(self) -> int:
@@ -104,7 +114,29 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
             sizes[axis] = size
         blocks = tuple(_block(function, tuple(sizes), chunk, choose) for chunk in _chunks(sums))
         versions.append(Version(tuple(sizes), blocks))
-    return Blocks(tuple(versions), cuts, sums)
+    shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
+    panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
+    return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
+
+
+def _panels(versions: Sequence[Version], shared: bool) -> int:
+    """What the steps of all versions' blocks are cut into: parts that are worth it, or with ``shared`` weights all.
+
+    Blocks whose steps share what is computed, or filled, before stay whole.
+    """
+    blocks = [block for version in versions for block in version.blocks]
+    if any(block.sums or any(not stage.at for stage in block.schedule.stages) for block in blocks):
+        return 1
+    common, elements = math.gcd(*(block.schedule.extent for block in blocks)), math.prod(versions[0].sizes)
+    return (
+        common
+        if shared
+        else max(n for n in range(1, common + 1) if common % n == 0 and (n == 1 or elements // n >= _PANEL))
+    )
+
+
+def _kinds(function: func.FuncOp) -> list[OpClass]:
+    return [classify(op) for op in function.regions[0].blocks[0].operations]
 
 
 def _block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
@@ -149,6 +181,8 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
     rows, columns = _family(function)
     cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
+    known = math.prod(n for n in shape if n > 0)
+    rows = tuple(n for n in rows if n == 1 or rows is _PRODUCTS[0] or n * known <= _LARGE)
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
     return cuts | ({innermost: columns} if innermost in open_ else {})
 
@@ -163,7 +197,7 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
 
 def _family(function: func.FuncOp) -> tuple[Sizes, Sizes]:
     """The sizes that fit the heaviest op of a kernel."""
-    kinds = [classify(op) for op in function.regions[0].blocks[0].operations]
-    if any(isinstance(kind, Conv | DepthwiseConv | Pool) for kind in kinds):
+    kinds = _kinds(function)
+    if any(isinstance(kind, Conv | DepthwiseConv | Pool | Transform) for kind in kinds):
         return _WINDOWS
     return _PRODUCTS if any(isinstance(kind, Contraction) for kind in kinds) else _LIGHT

@@ -1,7 +1,8 @@
 """The border of a kernel of open sizes: a number around what its blocks compute, for a reader that wants it padded.
 
-Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor. Its blocks are written into a view of the result's
-buffer, and the border is filled by the call that makes the first steps.
+Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor, or into an empty one where it is a gap between
+rows. Its blocks are written into a view of the result's buffer, and the border is filled by the call that makes the
+first steps.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from .structured import NotSchedulable, element_of, outside, shape_of
 
 
 def can_border_open(op: ir.Operation) -> bool:
-    """Whether an insertion into a filled tensor of open sizes is at a place known before, of as many dims."""
+    """Whether an insertion into a filled or empty tensor of open sizes is at a place known before, of as many dims."""
     if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:
         return False
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
     fill = defining_op(op.operands[1])
-    value = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else None
-    if value is None or value.name != "arith.constant":
+    value = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else fill
+    if value is None or value.name not in ("arith.constant", "tensor.empty"):
         return False
     return len(shape_of(op.operands[0])) == len(steps) and min(offsets) >= 0 and set(steps) <= {1}
 
@@ -59,10 +60,9 @@ class OpenBorder:
 
     def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value) -> None:
         """Fill what is around ``inner`` where the steps begin at 0."""
-        if self.op is None:
+        filled = defining_op(self.op.operands[1]) if self.op is not None else None
+        if filled is None or filled.name == "tensor.empty":  # what lies in the gap is never read
             return
-        filled = defining_op(self.op.operands[1])
-        assert filled is not None  # by `can_border_open`
         low = [index_constant(n) for n in self._low()]
         axes = [index_constant(axis) for axis in range(len(low))]
         whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))

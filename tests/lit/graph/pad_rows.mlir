@@ -128,3 +128,35 @@ func.func @inputs(%x: tensor<16x1024xf32>, %l: tensor<16x1024xf32>, %p: tensor<8
   } -> tensor<16x32xf32>
   return %y, %t : tensor<16x256xf32>, tensor<16x32xf32>
 }
+
+// As many rows as only the run knows.
+// CHECK-LABEL: func.func @open_rows(
+// CHECK-SAME:    %[[N:[a-z0-9]+]]: index
+// CHECK:         %[[R:.*]] = linalg.generic
+// CHECK:         %[[E:.*]] = tensor.empty(%[[N]]) : tensor<?x1040xf32>
+// CHECK:         %[[S:.*]] = tensor.insert_slice %[[R]] into %[[E]][0, 0] [%[[N]], 1024] [1, 1]
+// CHECK:         %[[P:.*]] = tensor.extract_slice %[[S]][0, 0] [%[[N]], 1024] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<?x1024xf32>, tensor<1024x32xf32>)
+func.func @open_rows(%n: index, %x: tensor<?x1024xf32>, %p: tensor<1x1024x32xf32>) -> tensor<?x32xf32> {
+  %e = tensor.empty(%n) : tensor<?x1024xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x1024xf32>) outs(%e : tensor<?x1024xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %g = arith.negf %i : f32
+    linalg.yield %g : f32
+  } -> tensor<?x1024xf32>
+  %u = tensor.empty() : tensor<1024x32xf32>
+  %w = linalg.unpack %p outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [32] into %u
+    : tensor<1x1024x32xf32> -> tensor<1024x32xf32>
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty(%n) : tensor<?x32xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<?x32xf32>) -> tensor<?x32xf32>
+  %y = linalg.generic {indexing_maps = [#lhs, #rhs, #out], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%r, %w : tensor<?x1024xf32>, tensor<1024x32xf32>) outs(%z : tensor<?x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?x32xf32>
+  return %y : tensor<?x32xf32>
+}

@@ -324,3 +324,25 @@ func.func @pays_in_small_patches(%x: tensor<1x9x9x512xf32>, %w: tensor<512x512x3
   } -> tensor<1x7x7x512xf32>
   return %y : tensor<1x7x7x512xf32>
 }
+
+// As many images as only the run knows; zeros around them that are inserted into a filled tensor grow too.
+// CHECK-LABEL: func.func @images(
+// CHECK:       %[[N:.*]] = tensor.dim %arg1
+// CHECK:       tensor.empty(%[[N]]) : tensor<?x10x6x16xf32>
+// CHECK:       %[[P:.*]] = tensor.insert_slice %arg1 into %{{.*}}[0, 1, 1, 0] [%[[N]], 5, 3, 16] [1, 1, 1, 1]
+// CHECK:       linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<?x10x6x16xf32>, tensor<6x6xf32>, tensor<6x6xf32>) {{.*}}tensor<6x6x?x2x1x16xf32>
+func.func @images(%n: index, %x: tensor<?x5x3x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<?x5x3x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %d = tensor.empty(%n) : tensor<?x7x5x16xf32>
+  %f = linalg.fill ins(%c : f32) outs(%d : tensor<?x7x5x16xf32>) -> tensor<?x7x5x16xf32>
+  %i = tensor.insert_slice %x into %f[0, 1, 1, 0] [%n, 5, 3, 16] [1, 1, 1, 1] : tensor<?x5x3x16xf32> into tensor<?x7x5x16xf32>
+  %e = tensor.empty(%n) : tensor<?x5x3x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<?x5x3x32xf32>) -> tensor<?x5x3x32xf32>
+  %y = linalg.generic #convolution ins(%i, %w : tensor<?x7x5x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<?x5x3x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<?x5x3x32xf32>
+  return %y : tensor<?x5x3x32xf32>
+}
