@@ -14,12 +14,13 @@ from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...errors import CompileError
-from ...sizes import Extent
+from ...sizes import Extent, floordiv
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
 from ..schedule.open_border import can_border_open
-from .edit import operations, param_values, programs, replace, shape_of
+from .edit import erase_dead, operations, param_values, programs, replace, shape_of
 from .open_sizes import note_sizes
+from .patches import WholePatches
 
 TAPS = 3
 
@@ -57,7 +58,8 @@ class Winograd(Pass):
         %m = linalg.generic {(p,q,n,s,t,f,c) -> (p,q,n,s,t,c), (p,q,c,f), (p,q,n,s,t,f)} ins(%v, %u)
         %y = linalg.generic {(n,h,w,f,p,q) -> (p,q,n,h/4,w/4,f), (h mod 4,p), (w mod 4,q), (n,h,w,f)} ins(%m, %A, %A)
 
-    ``%x'`` is padded to whole patches. The transformed filters are four times as large as the filters; where reading
+    ``%x'`` is padded to whole patches. An axis of open extent gives whole patches too, of which a slice is left; what is
+    elementwise and alone reads it moves before the slice. The transformed filters are four times as large as the filters; where reading
     them takes longer than the products (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications
     in place of 36, and filters not twice as large. Where that does not pay either, the convolution stays. So do those
     of float64, those with groups, strides, dilations or other windows, and those whose filters are an odd number or no
@@ -83,13 +85,16 @@ class Winograd(Pass):
         if self.outputs not in (0, *_AT):
             raise CompileError(f"pass '{self.name}': outputs is {self.outputs}, not 0, 2 or 4")
         for function in programs(module):
-            weights = param_values(function)
+            weights, patches = param_values(function), WholePatches()
             for op in operations(function):
                 form = _Form.of(op, weights)
                 outputs = self._chosen(form) if form is not None else None
                 if form is not None and outputs is not None:
                     with ir.InsertionPoint(op), op.location:
-                        replace(op, [form.rewrite(outputs)])
+                        replace(op, [form.rewrite(outputs, patches)])
+                else:
+                    patches.follow(op)
+            erase_dead(function)
 
     def _chosen(self, form: _Form) -> int | None:
         """The outputs along each side of a patch; None where the convolution stays."""
@@ -128,62 +133,60 @@ class _Form:
         order = tuple(place.index(d) for d in (*kind.k, *kind.c, *kind.f))
         i, j, c, f = (shape_of(weight)[d] for d in order)
         n, h, w, _ = shape_of(result)
-        whole = shape_of(data) == [n, h + TAPS - 1, w + TAPS - 1, c] and min(h, w, c, f) > 0 and n
+        image = zip(shape_of(data), [n, h + TAPS - 1, w + TAPS - 1, c], strict=True)
+        whole = all(a == b for a, b in image if a >= 0) and 0 not in (n, h, w, c, f)
         if (i, j) != (TAPS, TAPS) or not whole or f % 2:
             return None  # the last vector of an odd number of channels is a scalar, which transforms do not take
         return _Form(op, kind, order, n, h, w, c, f)
 
-    def tiles(self, outputs: int) -> tuple[int, int]:
-        """Patches along the height and the width."""
-        return -(-self.h // outputs), -(-self.w // outputs)
-
     @property
-    def images(self) -> int:
-        """How many there are, at least."""
-        return max(self.n, 1)
+    def likely(self) -> tuple[int, int, int]:
+        """Images, height and width; where only the run knows them, what they may be like."""
+        return tuple(n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), _LIKELY, strict=True))
 
     @property
     def direct(self) -> int:
         """The cost of the direct sum and of reading its weights, in multiply-adds."""
-        return (self.images * self.h * self.w + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
+        return (math.prod(self.likely) + _MADDS_PER_WEIGHT) * self.c * self.f * TAPS * TAPS
 
     def cost(self, outputs: int) -> int:
         """The cost of the products, of reading their weights, and of both transforms, in multiply-adds."""
-        patches, values = self.images * math.prod(self.tiles(outputs)), points(outputs) ** 2
+        n, h, w = self.likely
+        patches, values = n * -(-h // outputs) * -(-w // outputs), points(outputs) ** 2
         transforms = patches * _TRANSFORM * values * (self.c + self.f)
         return (patches + _MADDS_PER_WEIGHT) * values * self.c * self.f + transforms
 
-    def rewrite(self, outputs: int) -> ir.Value:
+    def rewrite(self, outputs: int, patches: WholePatches) -> ir.Value:
         """The ops that take the convolution's place, at the insertion point; returns their result."""
         back, filters, forth = matrices(outputs)
         extent = points(outputs)
         elem = element_of(self.op.results[0])
         g, b, a = (builders.constant(m.astype(np.float32), elem) for m in (filters, forth, back))
-        n, (s, t) = note_sizes(self.op.results[0])[0], self.tiles(outputs)
+        n, h, w, f = sizes = note_sizes(self.op.results[0])
+        s, t = (floordiv(size + outputs - 1, outputs) for size in (h, w))
         dims = [ir.AffineExpr.get_dim(i) for i in range(8)]
         weight = builders.transpose(self.op.operands[self.kind.weight], self.order)
-        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, self.f), 6)
+        u = _transform([weight, g, g], [(4, 5, 2, 3), (0, 4), (1, 5)], (extent, extent, self.c, f), 6)
         patch = (dims[2], dims[3] * outputs + dims[6], dims[4] * outputs + dims[7], dims[5])
-        v = _transform([self._padded(outputs), b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
-        shape = (extent, extent, n, s, t, self.f)
+        data = self._padded([n, s * outputs + TAPS - 1, t * outputs + TAPS - 1, self.c])
+        v = _transform([data, b, b], [patch, (0, 6), (1, 7)], (extent, extent, n, s, t, self.c), 8)
+        shape = (extent, extent, n, s, t, f)
         m = builders.contraction((v, u), [(0, 1, 2, 3, 4, 6), (0, 1, 6, 5)], shape, range(6), 1, elem)
-        h, w = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
+        row, column = (ir.AffineExpr.get_floor_div(dims[i], outputs) for i in (1, 2))
         rows, columns = (ir.AffineExpr.get_mod(dims[i], outputs) for i in (1, 2))
-        maps = [(4, 5, 0, h, w, 3), (rows, dims[4]), (columns, dims[5])]
-        return _transform([m, a, a], maps, (n, self.h, self.w, self.f), 6)
+        maps = [(4, 5, 0, row, column, 3), (rows, dims[4]), (columns, dims[5])]
+        # Of open extents whole patches are made: kernels cut such axes into blocks of them.
+        made = (n, h if isinstance(h, int) else s * outputs, w if isinstance(w, int) else t * outputs, f)
+        return patches.slice(_transform([m, a, a], maps, made, 6), sizes)
 
-    def _padded(self, outputs: int) -> ir.Value:
-        """The data with zeros after its end up to whole patches; a padding that it has already grows."""
-        data = self.op.operands[self.kind.data]
-        shape, (s, t) = shape_of(data), self.tiles(outputs)
-        more = [0, outputs * s + TAPS - 1 - shape[1], outputs * t + TAPS - 1 - shape[2], 0]
-        if not any(more):
+    def _padded(self, shape: Sequence[Extent]) -> ir.Value:
+        """The data with zeros after its end up to ``shape``; a padding that it has already grows."""
+        data, low = self.op.operands[self.kind.data], [0] * len(shape)
+        if list(note_sizes(data)) == list(shape):
             return data
-        low, high = [0] * 4, more
-        if (padding := _zeros_around(data)) is not None:
-            data, low, before = padding
-            high = [a + b for a, b in zip(before, more, strict=True)]
-        note_sizes(data)
+        if (around := _zeros_around(data)) is not None:
+            data, low = around
+        high = [whole - start - size for whole, start, size in zip(shape, low, note_sizes(data), strict=True)]
         return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
 
 
@@ -191,6 +194,10 @@ class _Form:
 # multiply-adds (16 lanes, 2 a cycle). Above this share of the direct sum's cost, for each number of outputs, the
 # rewriting is not worth its rounding errors; those of 2x2 are small.
 _TRANSFORM, _MADDS_PER_WEIGHT, _GAIN = 7, 12, {2: 0.9, 4: 0.75}
+
+
+# An image whose size is open.
+_LIKELY = (1, 32, 32)
 
 
 def matrices(outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -266,8 +273,8 @@ def _sums_from_zero(op: ir.Operation) -> bool:
     return plain and fill is not None and fill.name == "linalg.fill" and _is_zero(fill.operands[0])
 
 
-def _zeros_around(value: ir.Value) -> tuple[ir.Value, list[int], list[int]] | None:
-    """What a value is with zeros around it, and how many of them before and after; None for all else.
+def _zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
+    """What a value is with zeros around it, and how many of them before it; None for all else.
 
     Where sizes are open, it is inserted into a filled tensor.
     """
@@ -275,16 +282,12 @@ def _zeros_around(value: ir.Value) -> tuple[ir.Value, list[int], list[int]] | No
     if op is None:
         return None
     if op.name == "tensor.pad" and len(op.operands) == 1:
-        if not _is_zero(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]):
-            return None
-        low, high = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{side}"])) for side in ("low", "high"))
-        return op.operands[0], low, high
+        zeros = _is_zero(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0])
+        return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
     fill = defining_op(op.operands[1]) if can_border_open(op) else None
     if fill is None or fill.name != "linalg.fill" or not _is_zero(fill.operands[0]):
         return None
-    low = list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-    sizes = zip(shape_of(value), low, shape_of(op.operands[0]), strict=True)
-    return op.operands[0], low, [whole - start - size if whole >= 0 else 0 for whole, start, size in sizes]
+    return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -87,12 +87,12 @@ class _Segment:
     """``count`` blocks along an axis, from ``start`` on."""
 
     size: int
-    start: ir.Value
+    start: Linear
     count: ir.Value
 
     def interval(self, number: ir.Value) -> Interval:
         """The elements of a block."""
-        return Interval(Linear(0, ((self.start, 1), (number, self.size))), self.size)
+        return Interval(self.start + Linear(0, ((number, self.size),)), self.size)
 
 
 def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
@@ -100,11 +100,11 @@ def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
 
     No element is in two of them: threads that computed it at the same time could read what the other has half done.
     """
-    found, start = {}, index_constant(0)
+    found, start, rest = {}, Linear(), extent
     for size in sizes:
-        count = arith.divui(arith.subi(extent, start), index_constant(size))
+        count = arith.divui(rest, index_constant(size))
         found[size] = _Segment(size, start, count)
-        start = arith.addi(start, arith.muli(count, index_constant(size)))
+        start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
     return found
 
 

@@ -184,7 +184,21 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     known = math.prod(n for n in shape if n > 0)
     rows = tuple(n for n in rows if n == 1 or rows is _PRODUCTS[0] or n * known <= _LARGE)
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
-    return cuts | ({innermost: columns} if innermost in open_ else {})
+    cuts |= {innermost: columns} if innermost in open_ else {}
+    patches = _patches(function, result)
+    return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
+
+
+def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
+    """The extents of patches along the axes that are made of them: open ones are made of whole patches."""
+    found: dict[int, int] = {}
+    for op in [op.operation for op in function.regions[0].blocks[0].operations]:
+        maps = indexing_maps(op) if op.name == "linalg.generic" else []
+        for quotient in [e for m in maps for e in m.results if isinstance(e, ir.AffineFloorDivExpr)]:
+            axis = result_axis(op, ir.AffineDimExpr(quotient.lhs).position, result)
+            if axis is not None:
+                found[axis] = ir.AffineConstantExpr(quotient.rhs).value
+    return found
 
 
 def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:

@@ -83,9 +83,10 @@ class OpenBorder:
 
 
 def own_inner(function: func.FuncOp) -> None:
-    """Let a kernel that only puts a border around an argument compute a copy of it: blocks are of what an op makes."""
+    """Let a kernel that only puts a border around an argument, or a slice, copy it: blocks are of what an op makes."""
     border = OpenBorder.of(function)
-    if border.op is None or not isinstance(border.inner, ir.BlockArgument):
+    source = defining_op(border.inner)
+    if border.op is None or (source is not None and source.name != "tensor.extract_slice"):
         return
     with ir.InsertionPoint(border.op), border.op.location:
         out = tensor.EmptyOp(_sizes(border.op), element_of(border.inner)).result

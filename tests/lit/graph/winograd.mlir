@@ -327,9 +327,9 @@ func.func @pays_in_small_patches(%x: tensor<1x9x9x512xf32>, %w: tensor<512x512x3
 
 // As many images as only the run knows; zeros around them that are inserted into a filled tensor grow too.
 // CHECK-LABEL: func.func @images(
-// CHECK:       %[[N:.*]] = tensor.dim %arg1
+// CHECK-SAME:    %[[N:[a-z0-9]+]]: index
 // CHECK:       tensor.empty(%[[N]]) : tensor<?x10x6x16xf32>
-// CHECK:       %[[P:.*]] = tensor.insert_slice %arg1 into %{{.*}}[0, 1, 1, 0] [%[[N]], 5, 3, 16] [1, 1, 1, 1]
+// CHECK:       %[[P:.*]] = tensor.insert_slice %arg1 into %{{.*}}[0, 1, 1, 0] [%{{.*}}, 5, 3, 16] [1, 1, 1, 1]
 // CHECK:       linalg.generic {{.*}} ins(%[[P]], %{{.*}} : tensor<?x10x6x16xf32>, tensor<6x6xf32>, tensor<6x6xf32>) {{.*}}tensor<6x6x?x2x1x16xf32>
 func.func @images(%n: index, %x: tensor<?x5x3x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<?x5x3x32xf32> {
   %c = arith.constant 0.0 : f32
@@ -345,4 +345,32 @@ func.func @images(%n: index, %x: tensor<?x5x3x16xf32>, %w: tensor<32x16x3x3xf32>
     linalg.yield %s : f32
   } -> tensor<?x5x3x32xf32>
   return %y : tensor<?x5x3x32xf32>
+}
+
+// Of open height and width whole patches are made, of which a slice is left; what is elementwise is made of them too.
+// CHECK-LABEL: func.func @open_images(
+// CHECK:       %[[V:.*]] = linalg.generic {{.*}}tensor<6x6x1x?x2x16xf32>
+// CHECK:       %[[Y:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<1x?x5x32xf32>)
+// CHECK-NOT:   tensor.extract_slice
+// CHECK:       %[[R:.*]] = linalg.generic {{.*}} ins(%{{.*}} : tensor<1x?x5x32xf32>)
+// CHECK:       %[[S:.*]] = tensor.extract_slice %[[R]][0, 0, 0, 0] [1, %{{.*}}, 5, 32] [1, 1, 1, 1]
+// CHECK:       return %[[S]]
+func.func @open_images(%h: index, %g: index, %x: tensor<1x?x7x16xf32>, %w: tensor<32x16x3x3xf32> {tw.param = "w"}) -> tensor<1x?x5x32xf32> {
+  %c = arith.constant 0.0 : f32
+  %e = tensor.empty(%h) : tensor<1x?x5x32xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<1x?x5x32xf32>) -> tensor<1x?x5x32xf32>
+  %y = linalg.generic #convolution ins(%x, %w : tensor<1x?x7x16xf32>, tensor<32x16x3x3xf32>) outs(%z : tensor<1x?x5x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b fastmath<contract> : f32
+    %s = arith.addf %o, %p fastmath<contract> : f32
+    linalg.yield %s : f32
+  } -> tensor<1x?x5x32xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n, h, w, f) -> (n, h, w, f)>, affine_map<(n, h, w, f) -> (n, h, w, f)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+    ins(%y : tensor<1x?x5x32xf32>) outs(%e : tensor<1x?x5x32xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %m = arith.maximumf %a, %c : f32
+    linalg.yield %m : f32
+  } -> tensor<1x?x5x32xf32>
+  return %r : tensor<1x?x5x32xf32>
 }
