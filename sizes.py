@@ -210,8 +210,10 @@ def floordiv(a: Extent, b: Extent) -> Extent:
     """``a // b``, rounded down; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a // b
-    if (quotient := _exact(a, b)) is not None:
-        return quotient
+    if (exact := quotient(a, b)) is not None:
+        return exact
+    if (whole := _whole(a, b)) != 0:
+        return whole + floordiv(a - whole * b, b)
     return _function("floordiv", a, b, within=bounds(a) // bounds(b))
 
 
@@ -219,10 +221,31 @@ def mod(a: Extent, b: Extent) -> Extent:
     """``a % b``, which has the sign of ``b``; ``b`` is not 0."""
     if isinstance(a, int) and isinstance(b, int):
         return a % b
-    if (quotient := _exact(a, b)) is not None:
-        return a - quotient * b
+    if (exact := quotient(a, b)) is not None:
+        return a - exact * b
+    if (whole := _whole(a, b)) != 0:
+        return mod(a - whole * b, b)
     low, below = lowest(b), (bounds(b) + Interval(-1, -1)).high
     return _function("mod", a, b, within=Interval(0, below) if low is not None and low > 0 else Interval())
+
+
+def quotient(a: Extent, b: Extent) -> Extent | None:
+    """``a / b`` where that leaves no rest whatever the symbols are: by a number, or by one product of atoms."""
+    divisor = _terms(b)
+    if len(divisor) != 1 or divisor[0][1] == 0:
+        return None
+    [(atoms, by)] = divisor
+    terms: dict[Monomial, int] = {}
+    for monomial, factor in _terms(a):
+        left = list(monomial)
+        for atom in atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if factor % by:
+            return None
+        terms[tuple(left)] = factor // by
+    return Sym.of(terms)
 
 
 def smallest(a: Extent, b: Extent) -> Extent:
@@ -274,23 +297,11 @@ def _function(function: Function, *args: Extent, within: Interval) -> Extent:
     return Sym.of({(Atom(f"{function}({', '.join(map(str, args))})", function, args, within),): 1})
 
 
-def _exact(a: Extent, b: Extent) -> Extent | None:
-    """``a / b`` where that leaves no rest whatever the symbols are: by a number, or by one product of atoms."""
-    divisor = _terms(b)
-    if len(divisor) != 1 or divisor[0][1] == 0:
-        return None
-    [(atoms, by)] = divisor
-    terms: dict[Monomial, int] = {}
-    for monomial, factor in _terms(a):
-        left = list(monomial)
-        for atom in atoms:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        if factor % by:
-            return None
-        terms[tuple(left)] = factor // by
-    return Sym.of(terms)
+def _whole(a: Extent, b: Extent) -> Extent:
+    """What multiples of a number in a sum give, divided by it: ``h - 1`` for ``2 * h + n - 1`` and 2."""
+    if isinstance(b, Sym) or b < 1:
+        return 0
+    return Sym.of({atoms: factor // b for atoms, factor in _terms(a) if not atoms or factor % b == 0})
 
 
 def _terms(extent: Extent) -> tuple[tuple[Monomial, int], ...]:

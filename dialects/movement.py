@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import OpenExtentError
-from ..sizes import Extent, Sym, is_open, product
+from ..sizes import Extent, Sym, is_open, product, quotient
 from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
 
@@ -157,7 +157,7 @@ def _finest_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> li
         left, right, a, b = [i], [j], source[i], target[j]
         i, j = i + 1, j + 1
         while a != b:
-            if a < b:
+            if _is_less(a, b):
                 left.append(i)
                 a, i = a * source[i], i + 1
             else:
@@ -168,6 +168,13 @@ def _finest_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> li
         groups[-1][0].extend(range(i, len(source)))
         groups[-1][1].extend(range(j, len(target)))
     return groups
+
+
+def _is_less(a: Extent, b: Extent) -> bool:
+    """Whether of two open extents the second is a multiple of the first; of numbers, whether it is larger."""
+    if isinstance(b, Sym) and quotient(b, a) is not None:
+        return True
+    return not (isinstance(a, Sym) and quotient(a, b) is not None) and a < b
 
 
 def _collapse(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:

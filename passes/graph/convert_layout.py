@@ -211,7 +211,7 @@ class _Rewriter:
             op.operands[0] = self._form(op.operands[0], in_layout=True)
             self._convert_results(op)
             return True
-        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape") or len(op.operands) != 1:
+        if op.name not in ("tensor.expand_shape", "tensor.collapse_shape"):
             return False
         source, result = op.operands[0], op.results[0]
         if source not in self.layouts or result not in self.layouts:
@@ -223,10 +223,19 @@ class _Rewriter:
             return False
         op.operands[0] = self._form(source, in_layout=True)
         op.attributes["reassociation"] = _renumbered(moved)
-        self._convert_results(op)
         if op.name == "tensor.expand_shape":
-            op.attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get(shape_of(result))
+            self._output_shape(op)
+        self._convert_results(op)
         return True
+
+    def _output_shape(self, op: ir.Operation) -> None:
+        """Permute the sizes that an expansion gives its result's dims, numbers and values."""
+        shape, order = shape_of(op.results[0]), self.layouts[op.results[0]]
+        given = iter(list(op.operands)[1:])
+        sizes = [next(given) if n < 0 else None for n in shape]
+        for i, value in enumerate([sizes[d] for d in order if shape[d] < 0]):
+            op.operands[1 + i] = value
+        op.attributes["static_output_shape"] = ir.DenseI64ArrayAttr.get([shape[d] for d in order])
 
 
 def _renumber_sizes(value: ir.Value, order: Order) -> None:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from tilewright.errors import OpenExtentError
-from tilewright.sizes import Sym, floordiv, if_equal, if_less, largest, lowest, product, smallest
+from tilewright.sizes import Sym, floordiv, if_equal, if_less, largest, lowest, mod, product, smallest
 
 N, M = Sym("n"), Sym("m")
 
@@ -29,6 +29,7 @@ def test_a_quotient_with_a_rest_is_a_symbol_of_its_own():
     half = floordiv(N + 1, 2)
     assert half == floordiv(1 + N, 2)
     assert half != floordiv(N, 2)
+
     assert lowest(half) == 0
 
 
@@ -45,6 +46,12 @@ def test_a_quotient_with_a_rest_is_a_symbol_of_its_own():
 )
 def test_choices_that_hold_always_are_made_at_once(found, want):
     assert found == want
+
+
+def test_multiples_are_divided_apart():
+    assert floordiv(2 * N - 1, 2) == N - 1
+    assert floordiv(4 * N + M + 9, 4) == N + 2 + floordiv(M + 1, 4)
+    assert mod(6 * N + M - 1, 3) == mod(M + 2, 3)
 
 
 def test_choices_that_the_run_makes_keep_their_bounds():
