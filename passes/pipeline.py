@@ -24,6 +24,7 @@ from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
+from .graph.join_sums import JoinSums
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -88,6 +89,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         FoldTransposes(),
         PackWeights(target=target),
         SplitPrepare(),
+        JoinSums(),
         SinkViews(),
         PadRows(),
         StoreConcat(),

@@ -16,6 +16,7 @@ from .graph.fold_scale_axis import FoldScaleAxis
 from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
+from .graph.join_sums import JoinSums
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -62,6 +63,7 @@ _ALL: tuple[type[Pass], ...] = (
     FoldTransposes,
     PackWeights,
     SplitPrepare,
+    JoinSums,
     SinkViews,
     PadRows,
     StoreConcat,

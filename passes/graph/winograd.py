@@ -58,12 +58,13 @@ class Winograd(Pass):
         %m = linalg.generic {(p,q,n,s,t,f,c) -> (p,q,n,s,t,c), (p,q,c,f), (p,q,n,s,t,f)} ins(%v, %u)
         %y = linalg.generic {(n,h,w,f,p,q) -> (p,q,n,h/4,w/4,f), (h mod 4,p), (w mod 4,q), (n,h,w,f)} ins(%m, %A, %A)
 
-    ``%x'`` is padded to whole patches. An axis of open extent gives whole patches too, of which a slice is left; what is
-    elementwise and alone reads it moves before the slice. The transformed filters are four times as large as the filters; where reading
-    them takes longer than the products (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications
-    in place of 36, and filters not twice as large. Where that does not pay either, the convolution stays. So do those
-    of float64, those with groups, strides, dilations or other windows, and those whose filters are an odd number or no
-    params.
+    ``%x'`` is padded to whole patches. An axis of open extent gives whole patches too, of which a slice is left; what
+    is elementwise and reads that alone moves before the slice.
+
+    The transformed filters are four times as large as the filters; where reading them takes longer than the products
+    (many channels, few pixels), patches of 4x4 give 2x2 outputs: 16 multiplications in place of 36, and filters not
+    twice as large. Where that does not pay either, the convolution stays. So do those of float64, those with groups,
+    strides, dilations or other windows, and those whose filters are an odd number or no params.
 
     The rounding error is two to three times that of a direct sum, and relative to the largest value of a patch: an
     output beside much larger values has fewer right digits. Values beyond 1e32 overflow. One that is not finite makes
@@ -142,7 +143,8 @@ class _Form:
     @property
     def likely(self) -> tuple[int, int, int]:
         """Images, height and width; where only the run knows them, what they may be like."""
-        return tuple(n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), _LIKELY, strict=True))
+        n, h, w = (n if n >= 0 else guess for n, guess in zip((self.n, self.h, self.w), _LIKELY, strict=True))
+        return n, h, w
 
     @property
     def direct(self) -> int:
