@@ -14,24 +14,23 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
-import numpy as np
-
-from . import jobs, product, reuse, workers
+from . import frontends, jobs, product, reuse, workers
 from .dims import InputShapes
-from .errors import CompileError, ModelError
+from .errors import CompileError
 from .inspection import CheckReport, Work
-from .jobs import Planned
 from .model import Model
+from .planning import Asked, as_file, model_bytes, plan_model, plan_source
 from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
+from .specialization import Sizes
 from .target import Target
 from .workers import Job, Pool
 
@@ -54,6 +53,7 @@ def compile(
     executor: ExecutorKind = "objects",
     workers: int | None = None,
     cache: CacheChoice = True,
+    specialize: Sequence[Sizes] | None = None,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -69,6 +69,8 @@ def compile(
         workers: number of worker processes; 0 does all work in this process.
         cache: whether to use the user's compile cache, or the folder of another one. Inside of a ``PassContext``
             nothing is taken from it, unless that sets no more than the level and ``schedules``.
+        specialize: sizes that get a program of their own, which runs on inputs of just these: a list of the inputs'
+            shapes, ``[{"x": (1, 128)}]``, or of sizes by their names, ``[{"batch": 1, "seq": 128}]``.
 
     Raises ModelError or UnsupportedError for the model, CompileError, and TargetError for a target that is not known or
     whose code cannot run here (``compile.py`` writes such a program).
@@ -76,7 +78,7 @@ def compile(
     options = make_options(target, num_threads, opt_level, executor, cache=cache)
     options.target.refuse_foreign()
     report = CompileReport()
-    return _module(_product(source, input_shapes, options, workers, report), options, report)
+    return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
 
 
 def build(
@@ -96,14 +98,12 @@ def build(
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
-    made = product.make(_plan_model(model, options, pool, report), options, pool, report)
+    made = product.make(plan_model(model, options, pool, report), options, pool, report)
     return _module(_settled(made, options, report), options, report)
 
 
 def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
     """Import an ONNX model in this process: its module is there to be looked at and changed."""
-    from . import frontends
-
     return frontends.import_model(os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes)
 
 
@@ -114,10 +114,8 @@ def check_model(
 
     Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model.
     """
-    from . import frontends
-
     if not isinstance(source, (str, os.PathLike)):
-        source = _model_bytes(source)
+        source = model_bytes(source)
     report, model = frontends.examine_model(
         os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes
     )
@@ -130,16 +128,18 @@ def compile_to_file(
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
     workers: int | None = None,
+    specialize: Sequence[Sizes] | None = None,
 ) -> tuple[Path, Manifest, CompileReport]:
     """Compile a model into ``output`` (``model.so``, or ``model.o``) and the weights file beside it.
 
-    Returns the path written: a folder ``model.tw`` where there is no compiler to link with.
+    Returns the path written: a folder ``model.tw`` where there is no compiler to link with. The other arguments are
+    those of ``compile``.
     """
     options = options or make_options()
     relocatable = Path(output).suffix == ".o"
     path = Path(output).absolute() if relocatable else artifact.program_path(output)
     report = CompileReport()
-    made = _product(source, input_shapes, options, workers, report, path.parent)
+    made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
     save = artifact.save_object if relocatable else artifact.save
     with report.stage("link"):
         return save(path, made.code, made.weights), made.manifest, report
@@ -161,11 +161,11 @@ def emit(
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
-            path, label = _as_file(source, folder)
+            path, label = as_file(source, folder)
             options.progress(f"importing {label}")
-            [text] = pool.run([Job(f"the import of {label}", jobs.import_text, (path, label, _shapes(input_shapes)))])
-            return text
-        plan = _plan_source(source, input_shapes, options, pool, folder, CompileReport()).plan
+            arguments = (path, label, Asked.of(input_shapes).shapes)
+            return pool.run([Job(f"the import of {label}", jobs.import_text, arguments)])[0]
+        plan = plan_source(source, Asked.of(input_shapes), options, pool, folder, CompileReport()).plan
         if kind == "kernels":
             return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
         options.progress("compiling the whole program")
@@ -185,7 +185,7 @@ def stepwise(
     options.target.refuse_foreign()
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        planned = _plan_source(source, input_shapes, options, pool, folder, report)
+        planned = plan_source(source, Asked.of(input_shapes), options, pool, folder, report)
         return _settled(product.make_stepwise(planned, options, pool, report), options, report)
 
 
@@ -237,7 +237,7 @@ def _pool(count: int | None, options: Options) -> Pool:
 
 def _product(
     source: str | os.PathLike[str] | bytes | ModelProto,
-    input_shapes: InputShapes | None,
+    asked: Asked,
     options: Options,
     workers: int | None,
     report: CompileReport,
@@ -245,21 +245,22 @@ def _product(
 ) -> Product:
     """The program from the cache; else it is compiled, and put there."""
     if not isinstance(source, (str, os.PathLike)):
-        source = _model_bytes(source)
-    pool, cache, asked = _pool(workers, options), options.cache, None
+        source = model_bytes(source)
+    pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
-            asked = reuse.request(cache, source, _shapes(input_shapes), (options.num_threads,), options)
-            found = reuse.find_program(cache, asked) if asked else None
+            others = (options.num_threads, *asked.specialize)
+            request = reuse.request(cache, source, asked.shapes, others, options)
+            found = reuse.find_program(cache, request) if request else None
         if found:
             return _settled(product.of_cache(found, report), options, report)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        planned = _plan_source(source, input_shapes, options, pool, folder, report)
-        made = product.make(planned, options, pool, report, weights_folder, keep=asked is not None)
-    if cache and asked:
+        planned = plan_source(source, asked, options, pool, folder, report)
+        made = product.make(planned, options, pool, report, weights_folder, keep=request is not None)
+    if cache and request:
         with report.stage("cache"):
             found = reuse.Found(made.code, made.manifest, made.weights, report.of_program())
-            reuse.keep_program(cache, asked, planned, found)
+            reuse.keep_program(cache, request, planned, found)
     return _settled(made, options, report)
 
 
@@ -268,66 +269,6 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     if options.cache:
         report.notes += options.cache.close()
     return made
-
-
-def _plan_source(
-    source: str | os.PathLike[str] | bytes | ModelProto,
-    input_shapes: InputShapes | None,
-    options: Options,
-    pool: Pool,
-    folder: str,
-    report: CompileReport,
-) -> Planned:
-    """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
-    path, label = _as_file(source, folder)
-    options.progress(f"importing {label}")
-    with report.stage("import and plan"):
-        arguments = (path, label, _shapes(input_shapes), folder)
-        return _run_plan(f"the import of {label}", jobs.plan_file, arguments, options, pool)
-
-
-def _as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
-    """Path of the model's file, and what to call it in messages; workers do not share our working directory."""
-    if isinstance(source, (str, os.PathLike)):
-        return os.path.abspath(source), os.fspath(source)
-    path = os.path.join(folder, "model.onnx")
-    Path(path).write_bytes(_model_bytes(source))
-    return path, "the model"
-
-
-def _shapes(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...]]:
-    return {name: tuple(shape) for name, shape in (shapes or {}).items()}
-
-
-def _model_bytes(source: Any) -> bytes:
-    if isinstance(source, bytes):
-        return source
-    if not hasattr(source, "SerializeToString"):
-        raise ModelError(f"cannot compile a {type(source).__name__}: give a path, the file's bytes or a ModelProto")
-    try:
-        return source.SerializeToString()
-    except ValueError as error:
-        raise ModelError("the ModelProto is too large to be serialized: save it and give its path") from error
-
-
-def _plan_model(model: Model, options: Options, pool: Pool, report: CompileReport) -> Planned:
-    """Plan a model of this process in a worker; its weights stay here."""
-    with report.stage("import and plan"), tempfile.TemporaryFile() as file:
-        model.module.operation.write_bytecode(file)
-        file.seek(0)
-        params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
-        shell = replace(model, module=None, params=params)
-        arguments = (file.read(), shell)
-        planned = _run_plan(f"the planning of {model.name}", jobs.plan_bytecode, arguments, options, pool)
-        return replace(planned, params={name: model.params[name] for name in planned.params})
-
-
-def _run_plan(
-    what: str, function: Callable[..., Any], arguments: tuple[Any, ...], options: Options, pool: Pool
-) -> Planned:
-    [(planned, forked)] = pool.run([Job(what, function, (*arguments, options.fork("")))])
-    options.join("", forked)
-    return planned
 
 
 def _module(made: Product, options: Options, report: CompileReport) -> Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from .dims import InputShapes
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program, Signature
+from .specialization import Shapes, Sizes, resolved, text
 from .target import Target
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class Settings:
 
         return by_hand.key_text(self.context.config, None if kernel is None else [kernel])
 
+    def check_schedules(self, kernels: Iterable[str]) -> None:
+        """Raise ScheduleError for a schedule given by hand for what is none of the kernels."""
+        if self.context is None:
+            return
+        from .passes.schedule import by_hand
+
+        by_hand.check_names(self.context.config, kernels)
+
     def pass_context(self) -> PassContext:
         """The context to run passes in."""
         from .passes.infra import PassContext
@@ -92,6 +101,35 @@ def plan_file(
         return plan_model(frontends.import_model(path, input_shapes), folder, settings)
 
 
+def specialized_shapes(
+    path: str, label: str, input_shapes: InputShapes | None, specialize: Sequence[Sizes]
+) -> list[Shapes]:
+    """The shapes of all inputs in each specialization. ModelError for one that does not fit what the inputs may be."""
+    from . import frontends
+
+    with _labelled(path, label):
+        return resolved(specialize, frontends.model_inputs(path, input_shapes), path)
+
+
+def plan_specialized(
+    path: str, label: str, shapes: Shapes, folder: str, settings: Settings
+) -> tuple[Planned, Settings]:
+    """``plan_file`` for the shapes of a specialization, which errors name."""
+    try:
+        return plan_file(path, label, shapes, folder, settings)
+    except TilewrightError as error:
+        raise type(error)(f"specialization {text(shapes)}: {error}") from error
+
+
+def merge(planned: Sequence[Planned]) -> Planned:
+    """A program and its specializations as one."""
+    from .passes.merge import merge
+
+    plan, params = merge([each.plan for each in planned], [each.params for each in planned])
+    files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
+    return Planned(plan, params, planned[0].name, files, notes)
+
+
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
     """Run the graph passes on a model whose module comes as bytecode; ``shell`` is the model without it."""
     from .dialects import ir
@@ -119,13 +157,20 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str) -> tuple[bytes, ...]:
-    """The objects around a program's kernels. ``kernels`` may come without their objects."""
+def emit_support() -> bytes:
+    """The object that every product has once."""
+    from .passes.lower import entry
+
+    return entry.emit_support()
+
+
+def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int) -> bytes:
+    """The object around a program's kernels, which may come without their objects; ``number`` is the program's."""
     from .passes.lower import entry
 
     if program.routine is not None:  # the runtime carries it out
-        return entry.emit_support(), entry.emit_kernel_table(tuple(kernels), metadata)
-    return entry.emit_support(), entry.emit_entry(program, kernels, metadata)
+        return entry.emit_kernel_table(tuple(kernels), metadata, number)
+    return entry.emit_entry(program, kernels, metadata, number)
 
 
 def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:

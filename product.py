@@ -26,19 +26,31 @@ from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.timed import TimedRoutine
 from .runtime.weights import Weights, WeightsWriter
 from .sizes import is_open
+from .specialization import labels
 from .target import Target, host
 from .workers import Job, Pool
 
 ExecutorKind = Literal["objects", "engine"]
 
-_OF_PROGRAM = ("kernels", "calls", "prepared", "arena_bytes", "weight_bytes", "code_bytes", "notes")
+_OF_PROGRAM = (
+    "kernels",
+    "calls",
+    "prepared",
+    "arena_bytes",
+    "weight_bytes",
+    "code_bytes",
+    "specializations",
+    "notes",
+)
 
 
 @dataclass
 class CompileReport:
     """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
 
-    ``cached`` says that the program as a whole is from the cache, ``cached_kernels`` how many of its kernels are.
+    ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program and its ``specializations``
+    together, ``calls`` and the arena are its own. ``cached`` says that the whole is from the cache, ``cached_kernels``
+    how many of the kernels are.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -48,6 +60,7 @@ class CompileReport:
     arena_bytes: int = 0
     weight_bytes: int = 0
     code_bytes: int = 0
+    specializations: list[str] = field(default_factory=list)
     cached: bool = False
     cached_kernels: int = 0
     notes: list[str] = field(default_factory=list)
@@ -141,19 +154,20 @@ def make(
     """
     plan = planned.plan
     report.notes += planned.notes
-    main, whole = _called([plan.main]), options.executor == "engine"
-    kernels, weights = _make_parts(planned, [] if whole else main, options, pool, report, weights_folder, keep)
+    names, whole = _called(plan.programs), options.executor == "engine"
+    kernels, weights = _make_parts(planned, [] if whole else names, options, pool, report, weights_folder, keep)
     if whole and plan.main.routine is not None:
         raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
-    manifest = _manifest(planned, weights.fingerprint if weights else "", options, main, kernels)
+    manifest = _manifests(planned, weights.fingerprint if weights else "", options, kernels)
     with report.stage("entry"):
         if whole:
-            code, linker = _make_whole(plan, main, options, manifest, report)
+            code, linker = _make_whole(plan, names, options, manifest, report)
         else:
             code, linker = _make_objects(plan, kernels, manifest, pool)
-    report.kernels, report.calls, report.prepared = len(main), len(plan.main.calls), len(plan.prepare)
+    report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
+    report.specializations = labels(manifest.inputs, [each.inputs for each in manifest.specialized])
     return Product(code, linker, manifest, weights)
 
 
@@ -214,9 +228,12 @@ Linked = tuple[Code, Callable[[], Library]]
 
 def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, pool: Pool) -> Linked:
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
-    job = Job("the program's entry", jobs.emit_entry, (plan.main, bare, manifest.to_json()))
-    [entry] = pool.run([job])
-    code = Code((*entry, *(kernel.object for kernel in kernels.values())))
+    work = [Job("the entry's support", jobs.emit_support, ())]
+    for number, program in enumerate(plan.programs):
+        own = {name: bare[name] for name in _called([program])}
+        metadata = None if number else manifest.to_json()
+        work.append(Job("the program's entry", jobs.emit_entry, (program, own, metadata, number)))
+    code = Code((*pool.run(work), *(kernel.object for kernel in kernels.values())))
     return code, lambda: link(code.objects)
 
 
@@ -284,7 +301,7 @@ def _notes(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
 def _nodes(plan: Plan) -> dict[str, list[str]]:
     """The model's nodes that each kernel computes, of all its calls."""
     nodes: dict[str, dict[str, None]] = {}
-    for program in (plan.main, *plan.prepare.values()):
+    for program in (*plan.programs, *plan.prepare.values()):
         for call in program.calls:
             nodes.setdefault(call.kernel, {}).update(dict.fromkeys(call.nodes))
     return {name: list(found) for name, found in nodes.items()}
@@ -299,7 +316,7 @@ def _write_weights(
     planned: Planned, executor: Executor | None, folder: Path | None, cache: Cache | None
 ) -> Weights | None:
     """Make the weights file of ``main``, on the cache's file system where there is room for it."""
-    params = planned.plan.main.params
+    params = planned.plan.params
     if not params:
         return None
     if cache and (own := cache.folder_for(sum(info.nbytes for info in params))):
@@ -313,8 +330,8 @@ def _write_weights(
 def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | None) -> Weights:
     """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
-    with WeightsWriter(plan.main.params, folder) as writer:
-        for info in plan.main.params:
+    with WeightsWriter(plan.params, folder) as writer:
+        for info in plan.params:
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())
                 continue
@@ -331,23 +348,29 @@ def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
+def _manifests(planned: Planned, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]) -> Manifest:
+    """The main program's manifest, with those of the specialized ones."""
+    main, *others = (_manifest(p, planned.name, fingerprint, options, kernels) for p in planned.plan.programs)
+    return replace(main, specialized=tuple(others))
+
+
 def _manifest(
-    planned: Planned, fingerprint: str, options: Options, names: Sequence[str], kernels: Mapping[str, Kernel]
+    program: Program, name: str, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]
 ) -> Manifest:
-    main = planned.plan.main
-    steps = None if main.routine is None else RoutineRecord.of(main.routine, {name: kernels[name] for name in names})
+    names, routine = _called([program]), program.routine
+    steps = None if routine is None else RoutineRecord.of(routine, {name: kernels[name] for name in names})
     settings: dict[str, object] = {"tilewright": version("tilewright"), "opt_level": options.opt_level}
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
     return Manifest(
-        name=planned.name,
-        inputs=main.inputs,
-        outputs=main.outputs,
-        params=main.params,
+        name=name,
+        inputs=program.inputs,
+        outputs=program.outputs,
+        params=program.params,
         fingerprint=fingerprint,
         target=str(options.target),
         cpu_features=options.target.features,
-        arena_bytes=main.arena_bytes,
+        arena_bytes=program.arena_bytes,
         kernels=len(names),
         options=settings,
         steps=steps,

@@ -121,11 +121,29 @@ class Plan:
     ``prepare[name]`` is a program without inputs whose params are the model's original weights and whose single
     output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
     in ``prepare`` are the model's own, unchanged.
+
+    ``specialized`` are programs for sizes that ``main`` leaves open; kernels and weights are those of all programs.
     """
 
     main: Program
     prepare: Mapping[str, Program]
     kernels: Mapping[str, bytes]
+    specialized: tuple[Program, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """The programs that the product has: ``main`` first."""
+        return (self.main, *self.specialized)
+
+    @property
+    def params(self) -> tuple[TensorInfo, ...]:
+        """The weights of all programs, each once."""
+        return tuple(dict.fromkeys(info for program in self.programs for info in program.params))
+
+
+def exported(name: str, number: int) -> str:
+    """What the code exports a function of its ``number``-th program as (0 is ``main``): ``create``, ``create_1``."""
+    return f"{name}_{number}" if number else name
 
 
 @dataclass(frozen=True)

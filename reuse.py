@@ -136,8 +136,8 @@ def find_program(cache: Cache, asked: Request) -> Found | None:
     if entry is None:
         return None
     manifest = Manifest.from_json(entry.value["manifest"], "the cache")
-    weights = _find_weights(cache, manifest.fingerprint) if manifest.params else None
-    if manifest.params and weights is None:
+    weights = _find_weights(cache, manifest.fingerprint) if manifest.weights else None
+    if manifest.weights and weights is None:
         return None
     return Found(Code(entry.blobs), manifest, weights, entry.value["report"])
 

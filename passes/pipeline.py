@@ -147,7 +147,6 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
             main = _program(functions["main"], model, infos, model.inputs, model.outputs)
             prepare = {name: _program(f, model, {}, (), (infos[name],)) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
-            by_hand.check_names(context.config, called)
             return Plan(main, prepare, _kernels(module, called))
 
 
@@ -190,10 +189,11 @@ def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext) -> N
 
 
 def _copy(module: ir.Module) -> ir.Module:
-    return ir.Module.parse(_bytecode(module.operation))
+    return ir.Module.parse(to_bytecode(module.operation))
 
 
-def _bytecode(op: ir.Operation) -> bytes:
+def to_bytecode(op: ir.Operation) -> bytes:
+    """An op as bytecode, with its locations."""
     buffer = io.BytesIO()
     op.write_bytecode(buffer)
     return buffer.getvalue()
@@ -236,5 +236,5 @@ def _kernels(module: ir.Module, names: set[str]) -> dict[str, bytes]:
         with ir.InsertionPoint(own.body):
             copy = op.operation.clone()
         del copy.attributes["sym_visibility"]
-        kernels[name] = _bytecode(own.operation)
+        kernels[name] = to_bytecode(own.operation)
     return kernels

@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Program:
         code = Code(shared=data)
     manifest = read_manifest(library, str(path))
     manifest.check_cpu(str(path))
-    weights = Weights.open(weights_path(source)) if manifest.params else None
+    weights = Weights.open(weights_path(source)) if manifest.weights else None
     return Program(library, code, manifest, weights)
 
 

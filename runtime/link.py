@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import tvm_ffi
 
 from ..errors import ArtifactError, InputError
+from ..program import exported
 from .threads import load_openmp
 
 # Errors that compiled code raises arrive as the classes that Python raises.
@@ -25,6 +27,18 @@ class Library(Protocol):
     def get_function(self, name: str) -> tvm_ffi.Function:
         """The function, which keeps the code alive."""
         ...
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """The functions of one of the programs in ``library``, by the names that those of the first one have."""
+
+    library: Library
+    number: int
+
+    def get_function(self, name: str) -> tvm_ffi.Function:
+        """The program's function of this name."""
+        return self.library.get_function(exported(name, self.number))
 
 
 def link(objects: Sequence[bytes | Path]) -> tvm_ffi.Module:

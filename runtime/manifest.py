@@ -13,7 +13,7 @@ from ..program import Kernel, Routine
 from ..sizes import Sym, bounds
 from ..target import lacking
 
-FORMAT = 5
+FORMAT = 6
 
 # What is kept of a kernel.
 _KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")
@@ -50,6 +50,8 @@ class Manifest:
     In its text, extents that are no numbers are texts, and the ranges of symbols stand beside.
 
     ``steps`` are those of a program with sizes, or a course, that only the run knows; others have an entry of code.
+
+    ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
     """
 
     name: str
@@ -63,17 +65,32 @@ class Manifest:
     kernels: int
     options: dict[str, object]
     steps: RoutineRecord | None = None
+    specialized: tuple[Manifest, ...] = ()
+
+    @property
+    def programs(self) -> tuple[Manifest, ...]:
+        """What is said of each program; of this one first."""
+        return (self, *self.specialized)
+
+    @property
+    def weights(self) -> tuple[TensorInfo, ...]:
+        """The weights of all programs, which share a file."""
+        return tuple(dict.fromkeys(info for each in self.programs for info in each.params))
 
     @property
     def weight_bytes(self) -> int:
         """Size of all weights in bytes."""
-        return sum(info.nbytes for info in self.params)
+        return sum(info.nbytes for info in self.weights)
 
     def to_json(self) -> str:
         """The text that ``from_json`` reads; the same for equal manifests."""
-        fields = asdict(replace(self, steps=None)) | {"steps": self.steps.to_json() if self.steps else None}
-        fields["ranges"] = ranges(self.inputs)
-        return json.dumps({"format": FORMAT, **fields}, sort_keys=True, ensure_ascii=False, default=str)
+        return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)
+
+    def _fields(self) -> dict[str, Any]:
+        fields = asdict(replace(self, steps=None, specialized=()))
+        fields["steps"] = self.steps.to_json() if self.steps else None
+        fields["specialized"] = [each._fields() for each in self.specialized]
+        return fields | {"ranges": ranges(self.inputs)}
 
     @staticmethod
     def from_json(text: str, where: str) -> Manifest:
@@ -82,17 +99,23 @@ class Manifest:
             fields = json.loads(text)
             if fields.pop("format") != FORMAT:
                 raise ArtifactError(f"{where}: made by another version of Tilewright: compile the model again")
-            known = fields.pop("ranges")
-            for key in ("inputs", "outputs", "params"):
-                fields[key] = tuple(_tensors(fields[key], known))
-            fields["cpu_features"] = tuple(fields["cpu_features"])
-            if fields["steps"] is not None:
-                fields["steps"] = RoutineRecord.from_json(fields["steps"])
-            return Manifest(**fields)
+            return Manifest._of(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtifactError(
                 f"{where}: its description is not one of Tilewright's: compile the model again"
             ) from error
+
+    @staticmethod
+    def _of(fields: dict[str, Any]) -> Manifest:
+        """What ``_fields`` gave."""
+        known = fields.pop("ranges")
+        for key in ("inputs", "outputs", "params"):
+            fields[key] = tuple(_tensors(fields[key], known))
+        fields["cpu_features"] = tuple(fields["cpu_features"])
+        fields["specialized"] = tuple(map(Manifest._of, fields["specialized"]))
+        if fields["steps"] is not None:
+            fields["steps"] = RoutineRecord.from_json(fields["steps"])
+        return Manifest(**fields)
 
     def check_cpu(self, where: str) -> None:
         """Raise ArtifactError where this machine's CPU lacks a feature that the code may use."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,13 @@ import numpy as np
 import tvm_ffi
 
 from ..errors import InputError
-from ..model import OBJECTS, TensorInfo, numpy_dtype
-from ..sizes import Sym
+from ..model import TensorInfo
+from ..specialization import shapes
 from . import artifact, tensor
-from .routines import Routines
-from .threads import default_threads, team_lock
+from .runner import Entry, Runner, start
+from .threads import default_threads
+
+Shapes = tuple[tuple[int, ...], ...]
 
 
 class Module:
@@ -33,30 +34,12 @@ class Module:
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._routines = self._load_routines()
-        self._functions = {} if self._routines else {"main": self._create()}
-
-    def _load_routines(self) -> Routines | None:
-        """What carries the program out where it has no entry of code."""
-        manifest, weights = self._program.manifest, self._program.weights
-        if manifest.steps is None:
-            return None
-        if weights is not None:  # which checks that they are the program's
-            weights.addresses(manifest.params, manifest.fingerprint)
-        params = weights.arrays(manifest.params) if weights is not None else []
-        return Routines(self._program.library, manifest.steps, params, self._threads)
-
-    def _create(self) -> tvm_ffi.Function:
-        """Make ``main``, which keeps the code and the weights alive."""
-        manifest, weights = self._program.manifest, self._program.weights
-        create = self._program.library.get_function("create")
-        if weights is None:
-            addresses, owned = np.empty(0, np.uint64), [create]
-        else:
-            addresses = weights.addresses(manifest.params, manifest.fingerprint)
-            owned = [create, tensor.as_tensor(weights.data)]
-        pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
-        return create(pointer, len(addresses), self._threads, lock, tvm_ffi.convert(owned))
+        self._main = start(program, self._threads)
+        self._specialized: dict[Shapes, Runner] = {
+            tuple(info.shape for info in manifest.inputs): start(program, self._threads, number)
+            for number, manifest in enumerate(program.manifest.specialized, 1)
+        }
+        self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -67,6 +50,11 @@ class Module:
     def outputs(self) -> tuple[TensorInfo, ...]:
         """Names, shapes and dtypes of the outputs, as in the model file."""
         return self._program.manifest.outputs
+
+    @property
+    def specializations(self) -> tuple[dict[str, tuple[int, ...]], ...]:
+        """The shapes of the inputs, by name, that have a program of their own."""
+        return tuple(shapes(manifest.inputs) for manifest in self._program.manifest.specialized)
 
     @property
     def manifest(self) -> artifact.Manifest:
@@ -81,21 +69,25 @@ class Module:
     def run(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
         """Run on arrays by input name; returns new arrays in the order of the model's outputs.
 
-        An array that is not contiguous is copied, all others are used where they lie. InputError for a name, a shape
-        or a dtype that is not the model's.
+        An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
+        program of their own run that. InputError for a name, a shape or a dtype that is not the model's.
         """
         names = {info.name for info in self.inputs}
         unknown = [name for name in inputs if name not in names]
         missing = [info.name for info in self.inputs if info.name not in inputs]
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
-        sizes: dict[Sym, int] = {}
-        arrays = [tensor.as_array(inputs[info.name], info, sizes) for info in self.inputs]
-        if self._routines:
-            return [_as_output(a, info) for a, info in zip(self._routines.run(arrays), self.outputs, strict=True)]
-        outputs = [tensor.empty(info) for info in self.outputs]
-        self._functions["main"](*map(tensor.as_tensor, arrays), *map(tensor.as_tensor, outputs))
-        return outputs
+        arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+        return self._runner(arrays).run(arrays)
+
+    def _runner(self, arrays: Sequence[Any]) -> Runner:
+        """The program for the inputs' sizes; InputError where they are none that it may have."""
+        if self._specialized:
+            shapes = tuple(tensor.shape_of(a, info) for a, info in zip(arrays, self.inputs, strict=True))
+            if shapes in self._specialized:
+                return self._specialized[shapes]
+        tensor.check_shapes(arrays, self.inputs)
+        return self._main
 
     def __call__(self, *inputs: Any) -> list[np.ndarray]:
         """Run on arrays by position."""
@@ -109,9 +101,10 @@ class Module:
         They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several; it is the only one
         of a program whose outputs' sizes are known only afterwards.
         """
-        if self._routines and name == "main_alloc":
+        carried = not isinstance(self._main, Entry)
+        if carried and name == "main_alloc":
             return tvm_ffi.convert(self._run_tensors)
-        if self._routines and name == "main":
+        if carried and name == "main":
             raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name == "main_alloc" and name not in self._functions:
             self._functions[name] = _allocating(self._functions["main"], self.outputs)
@@ -146,10 +139,6 @@ def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
-
-
-def _as_output(array: Any, info: TensorInfo) -> Any:
-    return array if info.dtype in OBJECTS else array.view(numpy_dtype(info.dtype))
 
 
 def _names_message(unknown: list[str], missing: list[str], names: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,21 +40,35 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
     return raw[skip : skip + nbytes]
 
 
-def as_array(value: Any, info: TensorInfo, sizes: dict[Sym, int] | None = None) -> np.ndarray:
-    """What the caller gave for input ``info`` as a contiguous array; InputError where shape or dtype differ.
+def as_array(value: Any, info: TensorInfo) -> Any:
+    """What the caller gave for input ``info`` as a contiguous array of any shape; InputError where the dtype differs.
 
-    Copies only what is not contiguous or not aligned to its elements. ``sizes`` are those that symbols have in this
-    call; those that the array is the first to have are added.
+    Copies only what is not contiguous or not aligned to its elements.
     """
     if info.dtype in OBJECTS:
         return _as_object(value, info)
     array = value if isinstance(value, np.ndarray) else _import(value, info)
     if array.dtype != numpy_dtype(info.dtype):
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
-    if array.shape != info.shape and not _fits(array.shape, info.shape, {} if sizes is None else sizes):
-        raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {array.shape}")
-    _check_ranges(array.shape, info)
     return np.require(array, requirements=("C", "A"))
+
+
+def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
+    """The shape of what was given for input ``info``; what the host holds has none."""
+    return info.static_shape if info.dtype in OBJECTS else array.shape
+
+
+def check_shapes(arrays: Sequence[Any], infos: Sequence[TensorInfo]) -> None:
+    """Raise InputError where the shape of an array is none that its input may have.
+
+    A symbol's size is that of the first array that has it.
+    """
+    sizes: dict[Sym, int] = {}
+    for array, info in zip(arrays, infos, strict=True):
+        shape = shape_of(array, info)
+        if shape != info.shape and not _fits(shape, info.shape, sizes):
+            raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {shape}")
+        _check_ranges(shape, info)
 
 
 def _as_object(value: Any, info: TensorInfo) -> Any:
@@ -82,8 +97,8 @@ def _check_ranges(shape: tuple[int, ...], info: TensorInfo) -> None:
             raise InputError(f"input '{info.name}' has {n} in dimension {axis}{name}, which must be {bounds(wanted)}")
 
 
-def _shape_text(info: TensorInfo, sizes: dict[Sym, int] | None) -> str:
-    known = [f"{n}={(sizes or {})[n]}" for n in info.shape if isinstance(n, Sym) and n in (sizes or {})]
+def _shape_text(info: TensorInfo, sizes: Mapping[Sym, int]) -> str:
+    known = [f"{n}={sizes[n]}" for n in info.shape if isinstance(n, Sym) and n in sizes]
     return f"{info.shape}" + (f" with {', '.join(dict.fromkeys(known))}" if known else "")
 
 

@@ -160,7 +160,7 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
     inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
     code = f"{counted(made.calls, 'call')} of {counted(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
-    tensors = counted(len(manifest.params), "tensor")
+    tensors = counted(len(manifest.weights), "tensor")
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [

@@ -4,6 +4,7 @@
     main(inputs..., outputs...)        writes the outputs in place
     metadata() -> str                  what the compiler wants the loader to know
 
+A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one.
 The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
 functions that are the same in every program. All of it is code for any x86-64 CPU, so that a program can say what it is
 for wherever it is loaded.
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
-from ...program import Call, Kernel, Program, Slot
+from ...program import Call, Kernel, Program, Slot, exported
 from ...target import BASELINE
 
 _SUPPORT = Path(__file__).with_name("entry.mlir")
@@ -53,21 +54,21 @@ def emit_support() -> bytes:
     return _emit(_support_text(), _SUPPORT_OPT_LEVEL)
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> bytes:
-    """The object that defines ``create`` and ``metadata``.
+def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | None = "{}", number: int = 0) -> bytes:
+    """The object that defines ``create`` and, with a text for it, ``metadata``; ``number`` is that of the program.
 
     The symbols of the kernels and of ``emit_support`` stay open for the linker.
     """
-    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata))
+    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number))
 
 
-def emit_kernel_table(names: Sequence[str], metadata: str = "{}") -> bytes:
+def emit_kernel_table(names: Sequence[str], metadata: str | None = "{}", number: int = 0) -> bytes:
     """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
 
     ``parallel_for() -> pointer`` is that of ``tw_parallel_for``.
     It exports ``metadata`` like an entry, and needs ``emit_support`` as well.
     """
-    return _emit(_DECLARATIONS + _table_text(names) + _metadata_text(metadata))
+    return _emit(_DECLARATIONS + _table_text(names, number) + _metadata_text(metadata))
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -91,7 +92,7 @@ def _lower(text: str) -> ir.Module:
     return module
 
 
-def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str) -> str:
+def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int = 0) -> str:
     """The generated part of the entry in MLIR text."""
     tensors = program.inputs + program.outputs
     names = [packed.must_be("input", info) for info in program.inputs]
@@ -105,13 +106,15 @@ def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str) -
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
         *(f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)\n' for name in used),
         _main(program, used, scratch),
-        packed.packed_function("create", _CREATE.format(weights=len(program.params))),
+        packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params))),
         _metadata_text(metadata),
     ]
     return "".join(parts)
 
 
-def _metadata_text(metadata: str) -> str:
+def _metadata_text(metadata: str | None) -> str:
+    if metadata is None:
+        return ""
     function = packed.packed_function("metadata", _METADATA.format(length=len(metadata.encode())))
     return packed.constant_bytes("tw_metadata", metadata.encode()) + function
 
@@ -174,7 +177,7 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
     yield f"  {value} = llvm.load {value}_from : !llvm.ptr -> !llvm.ptr"
 
 
-def _table_text(names: Sequence[str]) -> str:
+def _table_text(names: Sequence[str], number: int) -> str:
     """Kernels' addresses as a constant array, and the function that reads it."""
     type_ = f"!llvm.array<{len(names)} x ptr>"
     lines = [f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)' for name in names]
@@ -186,8 +189,8 @@ def _table_text(names: Sequence[str]) -> str:
         ]
     lines += [f"  llvm.return %t{len(names)} : {type_}", "}", ""]
     usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
-    kernel = packed.packed_function("kernel", _KERNEL.format(kernels=len(names)))
-    return "\n".join(lines) + usage + kernel + packed.packed_function("parallel_for", _PARALLEL_FOR)
+    kernel = packed.packed_function(exported("kernel", number), _KERNEL.format(kernels=len(names)))
+    return "\n".join(lines) + usage + kernel + packed.packed_function(exported("parallel_for", number), _PARALLEL_FOR)
 
 
 def _align(nbytes: int) -> int:

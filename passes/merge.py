@@ -1,0 +1,123 @@
+"""Plans of one model for several sizes become one: equal kernels, and equal weights, are there once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..dialects import ir
+from ..dialects.context import make_context
+from ..model import FileSlice, Param, TensorInfo
+from ..program import Call, Plan, Program, Routine, Step
+from .kernel import functions
+from .pipeline import to_bytecode
+
+Params = Mapping[str, Param]
+
+
+def merge(plans: Sequence[Plan], params: Sequence[Params]) -> tuple[Plan, dict[str, Param]]:
+    """The plan whose main program is the first one's and whose specialized ones are those of the others.
+
+    ``params`` are the weights of the model that each plan reads. What bears one name in several plans and is not the
+    same gets a number.
+    """
+    merged = _Merged()
+    programs = [merged.add(plan, own) for plan, own in zip(plans, params, strict=True)]
+    return Plan(programs[0], merged.prepare, merged.kernels, tuple(programs[1:])), merged.params
+
+
+class _Merged:
+    """The kernels and weights of the plans that were added."""
+
+    def __init__(self) -> None:
+        self.kernels: dict[str, bytes] = {}
+        self.params: dict[str, Param] = {}
+        self.prepare: dict[str, Program] = {}
+        self._prepared: dict[Program, str] = {}  # what makes a weight, and its name
+
+    def add(self, plan: Plan, params: Params) -> Program:
+        """Add what a plan has, and return its main program by the names that it got."""
+        with make_context(), ir.Location.unknown():
+            kernels = {name: self._add_kernel(name, code) for name, code in plan.kernels.items()}
+        weights = {name: self._add_param(param) for name, param in params.items()}
+        for name, program in plan.prepare.items():
+            weights[name] = self._add_prepared(name, _renamed(program, kernels, weights))
+        return _renamed(plan.main, kernels, weights)
+
+    def _add_kernel(self, name: str, code: bytes) -> str:
+        known = next(n for n in _numbered(name) if n not in self.kernels or self._is_kernel(n, code))
+        if known not in self.kernels:
+            self.kernels[known] = code if known == name else _with_name(code, known)
+        return known
+
+    def _is_kernel(self, name: str, code: bytes) -> bool:
+        return self.kernels[name] == code or _text(self.kernels[name]) == _text(code)
+
+    def _add_param(self, param: Param) -> str:
+        names = (name for name in _numbered(param.info.name) if name not in self.prepare)
+        known = next(name for name in names if name not in self.params or _same(self.params[name], param))
+        self.params.setdefault(known, replace(param, info=replace(param.info, name=known)))
+        return known
+
+    def _add_prepared(self, name: str, program: Program) -> str:
+        """``program`` makes the weight ``name``; one that does the same may be known by another name."""
+        does = replace(_named(program, ""), calls=tuple(Call(c.kernel, c.args) for c in program.calls))
+        if does not in self._prepared:
+            known = next(n for n in _numbered(name) if n not in self.prepare and n not in self.params)
+            self._prepared[does], self.prepare[known] = known, _named(program, known)
+        return self._prepared[does]
+
+
+def _numbered(name: str) -> Iterator[str]:
+    """``x``, ``x.1``, ``x.2`` ..."""
+    yield name
+    yield from (f"{name}.{number}" for number in itertools.count(1))
+
+
+def _text(code: bytes) -> str:
+    """What makes kernels equal: their text without locations and without the name."""
+    module = ir.Module.parse(code)
+    functions(module)[0].attributes["sym_name"] = ir.StringAttr.get("kernel")
+    return str(module.operation.get_asm(enable_debug_info=False, use_local_scope=True))
+
+
+def _with_name(code: bytes, name: str) -> bytes:
+    module = ir.Module.parse(code)
+    functions(module)[0].attributes["sym_name"] = ir.StringAttr.get(name)
+    return to_bytecode(module.operation)
+
+
+def _same(a: Param, b: Param) -> bool:
+    """Whether two weights have the same elements, of the same type."""
+    if (a.info.shape, a.info.dtype) != (b.info.shape, b.info.dtype):
+        return False
+    if isinstance(a.source, FileSlice) and a.source == b.source:
+        return True
+    return np.array_equal(a.array().reshape(-1).view(np.uint8), b.array().reshape(-1).view(np.uint8))
+
+
+def _named(program: Program, output: str) -> Program:
+    """A program that prepares a weight, which is called ``output``."""
+    return replace(program, outputs=tuple(replace(info, name=output) for info in program.outputs))
+
+
+def _renamed(program: Program, kernels: Mapping[str, str], weights: Mapping[str, str]) -> Program:
+    """A program that calls its kernels and weights by other names."""
+    return replace(
+        program,
+        params=tuple(TensorInfo(weights[info.name], info.shape, info.dtype) for info in program.params),
+        calls=tuple(replace(call, kernel=kernels[call.kernel]) for call in program.calls),
+        routine=None if program.routine is None else _renamed_routine(program.routine, kernels),
+    )
+
+
+def _renamed_routine(routine: Routine, kernels: Mapping[str, str]) -> Routine:
+    return replace(routine, steps=tuple(_renamed_step(step, kernels) for step in routine.steps))
+
+
+def _renamed_step(step: Step, kernels: Mapping[str, str]) -> Step:
+    facts = {**step.facts, "kernel": kernels[step.facts["kernel"]]} if step.op == "func.call" else step.facts
+    return replace(step, facts=facts, regions=tuple(_renamed_routine(region, kernels) for region in step.regions))

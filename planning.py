@@ -1,0 +1,120 @@
+"""From a model's file to a plan: imports and graph passes, in workers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import jobs, specialization
+from .dims import InputShapes
+from .errors import ModelError
+from .jobs import Planned
+from .model import Model
+from .product import CompileReport, Options
+from .specialization import Sizes
+from .workers import Job, Pool
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The sizes that a program is for: ``shapes`` of inputs, and ``specialize``, those with programs of their own."""
+
+    shapes: InputShapes
+    specialize: tuple[Sizes, ...]
+
+    @staticmethod
+    def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> Asked:
+        """What a user gives; ModelError for what says no sizes."""
+        shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
+        return Asked(shapes, specialization.given(specialize))
+
+
+def plan_source(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    asked: Asked,
+    options: Options,
+    pool: Pool,
+    folder: str,
+    report: CompileReport,
+) -> Planned:
+    """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
+    path, label = as_file(source, folder)
+    options.progress(f"importing {label}")
+    with report.stage("import and plan"):
+        parts = [_Part(f"the import of {label}", jobs.plan_file, (path, label, asked.shapes, folder))]
+        if asked.specialize:
+            arguments = (path, label, asked.shapes, asked.specialize)
+            [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
+            if len(found) < len(asked.specialize):
+                report.notes.append("specializations of equal sizes are compiled once")
+            parts += [_specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found, 1)]
+        return _run_plans(parts, options, pool)
+
+
+def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport) -> Planned:
+    """Plan a model of this process in a worker; its weights stay here."""
+    with report.stage("import and plan"), tempfile.TemporaryFile() as file:
+        model.module.operation.write_bytecode(file)
+        file.seek(0)
+        params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
+        shell = replace(model, module=None, params=params)
+        arguments = (file.read(), shell)
+        planned = _run_plans([_Part(f"the planning of {model.name}", jobs.plan_bytecode, arguments)], options, pool)
+        return replace(planned, params={name: model.params[name] for name in planned.params})
+
+
+def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
+    """Path of the model's file, and what to call it in messages; workers do not share our working directory."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.path.abspath(source), os.fspath(source)
+    path = os.path.join(folder, "model.onnx")
+    Path(path).write_bytes(model_bytes(source))
+    return path, "the model"
+
+
+def model_bytes(source: Any) -> bytes:
+    """The bytes of a model that is no file; ModelError for what is none, or has no such bytes."""
+    if isinstance(source, bytes):
+        return source
+    if not hasattr(source, "SerializeToString"):
+        raise ModelError(f"cannot compile a {type(source).__name__}: give a path, the file's bytes or a ModelProto")
+    try:
+        return source.SerializeToString()
+    except ValueError as error:
+        raise ModelError("the ModelProto is too large to be serialized: save it and give its path") from error
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One plan to be made by ``function``, which takes ``arguments`` and settings; instruments call it ``name``."""
+
+    what: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    name: str = ""
+
+
+def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: str, number: int) -> _Part:
+    what = f"the import of {label} for {specialization.text(shapes)}"
+    return _Part(what, jobs.plan_specialized, (path, label, shapes, folder), f"specialization_{number}")
+
+
+def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
+    """The plans of all parts as one."""
+    work = [Job(part.what, part.function, (*part.arguments, options.fork(part.name))) for part in parts]
+    made = []
+    for part, (planned, forked) in zip(parts, pool.run(work), strict=True):
+        options.join(part.name, forked)
+        made.append(planned)
+    merged = made[0] if len(made) == 1 else pool.run([Job("the plans of all sizes", jobs.merge, (made,))])[0]
+    options.check_schedules(merged.plan.kernels)
+    return merged
