@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
-from . import frontends, jobs, product, reuse, workers
+from . import frontends, jobs, product, reuse, specialization, workers
 from .dims import InputShapes
 from .errors import CompileError
-from .inspection import CheckReport, Work
+from .inspection import CheckReport, Specialization, Work
 from .model import Model
 from .planning import Asked, as_file, model_bytes, plan_model, plan_source
 from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
@@ -30,7 +30,7 @@ from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
-from .specialization import Sizes
+from .specialization import Shapes, Sizes
 from .target import Target
 from .workers import Job, Pool
 
@@ -108,18 +108,34 @@ def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shap
 
 
 def check_model(
-    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None = None,
+    specialize: Sequence[Sizes] | None = None,
 ) -> CheckReport:
     """What a model needs, all that is unsupported in it, and an estimate of the work of a run, without compiling it.
 
-    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model.
+    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
+    or sizes that ``specialize`` gives do not fit it.
     """
-    if not isinstance(source, (str, os.PathLike)):
-        source = model_bytes(source)
-    report, model = frontends.examine_model(
-        os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes
-    )
-    return report if model is None else _with_work(report, model)
+    asked = Asked.of(input_shapes, specialize)
+    source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else model_bytes(source)
+    report = _examined(source, asked.shapes)
+    specializations, problems = [], list(report.problems)
+    for sizes, shapes in jobs.specialized_shapes(source, asked.shapes, asked.specialize).items():
+        with specialization.named(shapes):
+            own = _examined(source, shapes)
+        specializations.append(Specialization(sizes, own.work))
+        problems += [problem for problem in own.problems if problem not in problems]
+    return replace(report, supported=not problems, problems=tuple(problems), specializations=tuple(specializations))
+
+
+def specialized_shapes(
+    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None, specialize: Sequence[Sizes]
+) -> dict[str, Shapes]:
+    """The shapes of all inputs in each specialization, by what it is called. Raises ModelError as ``check_model``."""
+    asked = Asked.of(input_shapes, specialize)
+    source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else model_bytes(source)
+    return jobs.specialized_shapes(source, asked.shapes, asked.specialize)
 
 
 def compile_to_file(
@@ -211,6 +227,11 @@ def make_options(
     level = context.opt_level if context else opt_level
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
     return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
+
+
+def _examined(source: str | bytes, input_shapes: InputShapes) -> CheckReport:
+    report, model = frontends.examine_model(source, input_shapes)
+    return report if model is None else _with_work(report, model)
 
 
 def _with_work(report: CheckReport, model: Model) -> CheckReport:

@@ -83,6 +83,15 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Specialization:
+    """Sizes that are to get a program of their own, as ``--specialize`` takes them, and the work of one run of that;
+    None where something is unsupported."""
+
+    sizes: str
+    work: Work | None
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """Everything about a model that can be said without compiling it.
 
@@ -95,6 +104,7 @@ class CheckReport:
         dtypes: the element types that values of the model have, as far as they are known.
         give: options that fix what the file leaves open, as in "--input-shape x:1,3"; without them there is no work.
         work: None where shapes are open or something is unsupported.
+        specializations: the sizes that programs of their own were asked for; ``problems`` are also those of these.
         notes: what else a reader should know, a sentence each.
     """
 
@@ -111,4 +121,5 @@ class CheckReport:
     problems: tuple[Problem, ...] = ()
     give: tuple[str, ...] = ()
     work: Work | None = None
+    specializations: tuple[Specialization, ...] = ()
     notes: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from .dims import InputShapes
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program, Signature
-from .specialization import Shapes, Sizes, resolved, text
+from .specialization import Shapes, Sizes, called, named, resolved
 from .target import Target
 
 if TYPE_CHECKING:
@@ -102,23 +102,28 @@ def plan_file(
 
 
 def specialized_shapes(
-    path: str, label: str, input_shapes: InputShapes | None, specialize: Sequence[Sizes]
-) -> list[Shapes]:
-    """The shapes of all inputs in each specialization. ModelError for one that does not fit what the inputs may be."""
+    source: str | bytes, input_shapes: InputShapes, specialize: Sequence[Sizes], label: str = ""
+) -> dict[str, Shapes]:
+    """The shapes of all inputs in each specialization, by what it is called; ``label`` is what errors call a file.
+
+    Raises ModelError for one that does not fit what the inputs may be.
+    """
     from . import frontends
 
-    with _labelled(path, label):
-        return resolved(specialize, frontends.model_inputs(path, input_shapes), path)
+    if not specialize:
+        return {}
+    what = source if isinstance(source, str) else "the model"
+    with _labelled(what, label or what):
+        inputs = frontends.model_inputs(source, input_shapes)
+        return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, what)}
 
 
 def plan_specialized(
     path: str, label: str, shapes: Shapes, folder: str, settings: Settings
 ) -> tuple[Planned, Settings]:
     """``plan_file`` for the shapes of a specialization, which errors name."""
-    try:
+    with named(shapes):
         return plan_file(path, label, shapes, folder, settings)
-    except TilewrightError as error:
-        raise type(error)(f"specialization {text(shapes)}: {error}") from error
 
 
 def merge(planned: Sequence[Planned]) -> Planned:

@@ -52,11 +52,13 @@ def plan_source(
     with report.stage("import and plan"):
         parts = [_Part(f"the import of {label}", jobs.plan_file, (path, label, asked.shapes, folder))]
         if asked.specialize:
-            arguments = (path, label, asked.shapes, asked.specialize)
+            arguments = (path, asked.shapes, asked.specialize, label)
             [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
             if len(found) < len(asked.specialize):
                 report.notes.append("specializations of equal sizes are compiled once")
-            parts += [_specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found, 1)]
+            parts += [
+                _specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found.values(), 1)
+            ]
         return _run_plans(parts, options, pool)
 
 

@@ -26,7 +26,6 @@ from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.timed import TimedRoutine
 from .runtime.weights import Weights, WeightsWriter
 from .sizes import is_open
-from .specialization import labels
 from .target import Target, host
 from .workers import Job, Pool
 
@@ -167,7 +166,7 @@ def make(
     report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
-    report.specializations = labels(manifest.inputs, [each.inputs for each in manifest.specialized])
+    report.specializations = manifest.specializations
     return Product(code, linker, manifest, weights)
 
 

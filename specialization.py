@@ -7,10 +7,11 @@ Shapes of inputs, sizes of symbols, or both: ``{"ids": (1, 128)}`` or ``{"batch"
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from .errors import ModelError
+from .errors import ModelError, TilewrightError
 from .model import OBJECTS, TensorInfo
 from .sizes import Extent, Sym, bounds, is_open
 
@@ -37,11 +38,18 @@ def shapes(inputs: Sequence[TensorInfo]) -> Shapes:
     return {info.name: info.static_shape for info in inputs if info.dtype not in OBJECTS}
 
 
-def labels(inputs: Sequence[TensorInfo], specialized: Sequence[Sequence[TensorInfo]]) -> list[str]:
-    """What to call specializations of a program: the shapes of those ``inputs`` that it leaves open."""
-    names = [info.name for info in inputs if is_open(info.shape)]
-    made = [{info.name: info.static_shape for info in infos if info.name in names} for infos in specialized]
-    return list(map(text, made))
+def called(found: Shapes, inputs: Sequence[TensorInfo]) -> str:
+    """What to call a specialization of a program: the shapes of those ``inputs`` that it leaves open."""
+    return text({info.name: found[info.name] for info in inputs if is_open(info.shape)})
+
+
+@contextmanager
+def named(found: Shapes) -> Iterator[None]:
+    """Let errors begin with the specialization that they are about."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise type(error)(f"specialization {text(found)}: {error}") from error
 
 
 def resolved(asked: Sequence[Sizes], inputs: Sequence[TensorInfo], what: str) -> list[Shapes]:

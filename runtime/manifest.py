@@ -11,6 +11,7 @@ from ..errors import ArtifactError
 from ..model import TensorInfo
 from ..program import Kernel, Routine
 from ..sizes import Sym, bounds
+from ..specialization import called, shapes
 from ..target import lacking
 
 FORMAT = 6
@@ -71,6 +72,11 @@ class Manifest:
     def programs(self) -> tuple[Manifest, ...]:
         """What is said of each program; of this one first."""
         return (self, *self.specialized)
+
+    @property
+    def specializations(self) -> list[str]:
+        """The sizes of the specialized programs, as ``--specialize`` takes them."""
+        return [called(shapes(each.inputs), self.inputs) for each in self.specialized]
 
     @property
     def weights(self) -> tuple[TensorInfo, ...]:

@@ -36,7 +36,7 @@ class Module:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
         self._main = start(program, self._threads)
         self._specialized: dict[Shapes, Runner] = {
-            tuple(info.shape for info in manifest.inputs): start(program, self._threads, number)
+            tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
         self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}

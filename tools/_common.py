@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, TilewrightError
+from tilewright.specialization import Sizes, given
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -86,6 +87,34 @@ def input_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
     except ModelError as error:
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME:EXTENT,EXTENT,...: {error}") from error
     return name, tuple(dim if isinstance(dim, int) else word for word, dim in dims)
+
+
+def add_specialize(cli: argparse.ArgumentParser) -> None:
+    """Add ``--specialize``, which may be repeated: ``args.specialize`` is a list of sizes as ``compile`` takes them."""
+    text = "sizes that get a program of their own"
+    cli.add_argument("--specialize", type=sizes, action="append", default=[], metavar="N:1,3", help=text)
+
+
+def sizes(text: str) -> Sizes:
+    """``ids:1,128 mask:1,128``, shapes of inputs, or ``batch=1,seq=128``, sizes by name."""
+    found: dict[str, Any] = {}
+    for word in text.split():
+        shape = [input_shape(word)] if ":" in word else [_size(pair) for pair in word.split(",") if pair]
+        for name, size in shape:
+            if name in found:
+                raise argparse.ArgumentTypeError(f"'{text}' gives '{name}' twice")
+            found[name] = size
+    try:
+        return given([found])[0]
+    except ModelError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not name or not size.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is neither INPUT:SIZE,SIZE,... nor NAME=SIZE,NAME=SIZE,...")
+    return name, int(size)
 
 
 def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:

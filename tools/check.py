@@ -8,10 +8,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.tools._common import USER_ERROR, add_input_shape, command, counted, parser, progress, report, size_text
+from tilewright.tools._common import (
+    USER_ERROR,
+    add_input_shape,
+    add_specialize,
+    command,
+    counted,
+    parser,
+    progress,
+    report,
+    size_text,
+)
 
 if TYPE_CHECKING:
-    from tilewright.inspection import CheckReport, Problem, Tensor
+    from tilewright.inspection import CheckReport, Problem, Tensor, Work
 
 _LABEL = 12  # width of the names of facts
 _SHOWN_NODES = 5
@@ -24,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tilewright import driver
 
     with progress(f"checking {args.model}", args):
-        found = driver.check_model(args.model, dict(args.input_shape))
+        found = driver.check_model(args.model, dict(args.input_shape), args.specialize)
     report(dataclasses.asdict(found), list(_lines(found, None if args.all else _SHOWN_NODES)), args)
     return 0 if found.supported else USER_ERROR
 
@@ -33,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     cli = parser("check", "show what a model needs, and all that is unsupported in it, without compiling it")
     cli.add_argument("model", help="the ONNX file")
     add_input_shape(cli)
+    add_specialize(cli)
     cli.add_argument("--all", action="store_true", help="name all nodes that have a problem")
     cli.epilog = "The exit code is 0 if the model can be compiled, and 2 if not."
     return cli
@@ -73,8 +84,14 @@ def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
         yield "work", f"{_flops(found.work.flops)}, a multiply-add counted as two"
         parts = f"weights {size_text(found.work.weight_bytes)}, activations {size_text(found.work.activation_bytes)}"
         yield "memory", f"about {size_text(found.work.peak_bytes)} at its peak: {parts}"
+    for own in found.specializations:
+        yield "specialized", f"{own.sizes}{_cost(own.work) if own.work else ''}"
     if found.give:
         yield "open shapes", f"give, for example, {' '.join(found.give)}"
+
+
+def _cost(work: Work) -> str:
+    return f", {_flops(work.flops)}, about {size_text(work.peak_bytes)} at its peak"
 
 
 def _flops(flops: int) -> str:

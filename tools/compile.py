@@ -8,16 +8,17 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dims
-from tilewright.errors import ArtifactError, ScheduleError
+from tilewright.errors import ArtifactError, CompileError, ScheduleError
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_specialize,
     add_target,
     command,
     counted,
@@ -50,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, cache=not args.no_cache)
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
-            path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers)
+            asked = args.specialize
+            path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers, asked)
         else:
             text = driver.emit(args.model, args.emit, shapes, options, args.workers)
             return _write(path, text, args)
@@ -63,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _output(args: argparse.Namespace) -> Path:
+    if args.specialize and args.emit not in ("so", "obj"):
+        raise CompileError(f"--emit {args.emit} shows one program: give the sizes by --input-shape, not --specialize")
     if not args.output:
         return Path(args.model).with_suffix(SUFFIXES[args.emit])
     path = Path(args.output)
@@ -73,11 +77,13 @@ def _output(args: argparse.Namespace) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("compile", "compile an ONNX model to a native program, model.so with model.safetensors")
-    cli.add_argument("model", help="the ONNX file")
+    about = "compile an ONNX model to a native program, model.so with model.safetensors"
+    cli = parser("compile", about, "[options] model.onnx")
+    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
+    add_specialize(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
     cli.add_argument(
@@ -166,8 +172,14 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
     return [
         f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
+        *_specialized(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
     ]
+
+
+def _specialized(manifest: Manifest) -> Iterator[str]:
+    for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
+        yield f"specialized for {sizes}: {counted(own.kernels, 'kernel')}, arena {size_text(own.arena_bytes)}"
 
 
 def _tensor(info: TensorInfo) -> str:
