@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_specialize,
     add_target,
     check_target,
     command,
@@ -28,7 +29,8 @@ from tilewright.tools._common import (
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
-    from tilewright.product import Stepwise
+    from tilewright.dims import InputShapes
+    from tilewright.product import Options, Stepwise
 
 _HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "kernel")
 _LABEL = 10  # width of the names of a kernel's facts
@@ -42,19 +44,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check(args)
     from tilewright import driver
 
+    given = dict(args.input_shape)
     with progress(f"compiling {args.model}", args) as say:
         options = driver.make_options(args.target, progress=say, cache=not args.no_cache)
-        made = driver.stepwise(args.model, dict(args.input_shape), options)
-        say(f"measuring {args.model}")
-        machine = _machine.Machine(options.target)
-        inputs = fill(made.program.inputs, "random", args.seed)
-        seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds, machine.sample)
-    record = explain(args.model, made, seconds, machine.rates())
+        programs = driver.specialized_shapes(args.model, given, args.specialize) or {"": given}
+        records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
-        _plot.draw(record, args.plot)
-    report(record, _head(record), args)
-    if not args.json and not args.quiet:
-        _print(record["kernels"][: None if args.all else args.top])
+        _plot.draw(next(iter(records.values())), args.plot)
+    if args.json:
+        several = {"model": args.model, "specializations": [{"sizes": s, **own} for s, own in records.items()]}
+        return report(several if args.specialize else records[""], [], args)
+    for sizes, record in records.items():
+        report(record, [*([f"specialized for {sizes}:"] if sizes else []), *_head(record)], args)
+        if not args.quiet:
+            _print(record["kernels"][: None if args.all else args.top])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
+    add_specialize(cli)
     add_no_cache(cli)
     return cli
 
@@ -77,8 +81,24 @@ def _check(args: argparse.Namespace) -> None:
         if (value := getattr(args, name)) < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
     check_target(args, [args.model])
+    if args.plot and len(args.specialize) > 1:
+        raise InputError(f"--plot draws one program, --specialize gives {len(args.specialize)}: give one")
     if args.plot:
         _plot.require(args.plot)
+
+
+def _measured(
+    args: argparse.Namespace, shapes: InputShapes, options: Options, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """What ``explain`` says of the program for inputs of these shapes."""
+    from tilewright import driver
+
+    made = driver.stepwise(args.model, shapes, options)
+    say(f"measuring {args.model}")
+    machine = _machine.Machine(options.target)
+    inputs = fill(made.program.inputs, "random", args.seed)
+    seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds, machine.sample)
+    return explain(args.model, made, seconds, machine.rates())
 
 
 def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[str, float]) -> dict[str, Any]:
