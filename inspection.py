@@ -104,8 +104,8 @@ class CheckReport:
         dtypes: the element types that values of the model have, as far as they are known.
         give: options that fix what the file leaves open, as in "--input-shape x:1,3"; without them there is no work.
         work: None where shapes are open or something is unsupported.
-        specializations: the sizes that programs of their own were asked for; ``problems`` are also those of these.
         notes: what else a reader should know, a sentence each.
+        specializations: the sizes that programs of their own were asked for; ``problems`` are also those of these.
     """
 
     model: str
@@ -121,5 +121,5 @@ class CheckReport:
     problems: tuple[Problem, ...] = ()
     give: tuple[str, ...] = ()
     work: Work | None = None
-    specializations: tuple[Specialization, ...] = ()
     notes: tuple[str, ...] = ()
+    specializations: tuple[Specialization, ...] = ()

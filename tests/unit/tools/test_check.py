@@ -95,7 +95,7 @@ def test_the_json_is_the_report_and_its_keys_stay(tmp_path, capsys):
     assert record == json.loads(json.dumps(dataclasses.asdict(tw.check_model(path))))
     assert list(record) == [
         "model", "supported", "ir_version", "opsets", "inputs", "outputs", "operators", "nodes", "dtypes", "parameters",
-        "problems", "give", "work", "notes",
+        "problems", "give", "work", "notes", "specializations",
     ]  # fmt: skip
     assert record["inputs"] == [{"name": "x", "dtype": "float32", "shape": ["batch", 8]}]
     assert record["operators"][0] == {"op": "Invented", "count": 1, "verdicts": {"unsupported": 1}}
