@@ -17,6 +17,7 @@ from ..classify import (
     Injective,
     OpClass,
     Reduction,
+    body_ops,
     classify,
     dim_of,
     indexing_maps,
@@ -92,6 +93,16 @@ def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], boo
 def is_map(op: ir.Operation, facts: Facts) -> bool:
     """Whether the op is a generic of one static result without reductions and gathers, which merges with others."""
     return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not _gathers(op)
+
+
+def is_pointwise(op: ir.Operation) -> bool:
+    """Whether the op makes each element of one result of others at places that its loops say, without knowing them."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or set(iterator_types(op)) != {"parallel"}:
+        return False
+    out = indexing_maps(op)[-1]
+    if [dim_of(e) for e in out.results] != list(range(out.n_dims)):
+        return False
+    return all(map(is_tensor, op.operands)) and not _gathers(op) and all(o.name != "linalg.index" for o in body_ops(op))
 
 
 def is_reduction(op: ir.Operation, facts: Facts) -> bool:

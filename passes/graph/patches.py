@@ -1,13 +1,16 @@
-"""Whole patches: elementwise ops on a result that is a slice of one with more rows and columns."""
+"""Whole patches: data padded to them, and elementwise ops on a result that is a slice of one in whole patches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from ...dialects import builders, ir
+from ...dialects.walk import defining_op
 from ...sizes import Extent
-from ..structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from .edit import body_of, captures, is_tensor, replace
+from ..schedule.open_border import can_border_open
+from ..structure import dim_of, indexing_maps, is_zero, num_inputs
+from .edit import body_of, replace
+from .groups import is_pointwise
 
 
 @dataclass
@@ -49,14 +52,33 @@ class WholePatches:
 
 def _is_elementwise(op: ir.Operation) -> bool:
     """Whether an op makes each element of floats at its place: what else lies beyond the slice does no harm then."""
-    if op.name != "linalg.generic" or len(op.results) != 1 or set(iterator_types(op)) != {"parallel"}:
+    if not is_pointwise(op) or any(dim_of(e) is None and not is_zero(e) for m in indexing_maps(op) for e in m.results):
         return False
-    maps = indexing_maps(op)
-    if [dim_of(e) for e in maps[-1].results] != list(range(maps[-1].n_dims)):
-        return False
-    if not all(map(is_tensor, op.operands)) or any(map(is_tensor, captures(op))):
-        return False
-    if any(dim_of(e) is None and not is_zero(e) for m in maps for e in m.results):
-        return False
-    floats = all(isinstance(builders.element_of(value), ir.FloatType) for value in op.operands)
-    return floats and not any(inner.name == "linalg.index" for inner in body_ops(op))
+    return all(isinstance(builders.element_of(value), ir.FloatType) for value in op.operands)
+
+
+def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
+    """What a value is with zeros around it, and how many of them before it; None for all else.
+
+    Where sizes are open, it is inserted into a filled tensor.
+    """
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == "tensor.pad" and len(op.operands) == 1:
+        zeros = is_zero_number(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0])
+        return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
+    fill = defining_op(op.operands[1]) if can_border_open(op) else None
+    if fill is None or fill.name != "linalg.fill" or not is_zero_number(fill.operands[0]):
+        return None
+    return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+
+
+def is_zero_number(value: ir.Value) -> bool:
+    """Whether a scalar is the constant 0.0."""
+    constant = defining_op(value)
+    return (
+        constant is not None
+        and constant.name == "arith.constant"
+        and ir.FloatAttr(constant.attributes["value"]).value == 0
+    )

@@ -10,8 +10,9 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, is_zero, iterator_types, num_inputs
-from .edit import body_of, captures, erase_dead, is_tensor, operations, programs, reassociation_of, replace, shape_of
+from ..structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs
+from .edit import body_of, erase_dead, operations, programs, reassociation_of, replace, shape_of
+from .groups import is_pointwise
 from .open_sizes import open_sizes
 
 
@@ -75,15 +76,9 @@ def _sink(op: ir.Operation) -> None:
 
 def _expansion(op: ir.Operation) -> ir.Operation | None:
     """The view that joins dims of an op's operands, if the op computes each element at its place alone."""
-    if not is_dynamic(op) or len(op.results) != 1 or set(iterator_types(op)) != {"parallel"}:
+    if not is_dynamic(op) or not is_pointwise(op):
         return None
     maps = indexing_maps(op)
-    if [dim_of(e) for e in maps[-1].results] != list(range(maps[-1].n_dims)):
-        return None
-    if not all(map(is_tensor, op.operands)) or any(map(is_tensor, captures(op))):
-        return None
-    if any(inner.name == "linalg.index" for inner in body_ops(op)):
-        return None
     for value, m in zip(list(op.operands)[: num_inputs(op)], maps, strict=False):
         source = defining_op(value)
         if source is not None and source.name == "tensor.expand_shape" and m == maps[-1]:

@@ -17,10 +17,9 @@ from ...errors import CompileError
 from ...sizes import Extent, floordiv
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
-from ..schedule.open_border import can_border_open
 from .edit import erase_dead, operations, param_values, programs, replace, shape_of
 from .open_sizes import note_sizes
-from .patches import WholePatches
+from .patches import WholePatches, is_zero_number, zeros_around
 
 TAPS = 3
 
@@ -186,7 +185,7 @@ class _Form:
         data, low = self.op.operands[self.kind.data], [0] * len(shape)
         if list(note_sizes(data)) == list(shape):
             return data
-        if (around := _zeros_around(data)) is not None:
+        if (around := zeros_around(data)) is not None:
             data, low = around
         high = [whole - start - size for whole, start, size in zip(shape, low, note_sizes(data), strict=True)]
         return builders.pad(data, low, high, builders.scalar(0.0, element_of(data)))
@@ -272,30 +271,4 @@ def _sums_from_zero(op: ir.Operation) -> bool:
     """Whether a multiply-add converts nothing and begins with zeros."""
     fill = defining_op(op.operands[2])
     plain = {inner.name for inner in body_ops(op)} == {"arith.mulf", "arith.addf"}
-    return plain and fill is not None and fill.name == "linalg.fill" and _is_zero(fill.operands[0])
-
-
-def _zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
-    """What a value is with zeros around it, and how many of them before it; None for all else.
-
-    Where sizes are open, it is inserted into a filled tensor.
-    """
-    op = defining_op(value)
-    if op is None:
-        return None
-    if op.name == "tensor.pad" and len(op.operands) == 1:
-        zeros = _is_zero(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0])
-        return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
-    fill = defining_op(op.operands[1]) if can_border_open(op) else None
-    if fill is None or fill.name != "linalg.fill" or not _is_zero(fill.operands[0]):
-        return None
-    return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
-
-
-def _is_zero(value: ir.Value) -> bool:
-    constant = defining_op(value)
-    return (
-        constant is not None
-        and constant.name == "arith.constant"
-        and ir.FloatAttr(constant.attributes["value"]).value == 0
-    )
+    return plain and fill is not None and fill.name == "linalg.fill" and is_zero_number(fill.operands[0])
