@@ -14,7 +14,7 @@ from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
 
-FORMAT = 6
+FORMAT = 7
 
 # What is kept of a kernel.
 _KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")

@@ -26,23 +26,24 @@ def team_lock() -> int:
     return ctypes.addressof(_TEAM_LOCK)
 
 
-# void tw_parallel_for(kernel, args, int64 extent, int64 pieces, scratch, int64 scratch_stride, context)
-_PARALLEL_FOR = ctypes.CFUNCTYPE(
+# void tw_run_calls(int64 count, calls, bases of words, offsets of words, int64 most, bases, scratch, context)
+_RUN_CALLS = ctypes.CFUNCTYPE(
     None,
+    ctypes.c_int64,
+    ctypes.c_void_p,
     ctypes.c_void_p,
     ctypes.c_void_p,
     ctypes.c_int64,
-    ctypes.c_int64,
     ctypes.c_void_p,
-    ctypes.c_int64,
+    ctypes.c_void_p,
     ctypes.c_void_p,
 )
 # How many pieces a thread's part of a kernel is taken in; see passes/lower/entry.py.
-_PIECES = 8
+PIECES = 8
 
 
 class Team:
-    """Threads that share the steps of a kernel, by the ``tw_parallel_for`` at an address."""
+    """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
 
     class _Context(ctypes.Structure):
         """What ``tw_parallel_for`` reads of a program's context."""
@@ -51,16 +52,16 @@ class Team:
 
     def __init__(self, address: int, threads: int) -> None:
         self.threads = threads
-        self._run = _PARALLEL_FOR(address)
+        self._run = _RUN_CALLS(address)
         self._context = Team._Context(threads, team_lock())
 
-    def run(self, kernel: int, args: int, extent: int, scratch: int, stride: int, whole: bool) -> None:
-        """Run all steps of the kernel at an address; each thread has ``stride`` bytes of the scratch memory.
+    def run_calls(self, count: int, calls: int, which: int, offsets: int, most: int, bases: int, scratch: int) -> None:
+        """Make the calls of a table in order; all but ``count`` and ``most`` are addresses.
 
-        With ``whole`` a thread's part is not taken in pieces.
+        A call's words follow those of the call before, ``most`` at most: each is one ``which`` of the ``bases``, and an
+        offset to it. ctypes lets go of the interpreter meanwhile.
         """
-        context = ctypes.addressof(self._context)
-        self._run(kernel, args, extent, 1 if whole else _PIECES, scratch, stride, context)
+        self._run(count, calls, which, offsets, most, bases, scratch, ctypes.addressof(self._context))
 
 
 def default_threads() -> int:

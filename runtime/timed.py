@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..program import Step
+from .actions import Action, Registers
 from .link import Library
 from .manifest import RoutineRecord
-from .routines import Action, Registers, Routines
+from .routines import Routines
 
 
 class TimedRoutine:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...arena import Buffer, assign
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
@@ -13,7 +14,6 @@ from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, in_place
-from .arena import Buffer, assign
 from .edit import VIEWS, is_cheap, is_dynamic, is_static, node_names, operations, programs
 from .in_place import overwritable
 

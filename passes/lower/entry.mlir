@@ -104,6 +104,53 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   llvm.return
 }
 
+// One call of a recording: kernel, number of its words, extent, pieces of a thread's part (0: this thread does all), bytes
+// of scratch memory for each thread.
+!call = !llvm.struct<(ptr, i64, i64, i64, i64)>
+
+// Makes the calls of a recording in order (runtime/recording.py). A call's words follow those of the call before, `most` of
+// them at most: each is one of the bases, which are the addresses of this run (or 0, of sizes), and an offset to it.
+llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
+                        %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %args = llvm.alloca %most x i64 : (i64) -> !llvm.ptr
+  %end = scf.for %i = %zero to %count step %one iter_args(%first = %zero) -> i64 : i64 {
+    %call = llvm.getelementptr %calls[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !call
+    %length_at = llvm.getelementptr inbounds %call[0, 1] : (!llvm.ptr) -> !llvm.ptr, !call
+    %extent_at = llvm.getelementptr inbounds %call[0, 2] : (!llvm.ptr) -> !llvm.ptr, !call
+    %pieces_at = llvm.getelementptr inbounds %call[0, 3] : (!llvm.ptr) -> !llvm.ptr, !call
+    %stride_at = llvm.getelementptr inbounds %call[0, 4] : (!llvm.ptr) -> !llvm.ptr, !call
+    %kernel = llvm.load %call : !llvm.ptr -> !llvm.ptr
+    %length = llvm.load %length_at : !llvm.ptr -> i64
+    %extent = llvm.load %extent_at : !llvm.ptr -> i64
+    %pieces = llvm.load %pieces_at : !llvm.ptr -> i64
+    %stride = llvm.load %stride_at : !llvm.ptr -> i64
+    scf.for %j = %zero to %length step %one : i64 {
+      %number = arith.addi %first, %j : i64
+      %which_at = llvm.getelementptr %which[%number] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %offset_at = llvm.getelementptr %offsets[%number] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %own = llvm.load %which_at : !llvm.ptr -> i64
+      %offset = llvm.load %offset_at : !llvm.ptr -> i64
+      %base_at = llvm.getelementptr %bases[%own] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      %base = llvm.load %base_at : !llvm.ptr -> i64
+      %value = arith.addi %base, %offset : i64
+      %arg = llvm.getelementptr %args[%j] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+      llvm.store %value, %arg : i64, !llvm.ptr
+    }
+    %alone = arith.cmpi eq, %pieces, %zero : i64
+    scf.if %alone {
+      llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+    } else {
+      llvm.call @tw_parallel_for(%kernel, %args, %extent, %pieces, %scratch, %stride, %context)
+        : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()
+    }
+    %next = arith.addi %first, %length : i64
+    scf.yield %next : i64
+  }
+  llvm.return
+}
+
 // Memory for one call: one that a call before left, else new. Null if there is none; never null for 0 bytes.
 llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride: i64) -> !llvm.ptr {
   %zero = arith.constant 0 : i64

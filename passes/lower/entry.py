@@ -42,6 +42,7 @@ llvm.func @tw_refuse_overlap(!llvm.ptr, i64, i64, !llvm.ptr) -> i32
 llvm.func @tw_take_arena(!llvm.ptr, i64, i64) -> !llvm.ptr
 llvm.func @tw_give_arena(!llvm.ptr, !llvm.ptr)
 llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr)
+llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr)
 llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_return(!llvm.ptr, i32, i64)
 llvm.func @tw_raise_out_of_memory() -> i32
@@ -65,7 +66,7 @@ def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | 
 def emit_kernel_table(names: Sequence[str], metadata: str | None = "{}", number: int = 0) -> bytes:
     """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
 
-    ``parallel_for() -> pointer`` is that of ``tw_parallel_for``.
+    ``run_calls() -> pointer`` is that of ``tw_run_calls``, which makes them.
     It exports ``metadata`` like an entry, and needs ``emit_support`` as well.
     """
     return _emit(_DECLARATIONS + _table_text(names, number) + _metadata_text(metadata))
@@ -190,7 +191,7 @@ def _table_text(names: Sequence[str], number: int) -> str:
     lines += [f"  llvm.return %t{len(names)} : {type_}", "}", ""]
     usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
     kernel = packed.packed_function(exported("kernel", number), _KERNEL.format(kernels=len(names)))
-    return "\n".join(lines) + usage + kernel + packed.packed_function(exported("parallel_for", number), _PARALLEL_FOR)
+    return "\n".join(lines) + usage + kernel + packed.packed_function(exported("run_calls", number), _RUN_CALLS)
 
 
 def _align(nbytes: int) -> int:
@@ -257,9 +258,9 @@ _METADATA = """  %one = llvm.mlir.constant(1 : i32) : i32
   %status = llvm.call @TVMFFIStringFromByteArray(%bytes, %ret) : (!llvm.ptr, !llvm.ptr) -> i32
   llvm.return %status : i32"""
 
-_PARALLEL_FOR = """  %pointer = llvm.mlir.constant(4 : i32) : i32
+_RUN_CALLS = """  %pointer = llvm.mlir.constant(4 : i32) : i32
   %success = llvm.mlir.constant(0 : i32) : i32
-  %address = llvm.mlir.addressof @tw_parallel_for : !llvm.ptr
+  %address = llvm.mlir.addressof @tw_run_calls : !llvm.ptr
   %word = llvm.ptrtoint %address : !llvm.ptr to i64
   llvm.call @tw_return(%ret, %pointer, %word) : (!llvm.ptr, i32, i64) -> ()
   llvm.return %success : i32"""

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 ALIGNMENT = 64  # a cache line, and the widest vector
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(NamedTuple):
     """``size`` bytes that are in use from step ``first`` to step ``last``, both included."""
 
     size: int
     first: int
     last: int
-
-    def meets(self, other: Buffer) -> bool:
-        """Whether both are in use at some step."""
-        return self.first <= other.last and other.first <= self.last
 
     @property
     def steps(self) -> int:
@@ -34,12 +29,11 @@ def assign(buffers: Sequence[Buffer]) -> tuple[list[int], int]:
     Deep Neural Net Inference", 2020), in the best of a few orders. No order is the best for all networks; the first
     that needs no more than ``lower_bound`` is taken.
     """
-    bound, placed = lower_bound(buffers), []
-    for order in _orders(buffers):
-        offsets = _place(buffers, order)
-        total = max((o + _aligned(b.size) for o, b in zip(offsets, buffers, strict=True)), default=0)
+    in_use, placed = _in_use(buffers), []
+    for order in _orders(buffers, in_use):
+        offsets, total = _place(buffers, order)
         placed.append((total, offsets))
-        if total == bound:
+        if total == max(in_use, default=0):
             break
     total, offsets = min(placed, key=lambda found: found[0])
     return offsets, total
@@ -59,9 +53,8 @@ def _in_use(buffers: Sequence[Buffer]) -> list[int]:
     return list(itertools.accumulate(changes))
 
 
-def _orders(buffers: Sequence[Buffer]) -> Iterator[list[int]]:
+def _orders(buffers: Sequence[Buffer], in_use: Sequence[int]) -> Iterator[list[int]]:
     """Orders to place the buffers in: what is in use at the fullest step and longest first; largest; longest; first."""
-    in_use = _in_use(buffers)
     fullest = [max(in_use[b.first : b.last + 1]) for b in buffers]
     keys: tuple[Callable[[int], tuple[int, ...]], ...] = (
         lambda i: (-fullest[i], -buffers[i].steps, -buffers[i].size),
@@ -73,13 +66,18 @@ def _orders(buffers: Sequence[Buffer]) -> Iterator[list[int]]:
         yield sorted(range(len(buffers)), key=key)
 
 
-def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> list[int]:
-    offsets, placed = [0] * len(buffers), []
+def _place(buffers: Sequence[Buffer], order: Sequence[int]) -> tuple[list[int], int]:
+    """The offset of each buffer, placed in this order, and the end of all."""
+    offsets, sizes, end = [0] * len(buffers), [_aligned(b.size) for b in buffers], 0
+    placed: list[list[int]] = [[] for _ in range(max((b.last for b in buffers), default=-1) + 1)]  # in use, by step
     for i in order:
-        others = sorted((offsets[j], _aligned(buffers[j].size)) for j in placed if buffers[j].meets(buffers[i]))
-        offsets[i] = _best_gap(others, _aligned(buffers[i].size))
-        placed.append(i)
-    return offsets
+        _, first, last = buffers[i]
+        steps = placed[first : last + 1]
+        offsets[i] = _best_gap(sorted([(offsets[j], sizes[j]) for j in set().union(*steps)]), sizes[i])
+        end = max(end, offsets[i] + sizes[i])
+        for step in steps:
+            step.append(i)
+    return offsets, end
 
 
 def _best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:

@@ -1,0 +1,210 @@
+"""The kernel calls of a segment for given sizes, with their arguments packed: to be made again and again.
+
+A call takes words: addresses of tensors, then sizes. Each is held as a base and an offset to it. The bases are 0 for
+sizes, the arena, the tensors that the segment reads, and those that it makes and leaves; a run says where they are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arena import Buffer, assign
+from ..program import Kernel, Step
+from .actions import VIEWS
+from .pool import Pool
+from .tensor import ALIGNMENT, aligned_bytes
+from .threads import PIECES, Team
+
+# void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_BYTES = np.dtype(np.uint8)
+_SIZE, _ARENA, _GIVEN = 0, 1, 2  # bases; the tensors that are read begin with the last
+_FIELDS = 5  # of a call in the table: see tw_run_calls
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LoadedKernel:
+    """A kernel and the address of its code."""
+
+    kernel: Kernel
+    address: int
+
+    def pieces(self, elements: int, threads: int) -> int:
+        """How many pieces a thread's part of a call is taken in; 0 where more than one thread is not worth it."""
+        if not self.kernel.parallel or threads == 1 or elements < self.kernel.parallel_from:
+            return 0
+        return 1 if self.kernel.ahead else PIECES
+
+    def scratch_stride(self, tensors: int, sizes: Sequence[int]) -> int:
+        """Bytes of scratch memory for each thread of a call on so many tensors and these sizes."""
+        needed = self.kernel.scratch_bytes
+        if self.kernel.asks_scratch:  # the answer depends on sizes alone
+            words, answer = (ctypes.c_int64 * (tensors + len(sizes)))(*[0] * tensors, *sizes), aligned_bytes(ALIGNMENT)
+            _KERNEL(self.address)(ctypes.addressof(words), 0, -1, answer.ctypes.data)
+            needed = int(answer[:8].view(np.int64)[0])
+        return -(-needed // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What of a segment's calls no size changes: which memory each word means, and how long it is used.
+
+    Tensors that calls make are numbered in their order. Those ``kept`` are read after the segment and have memory of
+    their own; the others are ``inside`` the arena, and used from one call to another (``lives``).
+    """
+
+    bases: np.ndarray  # of each word
+    sizes: np.ndarray  # the words that are sizes
+    arena: np.ndarray  # the words that lie in the arena,
+    which: np.ndarray  # and the place of each of them in ``inside``
+    kept: tuple[int, ...]
+    inside: tuple[int, ...]
+    lives: tuple[tuple[int, int], ...]
+    views: tuple[tuple[int, int], ...]  # registers of tensors that the segment leaves, with their bases
+    most: int  # words of one call
+
+    @staticmethod
+    def of(steps: Sequence[Step], given: Sequence[int], results: Sequence[int]) -> Wiring:
+        """The wiring of steps that read the tensors in the registers ``given`` and leave ``results``."""
+        base_of = {register: base for base, register in enumerate(given, _GIVEN)}
+        first, most, calls = _GIVEN + len(given), 0, 0
+        words: list[int] = []
+        lives: list[tuple[int, int]] = []
+        for step in steps:
+            if step.op in VIEWS:
+                base_of[step.results[0]] = base_of[step.operands[0]]
+            if step.op != "func.call":
+                continue
+            base_of |= {register: first + len(lives) + i for i, register in enumerate(step.results)}
+            lives += [(calls, calls)] * len(step.results)
+            tensors = [base_of[r] for r in (*step.operands[: len(step.facts["open"])], *step.results)]
+            for base in tensors:
+                if base >= first:
+                    lives[base - first] = (lives[base - first][0], calls)
+            own = tensors + [_SIZE] * size_count(step)
+            words += own
+            most, calls = max(most, len(own)), calls + 1
+        views = tuple((r, base_of[r]) for r in results if r in base_of)
+        return _wired(np.array(words, np.int64), lives, first, views, most)
+
+
+def size_count(step: Step) -> int:
+    """The number of words of a call that are sizes."""
+    axes = step.facts["open"]
+    return sum(map(len, axes)) + len(step.operands) - len(axes)
+
+
+def _wired(
+    words: np.ndarray, lives: Sequence[tuple[int, int]], first: int, views: Sequence[tuple[int, int]], most: int
+) -> Wiring:
+    """The wiring of words whose bases count all tensors made, from ``first`` on, as if each had memory of its own."""
+    kept = sorted({base - first for _, base in views if base >= first})
+    inside = [number for number in range(len(lives)) if number not in set(kept)]
+    final = np.arange(first + len(lives))
+    final[[first + number for number in inside]] = _ARENA
+    final[[first + number for number in kept]] = first + np.arange(len(kept))
+    arena = np.flatnonzero(final[words] == _ARENA)
+    return Wiring(
+        bases=final[words],
+        sizes=np.flatnonzero(words == _SIZE),
+        arena=arena,
+        which=np.searchsorted(inside, words[arena] - first),
+        kept=tuple(kept),
+        inside=tuple(inside),
+        lives=tuple(lives[number] for number in inside),
+        views=tuple((register, int(final[base])) for register, base in views),
+        most=most,
+    )
+
+
+class Shaped:
+    """A tensor without data, as the steps of a recording see it."""
+
+    __slots__ = ("shape", "size")
+
+    def __init__(self, shape: Shape, size: int) -> None:
+        self.shape, self.size = shape, size
+
+    def reshape(self, shape: Sequence[int]) -> Shaped:
+        """The tensor in another shape of as many elements."""
+        return Shaped(tuple(shape), self.size)
+
+
+class Tape:
+    """What the calls of a segment note in their order: the table's fields, their sizes, and the tensors they make."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+        self.sizes: list[int] = []
+        self.made: list[tuple[Shaped, np.dtype]] = []
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Calls as ``tw_run_calls`` takes them. It holds no memory but its tables; several threads may run it at once."""
+
+    wiring: Wiring
+    calls: np.ndarray
+    offsets: np.ndarray  # of each word
+    arena_bytes: int
+    nbytes: int  # of the arena and the scratch memory behind it
+    made: tuple[tuple[Shape, np.dtype], ...]  # those that are kept
+    views: tuple[tuple[int, int, Shape], ...]  # registers with their bases and shapes
+    scalars: Mapping[int, Any]
+
+    @staticmethod
+    def of(wiring: Wiring, tape: Tape, results: Mapping[int, Any], threads: int) -> Recording:
+        """The recording of what was noted on a tape, after which registers hold ``results``."""
+        sizes = [shaped.size * dtype.itemsize for shaped, dtype in tape.made]
+        buffers = [Buffer(sizes[i], *life) for i, life in zip(wiring.inside, wiring.lives, strict=True)]
+        places, arena_bytes = assign(buffers)
+        offsets = np.zeros(len(wiring.bases), np.int64)
+        offsets[wiring.sizes] = _packed(tape.sizes)
+        offsets[wiring.arena] = np.array(places, np.int64)[wiring.which]
+        calls = _packed(tape.calls).reshape(-1, _FIELDS)
+        _, _, _, pieces, strides = calls.T
+        scratch = int((strides * np.where(pieces, threads, 1)).max())
+        return Recording(
+            wiring=wiring,
+            calls=calls,
+            offsets=offsets,
+            arena_bytes=arena_bytes,
+            nbytes=max(arena_bytes + scratch, ALIGNMENT),
+            made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
+            views=tuple((register, base, results[register].shape) for register, base in wiring.views),
+            scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
+        )
+
+    def run(self, team: Team, pool: Pool, given: Sequence[np.ndarray], addresses: Sequence[int]) -> dict[int, Any]:
+        """Make the calls on tensors of the shapes that were recorded, which lie at these addresses.
+
+        Gives what registers hold afterwards.
+        """
+        block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
+        arena, *others = [array.ctypes.data for array in arrays]
+        bases = (ctypes.c_int64 * (_GIVEN + len(given) + len(made)))(0, arena, *addresses, *others)
+        team.run_calls(
+            len(self.calls),
+            self.calls.ctypes.data,
+            self.wiring.bases.ctypes.data,
+            self.offsets.ctypes.data,
+            self.wiring.most,
+            ctypes.addressof(bases),
+            arena + self.arena_bytes,
+        )
+        shown = (block, *given, *made)  # bases from that of the arena on
+        return {
+            **self.scalars,
+            **{register: shown[base - _ARENA].reshape(shape) for register, base, shape in self.views},
+        }
+
+
+def _packed(numbers: Sequence[int]) -> np.ndarray:
+    """Numbers as 64-bit integers; what is larger wraps, as kernels' own arithmetic does."""
+    return np.array((ctypes.c_int64 * len(numbers))(*numbers), np.int64)
