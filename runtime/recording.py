@@ -1,7 +1,7 @@
 """The kernel calls of a segment for given sizes, with their arguments packed: to be made again and again.
 
-A call takes words: addresses of tensors, then sizes. Each is held as a base and an offset to it. The bases are 0 for
-sizes, the arena, the tensors that the segment reads, and those that it makes and leaves; a run says where they are.
+A call takes words: addresses of tensors, then sizes. Each is held as a base and an offset to it. The bases are 0, for
+sizes, the arena, what the segment reads, and the tensors that it makes and leaves; each run says what they are.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from ..arena import Buffer, assign
-from ..program import Kernel, Step
+from ..program import Kernel
 from .actions import VIEWS
 from .pool import Pool
+from .segments import Segment
 from .tensor import ALIGNMENT, aligned_bytes
 from .threads import PIECES, Team
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _BYTES = np.dtype(np.uint8)
-_SIZE, _ARENA, _GIVEN = 0, 1, 2  # bases; the tensors that are read begin with the last
+_SIZE, _ARENA, _GIVEN = 0, 1, 2  # bases; what a run gives begins with the last
 _FIELDS = 5  # of a call in the table: see tw_run_calls
 Shape = tuple[int, ...]
 
@@ -70,34 +71,30 @@ class Wiring:
     most: int  # words of one call
 
     @staticmethod
-    def of(steps: Sequence[Step], given: Sequence[int], results: Sequence[int]) -> Wiring:
-        """The wiring of steps that read the tensors in the registers ``given`` and leave ``results``."""
+    def of(segment: Segment, given: Sequence[int]) -> Wiring:
+        """The wiring of a segment, to which a run gives what is in the registers ``given``."""
         base_of = {register: base for base, register in enumerate(given, _GIVEN)}
         first, most, calls = _GIVEN + len(given), 0, 0
         words: list[int] = []
         lives: list[tuple[int, int]] = []
-        for step in steps:
+        for step in segment.steps:
             if step.op in VIEWS:
                 base_of[step.results[0]] = base_of[step.operands[0]]
             if step.op != "func.call":
                 continue
             base_of |= {register: first + len(lives) + i for i, register in enumerate(step.results)}
             lives += [(calls, calls)] * len(step.results)
-            tensors = [base_of[r] for r in (*step.operands[: len(step.facts["open"])], *step.results)]
+            axes = step.facts["open"]
+            tensors = [base_of[r] for r in (*step.operands[: len(axes)], *step.results)]
             for base in tensors:
                 if base >= first:
                     lives[base - first] = (lives[base - first][0], calls)
-            own = tensors + [_SIZE] * size_count(step)
+            extents = [_SIZE] * sum(map(len, axes))
+            own = tensors + extents + [base_of.get(r, _SIZE) for r in step.operands[len(axes) :]]
             words += own
             most, calls = max(most, len(own)), calls + 1
-        views = tuple((r, base_of[r]) for r in results if r in base_of)
+        views = tuple((r, base_of[r]) for r in segment.results if r in base_of)
         return _wired(np.array(words, np.int64), lives, first, views, most)
-
-
-def size_count(step: Step) -> int:
-    """The number of words of a call that are sizes."""
-    axes = step.facts["open"]
-    return sum(map(len, axes)) + len(step.operands) - len(axes)
 
 
 def _wired(
@@ -181,14 +178,14 @@ class Recording:
             scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
         )
 
-    def run(self, team: Team, pool: Pool, given: Sequence[np.ndarray], addresses: Sequence[int]) -> dict[int, Any]:
-        """Make the calls on tensors of the shapes that were recorded, which lie at these addresses.
+    def run(self, team: Team, pool: Pool, given: Sequence[Any], words: Sequence[int]) -> dict[int, Any]:
+        """Make the calls; gives what registers hold afterwards.
 
-        Gives what registers hold afterwards.
+        ``given`` are tensors of the shapes that were recorded, and numbers; ``words`` the same as kernels take them.
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = (ctypes.c_int64 * (_GIVEN + len(given) + len(made)))(0, arena, *addresses, *others)
+        bases = (ctypes.c_int64 * (_GIVEN + len(given) + len(made)))(0, arena, *words, *others)
         team.run_calls(
             len(self.calls),
             self.calls.ctypes.data,
@@ -198,11 +195,9 @@ class Recording:
             ctypes.addressof(bases),
             arena + self.arena_bytes,
         )
-        shown = (block, *given, *made)  # bases from that of the arena on
-        return {
-            **self.scalars,
-            **{register: shown[base - _ARENA].reshape(shape) for register, base, shape in self.views},
-        }
+        shown: Sequence[Any] = (0, block, *given, *made)
+        views = {register: shown[base].reshape(shape) for register, base, shape in self.views}
+        return {**self.scalars, **views}
 
 
 def _packed(numbers: Sequence[int]) -> np.ndarray:

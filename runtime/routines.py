@@ -16,7 +16,8 @@ from .link import Library
 from .manifest import RoutineRecord
 from .pool import Pool
 from .recording import LoadedKernel
-from .segments import Resources, replayed, segments
+from .replay import Resources, replayed
+from .segments import grouped
 from .threads import Team
 
 Watch = Callable[[Step, Action], Action]
@@ -64,7 +65,7 @@ class Routines:
         return [registers[r] for r in self._routine.results]
 
     def _bound(self, routine: Routine) -> list[Action]:
-        groups = ((step,) for step in routine.steps) if self._watch else segments(routine.steps)
+        groups = ((step,) for step in routine.steps) if self._watch else grouped(routine.steps)
         return [act for steps in groups for act in self._actions_of(steps)]
 
     def _actions_of(self, steps: Sequence[Step]) -> Iterator[Action]:
