@@ -47,9 +47,10 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
 def _in_use(buffers: Sequence[Buffer]) -> list[int]:
     """Bytes in use at each step."""
     changes = [0] * (max((b.last for b in buffers), default=-1) + 2)
-    for buffer in buffers:
-        changes[buffer.first] += _aligned(buffer.size)
-        changes[buffer.last + 1] -= _aligned(buffer.size)
+    for size, first, last in buffers:
+        aligned = _aligned(size)
+        changes[first] += aligned
+        changes[last + 1] -= aligned
     return list(itertools.accumulate(changes))
 
 

@@ -185,21 +185,23 @@ class Recording:
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = (ctypes.c_int64 * (_GIVEN + len(given) + len(made)))(0, arena, *words, *others)
+        bases = _packed([0, arena, *words, *others])
         team.run_calls(
             len(self.calls),
             self.calls.ctypes.data,
             self.wiring.bases.ctypes.data,
             self.offsets.ctypes.data,
             self.wiring.most,
-            ctypes.addressof(bases),
+            bases.ctypes.data,
             arena + self.arena_bytes,
         )
-        shown: Sequence[Any] = (0, block, *given, *made)
-        views = {register: shown[base].reshape(shape) for register, base, shape in self.views}
-        return {**self.scalars, **views}
+        of_base: list[Any] = [0, block, *given, *made]
+        return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 
 
 def _packed(numbers: Sequence[int]) -> np.ndarray:
     """Numbers as 64-bit integers; what is larger wraps, as kernels' own arithmetic does."""
-    return np.array((ctypes.c_int64 * len(numbers))(*numbers), np.int64)
+    try:
+        return np.array(numbers, np.int64)
+    except OverflowError:
+        return np.array([ctypes.c_int64(number).value for number in numbers], np.int64)

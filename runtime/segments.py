@@ -1,8 +1,8 @@
 """Steps in a row that sizes alone determine, and what decides over the calls that they make.
 
 What a segment does depends on the shapes of the tensors that it reads, and on some of the numbers: those that lead to
-shapes, to memory or to a check. All others are only handed to kernels. Steps that look at data, call the host, branch or
-repeat are in no segment.
+shapes, to memory or to a check. All others are only handed to kernels. Steps that look at data, call the host, branch
+or repeat are in no segment.
 """
 
 from __future__ import annotations
