@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from python_kernels import Kernels, routines, words_at
 
 from tilewright.errors import InputError
-from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.program import Kernel, Routine, Step
-from tilewright.runtime.link import link
-from tilewright.runtime.manifest import RoutineRecord
-from tilewright.runtime.routines import Routines
-
-_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-
-
-@functools.cache
-def caller() -> Any:
-    """What every program has to make calls, without kernels."""
-    return link([emit_support(), emit_kernel_table(())])
-
-
-class Kernels:
-    """A library of Python functions of the words that a kernel gets: pointers, then sizes."""
-
-    def __init__(self, **functions: Callable[[Sequence[int]], None]) -> None:
-        self.names = list(functions)
-        self._made = [_SIGNATURE(lambda words, lo, hi, scratch, f=f: f(words)) for f in functions.values()]
-
-    def get_function(self, name: str) -> Any:
-        if name != "kernel":
-            return caller().get_function(name)
-        return lambda i: SimpleNamespace(value=ctypes.cast(self._made[i], ctypes.c_void_p).value)
+from tilewright.program import Routine, Step
 
 
 def run(routine: Routine, *inputs: Any, kernels: Kernels | None = None) -> list[Any]:
-    """The results of a routine, which JSON has held in between."""
-    kernels = kernels or Kernels()
-    record = RoutineRecord(Routine.from_json(routine.to_json()), tuple(Kernel(n, b"", 1, False) for n in kernels.names))
-    return Routines(kernels, record, []).run(inputs)
+    """The results of a routine."""
+    return routines(routine, kernels or Kernels()).run(inputs)
 
 
 def number(register: int, value: int) -> Step:
@@ -98,8 +69,8 @@ def test_a_kernel_in_a_loop_makes_a_larger_result_each_time():
     def longer(words: Sequence[int]) -> None:
         """Copies a tensor and appends the size of the result."""
         source, target, size, wanted = words[0], words[1], words[2], words[3]
-        np.ctypeslib.as_array((ctypes.c_int64 * wanted).from_address(target))[:] = wanted
-        ctypes.memmove(target, source, size * 8)
+        words_at(target, wanted)[:] = wanted
+        words_at(target, size)[:] = words_at(source, size)
 
     facts = {"kernel": "longer", "open": [[0]], "types": [["i64", [None]]]}
     body = Routine(
