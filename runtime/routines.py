@@ -135,11 +135,11 @@ class Routines:
         return loop
 
 
-def _stored(array: np.ndarray) -> np.ndarray:
-    """An array of the model's dtype in the elements that kernels see; text stays as it is."""
-    if array.dtype.kind not in "OUSTif":
-        return array.view(f"i{array.dtype.itemsize}")
-    return array
+def _stored(value: Any) -> Any:
+    """An array of the model's dtype in the elements that kernels see; text and what is no array stay as they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTif":
+        return value.view(f"i{value.dtype.itemsize}")
+    return value
 
 
 def _registers(routine: Routine) -> Iterator[int]:

@@ -96,6 +96,12 @@ def test_a_loop_fills_a_list():
     assert [a.tolist() for a in made] == [[1, 2], [1, 2]]
 
 
+def test_a_list_is_an_input():
+    routine = Routine((0, 1), (host("SequenceInsert", 2, [0, 1], ["sequence", "float32"], "sequence"),), (2,))
+    [made] = run(routine, [np.zeros(1, np.float32)], np.ones(2, np.float32))
+    assert [a.tolist() for a in made] == [[0], [1, 1]]
+
+
 def sliced(offset: int | None, size: int, stride: int) -> Step:
     facts = {"offsets": [offset, 1], "sizes": [size, 1], "strides": [stride, 1], "kept": [0]}
     return Step("tensor.extract_slice", (2,), (0, 1) if offset is None else (0,), facts, nodes=("cut",))
