@@ -25,7 +25,6 @@ from .threads import PIECES, Team
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _BYTES = np.dtype(np.uint8)
 _SIZE, _ARENA, _GIVEN = 0, 1, 2  # bases; what a run gives begins with the last
-_FIELDS = 5  # of a call in the table: see tw_run_calls
 Shape = tuple[int, ...]
 
 
@@ -61,9 +60,9 @@ class Wiring:
     """
 
     bases: np.ndarray  # of each word
-    sizes: np.ndarray  # the words that are sizes
-    arena: np.ndarray  # the words that lie in the arena,
-    which: np.ndarray  # and the place of each of them in ``inside``
+    offsets: (
+        np.ndarray
+    )  # of each word: where its offset is in 0, the places of what is inside, and the sizes, in this order
     kept: tuple[int, ...]
     inside: tuple[int, ...]
     lives: tuple[tuple[int, int], ...]
@@ -106,12 +105,13 @@ def _wired(
     final = np.arange(first + len(lives))
     final[[first + number for number in inside]] = _ARENA
     final[[first + number for number in kept]] = first + np.arange(len(kept))
-    arena = np.flatnonzero(final[words] == _ARENA)
+    offset_of = np.zeros_like(final)
+    offset_of[[first + number for number in inside]] = 1 + np.arange(len(inside))
+    offsets, sizes = offset_of[words], words == _SIZE
+    offsets[sizes] = 1 + len(inside) + np.arange(np.count_nonzero(sizes))
     return Wiring(
         bases=final[words],
-        sizes=np.flatnonzero(words == _SIZE),
-        arena=arena,
-        which=np.searchsorted(inside, words[arena] - first),
+        offsets=offsets,
         kept=tuple(kept),
         inside=tuple(inside),
         lives=tuple(lives[number] for number in inside),
@@ -134,10 +134,13 @@ class Shaped:
 
 
 class Tape:
-    """What the calls of a segment note in their order: the table's fields, their sizes, and the tensors they make."""
+    """What the calls of a segment note in their order: a row of the table, their sizes, and the tensors they make.
+
+    A row has what ``tw_run_calls`` reads: address, number of words, extent, pieces, scratch bytes of a thread.
+    """
 
     def __init__(self) -> None:
-        self.calls: list[int] = []
+        self.calls: list[tuple[int, int, int, int, int]] = []
         self.sizes: list[int] = []
         self.made: list[tuple[Shaped, np.dtype]] = []
 
@@ -161,16 +164,11 @@ class Recording:
         sizes = [shaped.size * dtype.itemsize for shaped, dtype in tape.made]
         buffers = [Buffer(sizes[i], *life) for i, life in zip(wiring.inside, wiring.lives, strict=True)]
         places, arena_bytes = assign(buffers)
-        offsets = np.zeros(len(wiring.bases), np.int64)
-        offsets[wiring.sizes] = _packed(tape.sizes)
-        offsets[wiring.arena] = np.array(places, np.int64)[wiring.which]
-        calls = _packed(tape.calls).reshape(-1, _FIELDS)
-        _, _, _, pieces, strides = calls.T
-        scratch = int((strides * np.where(pieces, threads, 1)).max())
+        scratch = max(stride * (threads if pieces else 1) for _, _, _, pieces, stride in tape.calls)
         return Recording(
             wiring=wiring,
-            calls=calls,
-            offsets=offsets,
+            calls=np.array(tape.calls, np.int64),
+            offsets=_packed([0, *places, *tape.sizes])[wiring.offsets],
             arena_bytes=arena_bytes,
             nbytes=max(arena_bytes + scratch, ALIGNMENT),
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),

@@ -117,7 +117,7 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
             elements += shaped.size
             tape.made.append((shaped, dtype))
         pieces, stride = loaded.pieces(elements, threads), loaded.scratch_stride(tensors, sizes)
-        tape.calls += (loaded.address, words, loaded.kernel.extent, pieces, stride)
+        tape.calls.append((loaded.address, words, loaded.kernel.extent, pieces, stride))
         tape.sizes += sizes
 
     return note
