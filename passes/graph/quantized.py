@@ -20,15 +20,15 @@ class Quantized:
     """``scale * (integer - zero)`` of each byte of ``source``, moved by ``steps``.
 
     source: a tensor of bytes, ``signed`` or not.
-    zero: the zero point: a number, or a tensor of one element of 32 bits.
-    scale: over the dims of the value that was read; None stands for 1.
+    zero: the zero point: a number, a tensor of one element, or, of a weight, one for each of some dims.
+    scale: over the dims of the value that was read, as that ``zero`` is; None stands for 1.
     steps: views, transposes and paddings between the source and the value, the last one first. Paddings hold the zero
         point.
     """
 
     source: ir.Value
     signed: bool
-    zero: int | ir.Value = 0
+    zero: int | ir.Value | Scale = 0
     scale: Scale | None = None
     steps: tuple[ir.Operation, ...] = ()
 
@@ -85,10 +85,46 @@ def unsigned(data: Quantized) -> Quantized:
             _read_flipped(reader, number, made)
     if isinstance(data.zero, int):
         return replace(data, source=made, signed=False, zero=data.zero + SIGN)
+    assert isinstance(data.zero, ir.Value)  # what data have
     zero = builders.elementwise(
         lambda z: scalars.add(z, scalars.like(z, SIGN)), data.zero, elem=builders.element_of(data.zero)
     )
     return replace(data, source=made, signed=False, zero=zero)
+
+
+def above(data: Quantized) -> ir.Value:
+    """``integer - zero`` of each byte, moved as the bytes are: the bytes themselves, or 16 bits wide."""
+    if data.signed and data.zero == 0:
+        return moved(data.steps, data.source, 0)
+    if not isinstance(data.zero, Scale):
+        return moved(data.steps, _less(data.source, data), 0)
+    return _less(moved(data.steps, data.source, 0), data)  # a weight, which nothing pads
+
+
+def _less(source: ir.Value, data: Quantized) -> ir.Value:
+    """Bytes less a zero point, in 16 bits."""
+    wide, zero, rank = ir.IntegerType.get_signless(16), data.zero, len(shape_of(source))
+    tensors: list[tuple[ir.Value, Sequence[int | None]]] = []
+    if isinstance(zero, Scale):
+        tensors = [(builders.reshape(zero.factor, zero.shape), zero.places)]
+    elif isinstance(zero, ir.Value):
+        tensors = [(builders.reshape(zero, ()), ())]
+
+    def body(byte: ir.Value, *rest: ir.Value) -> ir.Value:
+        number = (arith.extsi if data.signed else arith.extui)(wide, byte)
+        return scalars.sub(number, scalars.like(number, zero) if isinstance(zero, int) else _resized(rest[0], wide))
+
+    maps = [range(rank), *(places for _, places in tensors), range(rank)]
+    operands = [source, *(tensor for tensor, _ in tensors)]
+    return builders.generic(operands, [builders.empty(shape_of(source), wide)], maps, "p" * rank, body)[0]
+
+
+def _resized(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
+    """A zero point, which 16 bits hold, in so many."""
+    width = ir.IntegerType(number.type).width
+    if width == wide.width:
+        return number
+    return (arith.trunci if width > wide.width else arith.extsi)(wide, number)
 
 
 def flipped(source: ir.Value) -> ir.Value:
@@ -116,7 +152,7 @@ class _Arithmetic:
     def __init__(self, weights: Set[ir.Value]) -> None:
         self.search = Search(weights)
         self.scale: Scale | None = None
-        self.zero: int | ir.Value | None = None  # None: none so far
+        self.zero: int | ir.Value | Scale | None = None  # None: none so far
         self.signed: bool | None = None
 
     def read(self, op: ir.Operation, steps: Sequence[ir.Operation]) -> int | None:
@@ -145,17 +181,23 @@ class _Arithmetic:
         if inner.name == "arith.sitofp":
             return 0
         if inner.name == "arith.subi" and self.zero is None:
-            self.zero = _whole_number(op, inner.operands[1])
+            number = _whole_number(op, inner.operands[1])
+            self.zero = number if number is not None else self._numbers(op, inner.operands[1], steps)
             return None if self.zero is None else 0
         if inner.name in ("arith.extsi", "arith.extui") and self.signed is None:
             self.signed = inner.name == "arith.extsi"
             return 0
         if inner.name == "arith.xori" and self.signed and splat_of(inner.operands[1]) == -SIGN:
-            if isinstance(self.zero, ir.Value):
+            if not isinstance(self.zero, int | None):
                 return None
             self.signed, self.zero = False, (self.zero or 0) + SIGN
             return 0
         return None
+
+    def _numbers(self, op: ir.Operation, value: ir.Value, steps: Sequence[ir.Operation]) -> Scale | None:
+        """A scalar in a body that is one of a weight's, as one over the dims of the value that is read."""
+        known = self.search.known(op, value)
+        return _moved(known, op, steps) if isinstance(known, Scale) else None
 
 
 def _moved(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:

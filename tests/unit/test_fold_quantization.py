@@ -26,7 +26,10 @@ LARGEST = 63
 
 @dataclass
 class Case:
-    """A product of ``x`` and ``w``, and what is quantised how; ``zero`` is the weight's zero point."""
+    """A product of ``x`` and ``w``, and what is quantised how.
+
+    zero, zeros: the weight's zero point, and how much those of its channels differ.
+    """
 
     op: str
     x: tuple[int, ...]
@@ -36,6 +39,7 @@ class Case:
     bias: bool = False
     relu: bool = False
     zero: int = 0
+    zeros: int = 0
     attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -51,7 +55,7 @@ class Case:
             "x": (RNG.standard_normal(self.x) * 2).astype(np.float32),
             "xs": np.array(0.043, np.float32), "xz": np.array(low + 97, dtype),
             "w": (RNG.integers(-LARGEST, LARGEST, self.w) + self.zero).astype(kind),
-            "ws": scales, "wz": np.full(scales.shape, self.zero, kind),
+            "ws": scales, "wz": (RNG.integers(0, self.zeros + 1, scales.shape) + self.zero).astype(kind),
             "b": RNG.integers(-9000, 9000, channels).astype(np.int32),
             "ys": np.array(0.071, np.float32), "yz": np.array(low if self.relu else low + 131, dtype),
         }  # fmt: skip
@@ -85,19 +89,21 @@ def node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto
     return helper.make_node(op, inputs.split(" "), [output], name=f"the_{output}", **attributes)
 
 
-def model(nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray]) -> onnx.ModelProto:
-    used = {name for n in nodes for name in n.input if name in arrays and name != "x"}
+def model(
+    nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray], inputs: tuple[str, ...] = ("x",)
+) -> onnx.ModelProto:
+    used = {name for n in nodes for name in n.input if name in arrays and name not in inputs}
     weights = {name: arrays[name] for name in sorted(used)}
-    made = model_of(nodes, {"x": arrays["x"]}, ["y"], weights, domains=["com.microsoft"])
+    made = model_of(nodes, {name: arrays[name] for name in inputs}, ["y"], weights, domains=["com.microsoft"])
     made.graph.output[0].CopyFrom(helper.make_value_info("y", onnx.TypeProto()))
     made.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(arrays["yz"].dtype)
     return made
 
 
-def onnxruntimes(proto: onnx.ModelProto, x: np.ndarray) -> Any:
+def onnxruntimes(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, inputs)[0]
 
 
 def kernels(proto: onnx.ModelProto, target: str = "x86 -mcpu=icelake-server") -> str:
@@ -116,31 +122,74 @@ FOLDED = [
     Case("Conv", (1, 5, 12), (7, 5, 3), signed=True, bias=True, attributes={"dilations": [2]}),
     Case("Conv", (1, 6, 8, 8), (16, 6, 3, 3), per_channel=False, zero=128, attributes={"pads": [1] * 4}),
     Case("MatMul", (2, 5, 24), (24, 20)),
+    Case("MatMul", (2, 5, 24), (2, 24, 20), per_channel=False),  # a weight for each matrix
     Case("MatMul", (7, 30), (30, 72), signed=True, per_channel=False),
     Case("Gemm", (4, 64), (10, 64), bias=True, attributes={"transB": 1}),
     Case("Gemm", (1, 27), (27, 300), bias=True, relu=True),
+    Case("Conv", (1, 6, 5, 5), (12, 6, 1, 1), per_channel=False, zero=117),  # weights beyond signed bytes
+    Case("Conv", (1, 12, 7, 7), (18, 4, 3, 3), bias=True, zero=140, attributes={"group": 3, "pads": [1] * 4}),
+    Case("Conv", (2, 8, 7, 7), (16, 8, 3, 3), zero=90, attributes={"strides": [2, 2]}),
+    Case("MatMul", (2, 5, 24), (24, 20), zero=117, zeros=30),
+    Case("Gemm", (4, 64), (10, 64), bias=True, per_channel=False, zero=150, attributes={"transB": 1}),
 ]
-STAYING = [
-    Case("Conv", (1, 8, 6, 6), (8, 1, 3, 3), bias=True, attributes={"group": 8}),  # depthwise
-    Case("Conv", (1, 6, 5, 5), (9, 6, 1, 1), per_channel=False, zero=117),  # weights beyond signed bytes
-    Case("MatMul", (3, 1), (1, 16)),  # a sum of one product
+WIDE = [
+    Case("Conv", (1, 8, 6, 6), (8, 1, 3, 3), bias=True, attributes={"group": 8, "pads": [1] * 4}),
+    Case("Conv", (2, 35, 9, 9), (35, 1, 5, 5), signed=True, relu=True, attributes={"group": 35, "strides": [2, 2]}),
+    Case("Conv", (1, 16, 7, 7), (16, 1, 3, 3), per_channel=False, zero=117, attributes={"group": 16}),
+    Case("Conv", (1, 4, 6, 6), (12, 1, 3, 3), bias=True, attributes={"group": 4}),  # one channel for each group
+    Case("Conv", (1, 1, 8, 8), (16, 1, 3, 3), attributes={"pads": [1] * 4}),
+    Case("MatMul", (3, 1), (1, 80)),  # a sum of one product
 ]
+
+
+def compiled(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
+    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False).run(inputs)
+    return got
 
 
 @pytest.mark.parametrize("case", FOLDED, ids=str)
-def test_folded(case: Case) -> None:
+def test_in_fours(case: Case) -> None:
     arrays = case.arrays()
     proto = model(case.with_floats(), arrays)
     assert ", 4] into" in kernels(proto)
-    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
-    np.testing.assert_array_equal(got, onnxruntimes(model(case.of_integers(), arrays), arrays["x"]))
+    want = onnxruntimes(model(case.of_integers(), arrays), x=arrays["x"])
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
 
 
-@pytest.mark.parametrize("case", STAYING, ids=str)
-def test_staying(case: Case) -> None:
+@pytest.mark.parametrize("case", WIDE, ids=str)
+def test_one_by_one(case: Case) -> None:
     arrays = case.arrays()
     proto = model(case.with_floats(), arrays)
-    assert ", 4] into" not in kernels(proto)
-    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
-    want = onnxruntimes(model(case.of_integers(), arrays), arrays["x"])
-    assert np.abs(np.asarray(got).astype(int) - want.astype(int)).max() <= 1
+    made = kernels(proto)
+    assert ", 4] into" not in made and "arith.muli" in made and "fastmath<contract>" not in made
+    want = onnxruntimes(model(case.of_integers(), arrays), x=arrays["x"])
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
+
+
+@pytest.mark.parametrize(
+    ("signed", "a", "b"),
+    [(False, (2, 7, 40), (2, 40, 33)), (True, (3, 1, 17), (17, 64)), (False, (5, 64), (64, 1))],
+    ids=str,
+)
+def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    case = Case("MatMul", a, b, signed=signed)
+    arrays = case.arrays() | {"v": (RNG.standard_normal(b) * 3).astype(np.float32)}
+    quantised = [
+        node("QuantizeLinear", "x xs xz", "xq"),
+        node("QuantizeLinear", "v vs vz", "vq"),
+    ]
+    floats = [
+        node("DequantizeLinear", "xq xs xz", "xd"),
+        node("DequantizeLinear", "vq vs vz", "vd"),
+        node("MatMul", "xd vd", "p"),
+        node("QuantizeLinear", "p ys yz", "y"),
+    ]
+    integers = [node("QLinearMatMul", "xq xs xz vq vs vz ys yz", "y")]
+    arrays |= {"vs": np.array(0.031, np.float32), "vz": arrays["xz"] + arrays["xz"].dtype.type(9)}
+    protos = [model(quantised + nodes, arrays, ("x", "v")) for nodes in (floats, integers)]
+    made = kernels(protos[0])
+    assert "arith.muli" in made and "fastmath<contract>" not in made
+    inputs = {"x": arrays["x"], "v": arrays["v"]}
+    want = onnxruntimes(protos[1], **inputs)
+    for proto in protos:
+        np.testing.assert_array_equal(compiled(proto, **inputs), want)
