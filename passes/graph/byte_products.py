@@ -30,17 +30,15 @@ _BIAS = 1 << 29
 class Product:
     """A contraction or convolution of quantised operands.
 
-    in_fours: whether bytes are multiplied, unsigned ones with signed ones, as the instruction for four of them does.
-        Else one operand or both are what lies above the zero points, in 16 bits.
-    known: whether the weight is known ahead of time.
+    in_fours: whether the weight stays bytes, as the instruction for four products asks for; else it becomes what lies
+        above its zero points, in 16 bits.
     """
 
     op: ir.Operation
     kind: Contraction | Conv | DepthwiseConv
     data: Quantized
     weight: Quantized
-    in_fours: bool = True
-    known: bool = True
+    in_fours: bool
 
     @property
     def channels(self) -> list[int]:
@@ -84,9 +82,7 @@ def emit(product: Product, epilogue: Epilogue) -> ir.Value:
     channels = _Channels(product)
     factor = channels.factor()
     whole, rest = channels.bias(epilogue, factor) if factor is not None and epilogue.bias is not None else (None, None)
-    sums = _between_activations(product) if not product.known else _above_zeros(product, channels, whole)
-    if whole is not None and not product.known:
-        sums = channels.finish(scalars.add, sums, whole)
+    sums = _above_zeros(product, channels, whole)
     if factor is None:
         return sums
     made = channels.finish(_scaled, sums, channels.over(factor, epilogue.step), elem=_f32())
@@ -101,24 +97,20 @@ def _f32() -> ir.Type:
     return ir.F32Type.get()
 
 
-def _between_activations(product: Product) -> ir.Value:
-    """The sums of a product of two operands that the run computes: each is stored less its zero point."""
-    return _sums(product, above(product.data), True, above(product.weight))
-
-
 def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -> ir.Value:
-    """The sums of a product with a weight, and a bias in whole products.
+    """The sums of a product of what lies above the zero points, and a bias in whole products.
 
-    The data are multiplied as they are. What their zero point adds is one number for each channel; a zero point that is
-    left in the weight adds to each row the sum of its data.
+    The data are multiplied as unsigned bytes: LLVM multiplies numbers of 16 bits one of which is not negative by one
+    instruction, too. What their zero point adds is one number for each channel; a zero point that is left in the
+    weight adds to each row the sum of its data.
     """
-    data = unsigned(product.data) if product.in_fours else product.data
+    data = unsigned(product.data)
     known = data.zero if isinstance(data.zero, int) else 0
     image = moved(data.steps, data.source, known)
     weights, left = (_signed(product.weight), _zero_left(product)) if product.in_fours else (above(product.weight), 0)
-    sums = _sums(product, image, data.signed, weights)
+    sums = _sums(product, image, weights)
     if left != 0:
-        rows = row_sums(product.op, 1 - product.kind.weight, image)
+        rows = row_sums(product.op, product.kind, 1 - product.kind.weight, image)
         sums = channels.finish(_corrected, sums, rows, channels.as_numbers(left))
     totals = channels.totals(weights, left) if data.zero != 0 else None
     if totals is not None and isinstance(data.zero, ir.Value):
@@ -146,14 +138,12 @@ def _zero_left(product: Product) -> np.int32 | Scale:
     return replace(zero, factor=made)
 
 
-def _sums(product: Product, data: ir.Value, signed: bool, weight: ir.Value) -> ir.Value:
-    """The contraction in 32 bits of data, which may be unsigned, with signed numbers."""
+def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
+    """The contraction in 32 bits of unsigned bytes with signed numbers."""
     op, number = product.op, product.kind.weight
 
     def body(*terms: ir.Value) -> ir.Value:
-        a, b = (
-            (arith.extsi if signed or i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2])
-        )
+        a, b = ((arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2]))
         return scalars.fma(a, b, terms[2])
 
     out = builders.full(shape_of(op.results[0]), builders.scalar(0, _i32()))

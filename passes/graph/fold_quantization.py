@@ -70,9 +70,12 @@ class FoldQuantization(Pass):
     products are is added in integers, and step and scales are one factor. What another bias has besides whole numbers
     is added after. Products that are integers already (QLinearConv, MatMulInteger) become products of bytes too.
 
-    The weight must depend on params alone and fit signed bytes after its zero point is subtracted: int8 with zero
-    point 0, uint8 with 128. What is padded has a zero point that is known. All else stays: depthwise convolutions,
-    products of two activations, sums of so many products that 32 bits may not hold them.
+    Where the weight depends on params alone and four neighbouring products make one sum, it stays signed bytes:
+    unsigned ones have their sign's bit flipped. The zero point that is left then, of int8 if it is not 0 and of uint8
+    if it is not 128, is multiplied with the sums of the data that each result adds up. Other weights (of depthwise
+    convolutions, activations) become what lies above their zero points, in 16 bits. What is padded has a zero point
+    that is known. All else stays: data of several scales, weights with a zero point for each step of the sum, sums of
+    floats of so many products that 32 bits may not hold them.
 
     Nothing is done for a target without an instruction for products of bytes: those of floats take less time there.
 
@@ -128,10 +131,10 @@ class _Folder:
         data, weight = self._operand(op, 1 - number), self._operand(op, number)
         if data is None or weight is None or isinstance(data.zero, Scale):
             return None
-        known = op.operands[number] in self.weights
-        if known and not isinstance(data.zero, int) and any(step.name == "tensor.pad" for step in data.steps):
+        if not isinstance(data.zero, int) and any(step.name == "tensor.pad" for step in data.steps):
             return None
-        product = Product(op, kind, data, weight, known and _in_fours(op, kind), known)
+        known = op.operands[number] in self.weights
+        product = Product(op, kind, data, weight, known and _in_fours(op, kind))
         if not _fits(product) or (product.in_fours and not _of_channels(product, product.zero)):
             return None
         if element == "i32":
