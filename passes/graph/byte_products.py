@@ -12,6 +12,7 @@ from ...dialects import arith, builders, ir, scalars
 from ...dialects import math as math_ops
 from ..classify import Contraction, Conv, DepthwiseConv, dim_of, indexing_maps, iterator_types, loop_extents
 from .edit import shape_of, splat_of
+from .open_sizes import note_sizes
 from .quantized import SIGN, Quantized, above, flipped, moved, unsigned
 from .row_sums import row_sums
 from .scales import Scale
@@ -146,7 +147,7 @@ def _sums(product: Product, data: ir.Value, weight: ir.Value) -> ir.Value:
         a, b = ((arith.extsi if i == number else arith.extui)(_i32(), term) for i, term in enumerate(terms[:2]))
         return scalars.fma(a, b, terms[2])
 
-    out = builders.full(shape_of(op.results[0]), builders.scalar(0, _i32()))
+    out = builders.full(note_sizes(op.results[0]), builders.scalar(0, _i32()))
     kinds = "".join(kind[0] for kind in iterator_types(op))
     inputs = [weight, data] if number == 0 else [data, weight]
     return builders.generic(inputs, [out], indexing_maps(op), kinds, body)[0]
@@ -156,9 +157,9 @@ class _Channels:
     """Numbers for each channel of a product, one for each place of the loops that walk its weight and its result."""
 
     def __init__(self, product: Product) -> None:
-        extents = loop_extents(product.op)
         self.product, self.loops = product, product.channels
-        self.shape = [extents[d] for d in self.loops]
+        walked = dict(zip(product.walked, note_sizes(product.op.operands[product.kind.weight]), strict=True))
+        self.shape = [walked[d] for d in self.loops]
 
     def each(self, body: Body, *operands: Numbers | Scale, elem: ir.Type) -> ir.Value:
         """``body`` of each channel's numbers."""
@@ -182,7 +183,7 @@ class _Channels:
         tensors = [tensor for tensor, _ in spread]
         maps = [[walked.index(loop) for loop in loops] for _, loops in spread]
         numbers = [None, *(operand if isinstance(operand, np.generic) else None for operand in operands)]
-        out = builders.empty(shape_of(sums), elem or builders.element_of(sums))
+        out = builders.empty(builders.shape_of(sums), elem or builders.element_of(sums))
         every = range(len(walked))
         kinds = "p" * len(walked)
         return builders.generic([sums, *tensors], [out], [every, *maps, every], kinds, _with_numbers(body, numbers))[0]
@@ -212,7 +213,8 @@ class _Channels:
         total = builders.generic([weights], [out], maps, letters, lambda w, t: scalars.add(t, arith.extsi(_i32(), w)))
         if zero == 0:
             return total[0]
-        count = math.prod(shape_of(weights)) // math.prod(self.shape)
+        extents = loop_extents(self.product.op)
+        count = math.prod(extents[d] for d in walked if kinds[d] != "parallel")
         return self.each(
             lambda t, z: scalars.sub(t, scalars.mul(z, scalars.like(z, count))), total[0], zero, elem=_i32()
         )

@@ -30,7 +30,6 @@ from .edit import (
     erase_dead,
     has_one_use,
     hoist,
-    is_static,
     is_tensor,
     operations,
     param_values,
@@ -39,7 +38,7 @@ from .edit import (
     terminator,
 )
 from .inline import drop_unused_inputs
-from .quantized import SIGN, Quantized, read
+from .quantized import SIGN, Quantized, is_padding, read
 from .scales import Scale, Search, is_map, through_view
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
@@ -126,12 +125,12 @@ class _Folder:
         if not isinstance(kind, Contraction | Conv | DepthwiseConv) or splat_of(op.operands[2]) != 0:
             return None
         number, element = kind.weight, str(builders.element_of(op.results[0]))
-        if element not in ("f32", "i32") or not is_static(op.results[0]):
+        if element not in ("f32", "i32"):
             return None
         data, weight = self._operand(op, 1 - number), self._operand(op, number)
         if data is None or weight is None or isinstance(data.zero, Scale):
             return None
-        if not isinstance(data.zero, int) and any(step.name == "tensor.pad" for step in data.steps):
+        if not isinstance(data.zero, int) and any(map(is_padding, data.steps)):
             return None
         known = op.operands[number] in self.weights
         product = Product(op, kind, data, weight, known and _in_fours(op, kind))
@@ -196,9 +195,12 @@ def _is_float(op: ir.Operation) -> bool:
 
 
 def _fits(product: Product) -> bool:
-    """Whether sums of products stay in 32 bits, as those that are made floats must."""
+    """Whether sums of products stay in 32 bits, as those that are made floats must; of open extents, none does."""
     kinds = zip(loop_extents(product.op), iterator_types(product.op), strict=True)
-    terms = math.prod(extent for extent, kind in kinds if kind == "reduction")
+    summed = [extent for extent, kind in kinds if kind == "reduction"]
+    if min(summed, default=0) < 0:
+        return False
+    terms = math.prod(summed)
     symmetric = product.weight.zero == (0 if product.weight.signed else SIGN)
     largest = _BYTE * (SIGN if symmetric else _BYTE)
     return not _is_float(product.op) or terms * largest <= _MOST

@@ -9,6 +9,7 @@ from ...dialects import arith, builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps, num_inputs
 from .edit import VIEWS, clone, is_static, permutation_of, shape_of, splat_of, terminator
+from .open_sizes import note_sizes
 from .scales import Scale, Search, is_map, through_view
 
 # What an unsigned byte is more than the signed one that differs from it in the sign's bit.
@@ -37,7 +38,7 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     """What a tensor's elements are, if they are differences of bytes and a zero point, scaled or not; else None."""
     steps: list[ir.Operation] = []
     found = _Arithmetic(weights)
-    while (op := defining_op(value)) is not None and is_static(value):
+    while (op := defining_op(value)) is not None:
         if op.name in VIEWS or permutation_of(op) is not None or _pads_zero(op):
             steps.append(op)
         elif op.name != "linalg.generic" or (number := found.read(op, steps)) is None:
@@ -57,9 +58,8 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
 def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int) -> ir.Value:
     """``source`` as views, transposes and paddings (the last one first) move it; paddings hold ``zero``."""
     for step in reversed(steps):
-        if step.name == "tensor.pad":
-            low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
-            source = builders.pad(source, low, high, builders.scalar(zero, builders.element_of(source)))
+        if is_padding(step):
+            source = _padded(step, source, zero)
         elif step.name in VIEWS:
             copy = clone(step, {step.operands[0]: source})
             copy.results[0].set_type(builders.ranked(shape_of(step.results[0]), builders.element_of(source)))
@@ -69,6 +69,22 @@ def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int) -> ir.Valu
             assert order is not None  # what `read` has seen
             source = builders.transpose(source, order)
     return source
+
+
+def is_padding(step: ir.Operation) -> bool:
+    """Whether a step adds elements."""
+    return step.name in ("tensor.pad", "tensor.insert_slice")
+
+
+def _padded(step: ir.Operation, source: ir.Value, number: int) -> ir.Value:
+    """A source padded as a step pads, with another number."""
+    value = builders.scalar(number, builders.element_of(source))
+    if step.name == "tensor.pad":
+        low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
+        return builders.pad(source, low, high, value)
+    copy = clone(step, {step.operands[0]: source, step.operands[1]: builders.full(note_sizes(step.results[0]), value)})
+    copy.results[0].set_type(copy.operands[1].type)
+    return copy.results[0]
 
 
 def unsigned(data: Quantized) -> Quantized:
@@ -103,7 +119,7 @@ def above(data: Quantized) -> ir.Value:
 
 def _less(source: ir.Value, data: Quantized) -> ir.Value:
     """Bytes less a zero point, in 16 bits."""
-    wide, zero, rank = ir.IntegerType.get_signless(16), data.zero, len(shape_of(source))
+    wide, zero, shape = ir.IntegerType.get_signless(16), data.zero, builders.shape_of(source)
     tensors: list[tuple[ir.Value, Sequence[int | None]]] = []
     if isinstance(zero, Scale):
         tensors = [(builders.reshape(zero.factor, zero.shape), zero.places)]
@@ -114,9 +130,9 @@ def _less(source: ir.Value, data: Quantized) -> ir.Value:
         number = (arith.extsi if data.signed else arith.extui)(wide, byte)
         return scalars.sub(number, scalars.like(number, zero) if isinstance(zero, int) else _resized(rest[0], wide))
 
-    maps = [range(rank), *(places for _, places in tensors), range(rank)]
+    maps = [range(len(shape)), *(places for _, places in tensors), range(len(shape))]
     operands = [source, *(tensor for tensor, _ in tensors)]
-    return builders.generic(operands, [builders.empty(shape_of(source), wide)], maps, "p" * rank, body)[0]
+    return builders.generic(operands, [builders.empty(shape, wide)], maps, "p" * len(shape), body)[0]
 
 
 def _resized(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
@@ -228,7 +244,9 @@ def _whole_number(op: ir.Operation, value: ir.Value) -> int | ir.Value | None:
 
 
 def _pads_zero(op: ir.Operation) -> bool:
-    """Whether an op pads with a constant zero, by amounts that are known."""
+    """Whether an op pads with a constant zero, by amounts that are known, or inserts into zeros."""
+    if op.name == "tensor.insert_slice":
+        return splat_of(op.operands[1]) == 0 and len(shape_of(op.operands[0])) == len(shape_of(op.results[0]))
     if op.name != "tensor.pad" or len(op.operands) != 1:
         return False
     return splat_of(terminator(op).operands[0]) == 0

@@ -7,7 +7,6 @@ from functools import reduce
 
 from ...dialects import arith, builders, ir, scalars
 from ..classify import Contraction, Conv, DepthwiseConv, dim_of, dims_in, indexing_maps, iterator_types, loop_extents
-from .edit import shape_of
 
 
 def row_sums(
@@ -26,8 +25,8 @@ def row_sums(
         if loop is None:
             assert not isinstance(kind, Contraction)  # whose operands have plain loops
             [window] = [i for i, k in enumerate(kind.k) if k in dims_in(expr)]
-            loop, steps = kind.o[window], (kind.strides[window], kind.dilations[window])
-            sums = _over_window(sums, axis, loop_extents(op)[loop], loop_extents(op)[kind.k[window]], *steps)
+            extent, loop = loop_extents(op)[kind.k[window]], kind.o[window]
+            sums = _over_window(sums, axis, extent, kind.strides[window], kind.dilations[window])
         loops.append(loop)
     return sums, loops
 
@@ -37,7 +36,7 @@ def _i32() -> ir.Type:
 
 
 def _over_dims(data: ir.Value, dims: Sequence[int]) -> ir.Value:
-    shape = shape_of(data)
+    shape = builders.shape_of(data)
     kept = [d for d in range(len(shape)) if d not in dims]
     order = [*kept, *dims]
     maps = [[order.index(d) for d in range(len(shape))], range(len(kept))]
@@ -46,11 +45,13 @@ def _over_dims(data: ir.Value, dims: Sequence[int]) -> ir.Value:
     return builders.generic([data], [zeros], maps, letters, lambda x, t: scalars.add(t, arith.extui(_i32(), x)))[0]
 
 
-def _over_window(x: ir.Value, axis: int, places: int, window: int, stride: int, dilation: int) -> ir.Value:
-    """The sum of ``window`` neighbours along an axis, for each of ``places`` places."""
-    shape, steps = shape_of(x), [stride if d == axis else 1 for d in range(len(shape_of(x)))]
+def _over_window(x: ir.Value, axis: int, window: int, stride: int, dilation: int) -> ir.Value:
+    """The sum of ``window`` neighbours along an axis, at each place that a stride leads to."""
+    shape = builders.shape_of(x)
+    places = (shape[axis] - (window - 1) * dilation - 1) // stride + 1
     sizes = [places if d == axis else n for d, n in enumerate(shape)]
     starts = [[i * dilation if d == axis else 0 for d in range(len(shape))] for i in range(window)]
+    steps = [stride if d == axis else 1 for d in range(len(shape))]
     slices = [builders.slice_(x, start, sizes, steps) for start in starts]
     if len(slices) == 1:
         return slices[0]

@@ -193,3 +193,28 @@ def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -
     want = onnxruntimes(protos[1], **inputs)
     for proto in protos:
         np.testing.assert_array_equal(compiled(proto, **inputs), want)
+
+
+OPEN = [
+    (Case("MatMul", (2, 5, 24), (24, 20)), (0, 1)),
+    (Case("MatMul", (5, 24), (24, 20), zero=117), (0,)),
+    (Case("Conv", (2, 8, 7, 7), (16, 8, 3, 3), bias=True, attributes={"pads": [1] * 4}), (0, 2, 3)),
+    (Case("Conv", (2, 8, 9, 7), (12, 8, 3, 3), zero=90, attributes={"strides": [2, 1]}), (0, 2)),
+    (Case("Conv", (2, 32, 7, 7), (32, 1, 3, 3), bias=True, attributes={"group": 32}), (0, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("case", "axes"), OPEN, ids=str)
+def test_open_sizes(case: Case, axes: tuple[int, ...]) -> None:
+    arrays = case.arrays()
+    floats, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
+    for proto in (floats, integers):
+        for axis in axes:
+            proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"n{axis}"
+    made = kernels(floats)
+    assert "arith.muli" in made and "fastmath<contract>" not in made
+    module = tw.compile(floats, workers=0, num_threads=1, cache=False)
+    for grown in (0, 6):
+        shape = [n + grown * (axis in axes) for axis, n in enumerate(case.x)]
+        x = (RNG.standard_normal(shape) * 2).astype(np.float32)
+        np.testing.assert_array_equal(module.run({"x": x})[0], onnxruntimes(integers, x=x))
