@@ -107,7 +107,7 @@ def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -
     """
     data = unsigned(product.data)
     known = data.zero if isinstance(data.zero, int) else 0
-    image = moved(data.steps, data.source, known)
+    image = moved(data.steps, data.source, data.zero)
     weights, left = (_signed(product.weight), _zero_left(product)) if product.in_fours else (above(product.weight), 0)
     sums = _sums(product, image, weights)
     if left != 0:

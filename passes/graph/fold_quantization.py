@@ -38,7 +38,7 @@ from .edit import (
     terminator,
 )
 from .inline import drop_unused_inputs
-from .quantized import SIGN, Quantized, is_padding, read
+from .quantized import SIGN, Quantized, read
 from .scales import Scale, Search, is_map, through_view
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
@@ -129,8 +129,6 @@ class _Folder:
             return None
         data, weight = self._operand(op, 1 - number), self._operand(op, number)
         if data is None or weight is None or isinstance(data.zero, Scale):
-            return None
-        if not isinstance(data.zero, int) and any(map(is_padding, data.steps)):
             return None
         known = op.operands[number] in self.weights
         product = Product(op, kind, data, weight, known and _in_fours(op, kind))

@@ -55,7 +55,7 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     return None
 
 
-def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int) -> ir.Value:
+def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value) -> ir.Value:
     """``source`` as views, transposes and paddings (the last one first) move it; paddings hold ``zero``."""
     for step in reversed(steps):
         if is_padding(step):
@@ -76,9 +76,13 @@ def is_padding(step: ir.Operation) -> bool:
     return step.name in ("tensor.pad", "tensor.insert_slice")
 
 
-def _padded(step: ir.Operation, source: ir.Value, number: int) -> ir.Value:
-    """A source padded as a step pads, with another number."""
-    value = builders.scalar(number, builders.element_of(source))
+def _padded(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
+    """A source padded as a step pads, with another number, or the element of a tensor."""
+    element = builders.element_of(source)
+    if isinstance(number, int):
+        value = builders.scalar(number, element)
+    else:
+        value = _resized(builders.extract(builders.reshape(number, ()), []), ir.IntegerType(element))
     if step.name == "tensor.pad":
         low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
         return builders.pad(source, low, high, value)
@@ -136,7 +140,7 @@ def _less(source: ir.Value, data: Quantized) -> ir.Value:
 
 
 def _resized(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
-    """A zero point, which 16 bits hold, in so many."""
+    """A zero point, which fits them, in so many bits."""
     width = ir.IntegerType(number.type).width
     if width == wide.width:
         return number

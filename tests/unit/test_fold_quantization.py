@@ -152,9 +152,9 @@ def compiled(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
 @pytest.mark.parametrize("case", FOLDED, ids=str)
 def test_in_fours(case: Case) -> None:
     arrays = case.arrays()
-    proto = model(case.with_floats(), arrays)
-    assert ", 4] into" in kernels(proto)
-    want = onnxruntimes(model(case.of_integers(), arrays), x=arrays["x"])
+    proto, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
+    assert ", 4] into" in kernels(proto) and ", 4] into" in kernels(integers)
+    want = onnxruntimes(integers, x=arrays["x"])
     np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
 
 
@@ -195,6 +195,37 @@ def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -
     want = onnxruntimes(protos[1], **inputs)
     for proto in protos:
         np.testing.assert_array_equal(compiled(proto, **inputs), want)
+
+
+@pytest.mark.parametrize("data", [np.uint8, np.int8])
+@pytest.mark.parametrize(("kind", "zero"), [(np.int8, 0), (np.int8, 5), (np.uint8, 128), (np.uint8, 90)])
+def test_matmul_integer(data: type, kind: type, zero: int) -> None:
+    arrays = {
+        "x": RNG.integers(0, 100, (5, 30)).astype(data), "xz": np.array(7, data),
+        "w": (RNG.integers(-LARGEST, LARGEST, (30, 40)) + zero).astype(kind), "wz": np.full(40, zero, kind),
+        "yz": np.array(0, np.int32),
+    }  # fmt: skip
+    proto = model([node("MatMulInteger", "x w xz wz", "y")], arrays)
+    assert ", 4] into" in kernels(proto)
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
+
+
+@pytest.mark.parametrize(("filters", "group", "kind", "zero"), [(16, 1, np.int8, 0), (8, 8, np.uint8, 90)])
+def test_dynamic_convolution(filters: int, group: int, kind: type, zero: int) -> None:
+    """Its paddings hold a zero point that only the run knows."""
+    weight = RNG.integers(-LARGEST, LARGEST, (filters, 8 // group, 3, 3)) + zero
+    arrays = {
+        "x": RNG.standard_normal((2, 8, 7, 7)).astype(np.float32),
+        "w": weight.astype(kind), "wz": np.array(zero, kind), "yz": np.array(0, np.int32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], name="the_xq"),
+        node("ConvInteger", "xq w xz wz", "y", pads=[1, 0, 2, 1], group=group),
+    ]
+    proto = model(nodes, arrays)
+    made = products(proto)
+    assert made and all(kernel.schedule for kernel in made)
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
 
 
 def products(proto: onnx.ModelProto) -> list[Kernel]:
