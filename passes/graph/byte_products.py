@@ -106,9 +106,10 @@ def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -
     weight adds to each row the sum of its data.
     """
     data = unsigned(product.data)
+    assert not isinstance(data.zero, Scale)  # what makes it a product
     known = data.zero if isinstance(data.zero, int) else 0
     image = moved(data.steps, data.source, data.zero)
-    weights, left = (_signed(product.weight), _zero_left(product)) if product.in_fours else (above(product.weight), 0)
+    weights, left = _weights(product)
     sums = _sums(product, image, weights)
     if left != 0:
         rows = row_sums(product.op, product.kind, 1 - product.kind.weight, image)
@@ -122,9 +123,13 @@ def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -
     return sums if bias is None else channels.finish(scalars.add, sums, bias)
 
 
-def _signed(weight: Quantized) -> ir.Value:
-    """A weight as signed bytes, moved as they are."""
-    return moved(weight.steps, weight.source if weight.signed else flipped(weight.source), 0)
+def _weights(product: Product) -> tuple[ir.Value, np.int32 | Scale]:
+    """A weight as it is multiplied, in signed numbers, and the zero point that is left in it."""
+    weight = product.weight
+    if not product.in_fours:
+        return above(weight), np.int32(0)
+    source = weight.source if weight.signed else flipped(weight.source)
+    return moved(weight.steps, source, 0), _zero_left(product)
 
 
 def _zero_left(product: Product) -> np.int32 | Scale:

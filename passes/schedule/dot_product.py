@@ -194,8 +194,9 @@ def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
     if packed not in tiler.arguments:
         return _joined_last(tiler.compute(unpack.results[0], region).value)
     source = tiler.arguments[packed]
-    at = ir.InsertionPoint.after(source.owner) if not isinstance(source.owner, ir.Block) else None
-    with at or ir.InsertionPoint.at_block_begin(source.owner):
+    owner = source.owner
+    place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+    with place:
         rows = _joined_last(source)
     *outer, channels, group = packed_region(unpack, region)
     shape = shape_of(packed)
