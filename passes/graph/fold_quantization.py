@@ -11,7 +11,17 @@ import numpy as np
 
 from ...dialects import builders, func, ir
 from ...target import Target, host
-from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types, loop_extents, num_inputs
+from ..classify import (
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    classify,
+    dim_of,
+    indexing_maps,
+    iterator_types,
+    loop_extents,
+    num_inputs,
+)
 from ..infra import Pass
 from .byte_products import Epilogue, Product, emit
 from .edit import (
@@ -20,7 +30,6 @@ from .edit import (
     erase_dead,
     has_one_use,
     hoist,
-    is_static,
     is_tensor,
     operations,
     param_values,
@@ -32,9 +41,8 @@ from .inline import drop_unused_inputs
 from .quantized import SIGN, Quantized, read
 from .scales import Scale, Search, is_map, through_view
 
-# The largest product of a byte and what a signed byte is, and the largest sum of such that stays in 32 bits with a
-# bias and a correction.
-_LARGEST_PRODUCT, _MOST = 255 * 128, 1 << 30
+# The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
+_BYTE, _MOST = 255, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -61,9 +69,12 @@ class FoldQuantization(Pass):
     products are is added in integers, and step and scales are one factor. What another bias has besides whole numbers
     is added after. Products that are integers already (QLinearConv, MatMulInteger) become products of bytes too.
 
-    The weight must depend on params alone and fit signed bytes after its zero point is subtracted: int8 with zero
-    point 0, uint8 with 128. What is padded has a zero point that is known. All else stays: depthwise convolutions,
-    products of two activations, sums of so many products that 32 bits may not hold them.
+    Where the weight depends on params alone and four neighbouring products make one sum, it stays signed bytes:
+    unsigned ones have their sign's bit flipped. The zero point that is left then, of int8 if it is not 0 and of uint8
+    if it is not 128, is multiplied with the sums of the data that each result adds up. Other weights (of depthwise
+    convolutions, activations) become what lies above their zero points, in 16 bits. What is padded has a zero point
+    that is known. All else stays: data of several scales, weights with a zero point for each step of the sum, sums of
+    floats of so many products that 32 bits may not hold them.
 
     Nothing is done for a target without an instruction for products of bytes: those of floats take less time there.
 
@@ -83,7 +94,7 @@ class FoldQuantization(Pass):
             return
         for function in programs(module):
             folder = _Folder(function)
-            sums = [op for op in operations(function) if isinstance(classify(op), Contraction | Conv)]
+            sums = [op for op in operations(function) if isinstance(classify(op), Contraction | Conv | DepthwiseConv)]
             for op in sums:  # none of which folding erases
                 folder.visit(op)
             erase_dead(function)
@@ -111,33 +122,31 @@ class _Folder:
 
     def _product(self, op: ir.Operation) -> Product | None:
         kind = classify(op)
-        if not isinstance(kind, Contraction | Conv) or not is_static(op.results[0]) or splat_of(op.operands[2]) != 0:
+        if not isinstance(kind, Contraction | Conv | DepthwiseConv) or splat_of(op.operands[2]) != 0:
             return None
         number, element = kind.weight, str(builders.element_of(op.results[0]))
-        if element not in ("f32", "i32") or op.operands[number] not in self.weights or not _pays(op, kind):
+        if element not in ("f32", "i32"):
             return None
-        data, weight = read(op.operands[1 - number], self.weights), self._weight(op, number)
-        if data is None or weight is None:
+        data, weight = self._operand(op, 1 - number), self._operand(op, number)
+        if data is None or weight is None or isinstance(data.zero, Scale):
             return None
-        if not isinstance(data.zero, int) and any(step.name == "tensor.pad" for step in data.steps):
+        known = op.operands[number] in self.weights
+        product = Product(op, kind, data, weight, known and _in_fours(op, kind))
+        if not _fits(product) or (product.in_fours and not _of_channels(product, product.zero)):
             return None
-        product = Product(op, kind, data, weight)
         if element == "i32":
             return product if data.scale is None and weight.scale is None else None
-        return product if _has_scale(data) and weight.scale is not None and _of_channels(product) else None
+        return product if _has_scale(data) and _of_channels(product, product.factor) else None
 
-    def _weight(self, op: ir.Operation, number: int) -> Quantized | None:
-        """A weight whose bytes are signed and have no zero point once their sign's bit is flipped, where it must be."""
+    def _operand(self, op: ir.Operation, number: int) -> Quantized | None:
+        """An operand of a product, whose body may widen it, as quantised numbers."""
         value = op.operands[number]
-        if str(builders.element_of(value)) == "i8":
-            argument = op.regions[0].blocks[0].arguments[number]
-            return (
-                Quantized(value, True) if [u.owner.operation.name for u in argument.uses] == ["arith.extsi"] else None
-            )
-        found = read(value, self.weights)
-        if found is None or found.zero not in ((0,) if found.signed else (SIGN,)):
-            return None
-        return found
+        element, argument = builders.element_of(value), op.regions[0].blocks[0].arguments[number]
+        users = [use.owner.operation.name for use in argument.uses]
+        if str(element) == "i8":
+            return Quantized(value, users == ["arith.extsi"]) if users in (["arith.extsi"], ["arith.extui"]) else None
+        narrow = isinstance(element, ir.IntegerType) and element.width < 32
+        return None if narrow and users != ["arith.extsi"] else read(value, self.weights)
 
     def _epilogue(self, product: Product) -> Epilogue:
         """A bias and a quantisation after the product, with views and a ReLU between them at most."""
@@ -183,11 +192,22 @@ def _is_float(op: ir.Operation) -> bool:
     return isinstance(builders.element_of(op.results[0]), ir.FloatType)
 
 
-def _pays(op: ir.Operation, kind: Contraction | Conv) -> bool:
-    """Whether the sums are of several neighbouring bytes, of many channels, and stay in 32 bits."""
-    extents, kinds = loop_extents(op), iterator_types(op)
-    terms = math.prod(e for e, kind in zip(extents, kinds, strict=True) if kind == "reduction")
-    if terms * _LARGEST_PRODUCT > _MOST:
+def _fits(product: Product) -> bool:
+    """Whether sums of products stay in 32 bits, as those that are made floats must; of open extents, none does."""
+    kinds = zip(loop_extents(product.op), iterator_types(product.op), strict=True)
+    summed = [extent for extent, kind in kinds if kind == "reduction"]
+    if min(summed, default=0) < 0:
+        return False
+    terms = math.prod(summed)
+    symmetric = product.weight.zero == (0 if product.weight.signed else SIGN)
+    largest = _BYTE * (SIGN if symmetric else _BYTE)
+    return not _is_float(product.op) or terms * largest <= _MOST
+
+
+def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> bool:
+    """Whether the sums are of several neighbouring bytes, of many channels."""
+    extents = loop_extents(op)
+    if isinstance(kind, DepthwiseConv):
         return False
     if isinstance(kind, Conv):
         return math.prod(extents[d] for d in kind.c) > 1 and len(kind.f) == 1 and extents[kind.f[0]] > 1
@@ -201,10 +221,9 @@ def _has_scale(data: Quantized) -> bool:
     return number is not None and number > 0
 
 
-def _of_channels(product: Product) -> bool:
-    """Whether each channel of the weight has one scale."""
-    factor = product.factor
-    return factor is not None and {*factor.places} <= {None, *product.channels}
+def _of_channels(product: Product, numbers: Scale | int | ir.Value | None) -> bool:
+    """Whether each channel of the weight has one of some numbers; if those are None, none has."""
+    return {*numbers.places} <= {None, *product.channels} if isinstance(numbers, Scale) else numbers is not None
 
 
 def _first(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:

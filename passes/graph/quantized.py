@@ -9,6 +9,7 @@ from ...dialects import arith, builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps, num_inputs
 from .edit import VIEWS, clone, is_static, permutation_of, shape_of, splat_of, terminator
+from .open_sizes import note_sizes
 from .scales import Scale, Search, is_map, through_view
 
 # What an unsigned byte is more than the signed one that differs from it in the sign's bit.
@@ -20,15 +21,15 @@ class Quantized:
     """``scale * (integer - zero)`` of each byte of ``source``, moved by ``steps``.
 
     source: a tensor of bytes, ``signed`` or not.
-    zero: the zero point: a number, or a tensor of one element of 32 bits.
-    scale: over the dims of the value that was read; None stands for 1.
+    zero: the zero point: a number, a tensor of one element, or, of a weight, one for each of some dims.
+    scale: over the dims of the value that was read, as that ``zero`` is; None stands for 1.
     steps: views, transposes and paddings between the source and the value, the last one first. Paddings hold the zero
         point.
     """
 
     source: ir.Value
     signed: bool
-    zero: int | ir.Value = 0
+    zero: int | ir.Value | Scale = 0
     scale: Scale | None = None
     steps: tuple[ir.Operation, ...] = ()
 
@@ -37,7 +38,7 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     """What a tensor's elements are, if they are differences of bytes and a zero point, scaled or not; else None."""
     steps: list[ir.Operation] = []
     found = _Arithmetic(weights)
-    while (op := defining_op(value)) is not None and is_static(value):
+    while (op := defining_op(value)) is not None:
         if op.name in VIEWS or permutation_of(op) is not None or _pads_zero(op):
             steps.append(op)
         elif op.name != "linalg.generic" or (number := found.read(op, steps)) is None:
@@ -54,12 +55,11 @@ def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
     return None
 
 
-def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int) -> ir.Value:
+def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value) -> ir.Value:
     """``source`` as views, transposes and paddings (the last one first) move it; paddings hold ``zero``."""
     for step in reversed(steps):
-        if step.name == "tensor.pad":
-            low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
-            source = builders.pad(source, low, high, builders.scalar(zero, builders.element_of(source)))
+        if is_padding(step):
+            source = _padded(step, source, zero)
         elif step.name in VIEWS:
             copy = clone(step, {step.operands[0]: source})
             copy.results[0].set_type(builders.ranked(shape_of(step.results[0]), builders.element_of(source)))
@@ -69,6 +69,26 @@ def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int) -> ir.Valu
             assert order is not None  # what `read` has seen
             source = builders.transpose(source, order)
     return source
+
+
+def is_padding(step: ir.Operation) -> bool:
+    """Whether a step adds elements."""
+    return step.name in ("tensor.pad", "tensor.insert_slice")
+
+
+def _padded(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
+    """A source padded as a step pads, with another number, or the element of a tensor."""
+    element = builders.element_of(source)
+    if isinstance(number, int):
+        value = builders.scalar(number, element)
+    else:
+        value = _resized(builders.extract(builders.reshape(number, ()), []), ir.IntegerType(element))
+    if step.name == "tensor.pad":
+        low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
+        return builders.pad(source, low, high, value)
+    copy = clone(step, {step.operands[0]: source, step.operands[1]: builders.full(note_sizes(step.results[0]), value)})
+    copy.results[0].set_type(copy.operands[1].type)
+    return copy.results[0]
 
 
 def unsigned(data: Quantized) -> Quantized:
@@ -85,10 +105,46 @@ def unsigned(data: Quantized) -> Quantized:
             _read_flipped(reader, number, made)
     if isinstance(data.zero, int):
         return replace(data, source=made, signed=False, zero=data.zero + SIGN)
+    assert isinstance(data.zero, ir.Value)  # what data have
     zero = builders.elementwise(
         lambda z: scalars.add(z, scalars.like(z, SIGN)), data.zero, elem=builders.element_of(data.zero)
     )
     return replace(data, source=made, signed=False, zero=zero)
+
+
+def above(data: Quantized) -> ir.Value:
+    """``integer - zero`` of each byte, moved as the bytes are: the bytes themselves, or 16 bits wide."""
+    if data.signed and data.zero == 0:
+        return moved(data.steps, data.source, 0)
+    if not isinstance(data.zero, Scale):
+        return moved(data.steps, _less(data.source, data), 0)
+    return _less(moved(data.steps, data.source, 0), data)  # a weight, which nothing pads
+
+
+def _less(source: ir.Value, data: Quantized) -> ir.Value:
+    """Bytes less a zero point, in 16 bits."""
+    wide, zero, shape = ir.IntegerType.get_signless(16), data.zero, builders.shape_of(source)
+    tensors: list[tuple[ir.Value, Sequence[int | None]]] = []
+    if isinstance(zero, Scale):
+        tensors = [(builders.reshape(zero.factor, zero.shape), zero.places)]
+    elif isinstance(zero, ir.Value):
+        tensors = [(builders.reshape(zero, ()), ())]
+
+    def body(byte: ir.Value, *rest: ir.Value) -> ir.Value:
+        number = (arith.extsi if data.signed else arith.extui)(wide, byte)
+        return scalars.sub(number, scalars.like(number, zero) if isinstance(zero, int) else _resized(rest[0], wide))
+
+    maps = [range(len(shape)), *(places for _, places in tensors), range(len(shape))]
+    operands = [source, *(tensor for tensor, _ in tensors)]
+    return builders.generic(operands, [builders.empty(shape, wide)], maps, "p" * len(shape), body)[0]
+
+
+def _resized(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
+    """A zero point, which fits them, in so many bits."""
+    width = ir.IntegerType(number.type).width
+    if width == wide.width:
+        return number
+    return (arith.trunci if width > wide.width else arith.extsi)(wide, number)
 
 
 def flipped(source: ir.Value) -> ir.Value:
@@ -116,7 +172,7 @@ class _Arithmetic:
     def __init__(self, weights: Set[ir.Value]) -> None:
         self.search = Search(weights)
         self.scale: Scale | None = None
-        self.zero: int | ir.Value | None = None  # None: none so far
+        self.zero: int | ir.Value | Scale | None = None  # None: none so far
         self.signed: bool | None = None
 
     def read(self, op: ir.Operation, steps: Sequence[ir.Operation]) -> int | None:
@@ -145,17 +201,23 @@ class _Arithmetic:
         if inner.name == "arith.sitofp":
             return 0
         if inner.name == "arith.subi" and self.zero is None:
-            self.zero = _whole_number(op, inner.operands[1])
+            number = _whole_number(op, inner.operands[1])
+            self.zero = number if number is not None else self._numbers(op, inner.operands[1], steps)
             return None if self.zero is None else 0
         if inner.name in ("arith.extsi", "arith.extui") and self.signed is None:
             self.signed = inner.name == "arith.extsi"
             return 0
         if inner.name == "arith.xori" and self.signed and splat_of(inner.operands[1]) == -SIGN:
-            if isinstance(self.zero, ir.Value):
+            if not isinstance(self.zero, int | None):
                 return None
             self.signed, self.zero = False, (self.zero or 0) + SIGN
             return 0
         return None
+
+    def _numbers(self, op: ir.Operation, value: ir.Value, steps: Sequence[ir.Operation]) -> Scale | None:
+        """A scalar in a body that is one of a weight's, as one over the dims of the value that is read."""
+        known = self.search.known(op, value)
+        return _moved(known, op, steps) if isinstance(known, Scale) else None
 
 
 def _moved(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:
@@ -186,7 +248,9 @@ def _whole_number(op: ir.Operation, value: ir.Value) -> int | ir.Value | None:
 
 
 def _pads_zero(op: ir.Operation) -> bool:
-    """Whether an op pads with a constant zero, by amounts that are known."""
+    """Whether an op pads with a constant zero, by amounts that are known, or inserts into zeros."""
+    if op.name == "tensor.insert_slice":
+        return splat_of(op.operands[1]) == 0 and len(shape_of(op.operands[0])) == len(shape_of(op.results[0]))
     if op.name != "tensor.pad" or len(op.operands) != 1:
         return False
     return splat_of(terminator(op).operands[0]) == 0

@@ -110,7 +110,7 @@ class ApplySchedule(Pass):
         try:
             if not self.plain:
                 blocks = choose_blocks(function, lambda block: _nest(heuristic.choose(block, target)))
-                return blocks, as_blocks(function, blocks)
+                return blocks, as_blocks(function, blocks, target)
         except NotSchedulable:
             pass
         return None, as_it_is(function)
@@ -120,13 +120,13 @@ def _nest(schedule: Schedule | Moves | None) -> Schedule | None:
     return schedule if isinstance(schedule, Schedule) else None
 
 
-def as_blocks(function: func.FuncOp, blocks: Blocks) -> ir.Module:
+def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Module:
     """The function as loops over blocks. Raises NotSchedulable where a tile of some op cannot be computed."""
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         source = defining_op(dests[0])
         assert source is not None  # which makes a tensor of the result's buffer
-        build_blocks(blocks, function, source.operands[0], lo, hi, arguments)
+        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_lanes)
         return dests
 
     made = destination_passing(function, body)

@@ -44,6 +44,7 @@ def build_blocks(
     lo: ir.Value,
     hi: ir.Value,
     arguments: Mapping[ir.Value, ir.Value],
+    dot_lanes: int = 0,
 ) -> None:
     """Emit the loops at the insertion point.
 
@@ -51,6 +52,7 @@ def build_blocks(
         buffer: where the result is written, a memref of its shape.
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
+        dot_lanes: how many sums of four products of bytes one instruction of the target makes.
     """
     border = OpenBorder.of(function)
     inner = border.view(buffer, arguments)
@@ -60,7 +62,7 @@ def build_blocks(
     parts = []
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append(_Part(version, chosen, blocks, function, arguments, inner))
+        parts.append(_Part(version, chosen, blocks, function, arguments, inner, dot_lanes))
     groups = _group_count(parts[0].blocks, blocks)
     steps = arith.muli(groups, index_constant(blocks.panels))
     first, last = (arith.divui(arith.muli(n, steps), index_constant(STEPS)) for n in (lo, hi))
@@ -119,7 +121,9 @@ class _Part:
         source: func.FuncOp,
         arguments: Mapping[ir.Value, ir.Value],
         buffer: ir.Value,
+        dot_lanes: int,
     ) -> None:
+        self.dot_lanes = dot_lanes
         self.version, self.segments, self.sums, self.panels = version, segments, blocks.sums, blocks.panels
         self.source, self.arguments, self.buffer = source, arguments, buffer
         counts = [segment.count for segment in segments.values()]
@@ -220,7 +224,8 @@ class _Part:
         first = index_constant(0) if panel is None else arith.muli(panel, steps)
         end = steps if panel is None else arith.addi(first, steps)
         target = _tensor(place, writable=True)
-        _write(build_nest(block.schedule, OpenBorder.of(block.function).inner, target, first, end, given), place)
+        result = OpenBorder.of(block.function).inner
+        _write(build_nest(block.schedule, result, target, first, end, given, self.dot_lanes), place)
 
 
 def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

@@ -39,7 +39,7 @@ from .structured import (
     shape_of,
     write_vector,
 )
-from .tiler import Tiler, loop_intervals, packed_dims
+from .tiler import Tiler, loop_intervals, packed_dims, packed_region, read_region
 
 # Products in one sum of the instruction.
 GROUP = 4
@@ -175,12 +175,42 @@ def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
 def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
     """A packed weight's bytes for a block of channels, as vectors of ``lanes`` groups."""
     part, _ = operand_region(indexing_maps(op)[number], loops)
-    tile = tiler.compute(op.operands[number], part)
+    unpack = defining_op(op.operands[number])
+    assert unpack is not None  # of a weight that is grouped
     if len(kept_dims(part)) != 2:
         raise NotSchedulable("a weight whose blocks have one channel")
-    kind = ir.RankedTensorType.get([shape_of(tile.value)[0] * GROUP], element_of(tile.value))
-    flat = tensor.CollapseShapeOp(kind, tile.value, [[0, 1]]).result
-    return [_read(flat, [index_constant(i)], lanes * GROUP) for i in range(0, kind.shape[0], lanes * GROUP)]
+    flat = _flat_row(tiler, unpack, part)
+    count = shape_of(flat)[0]
+    row = _read(flat, [index_constant(0)], count)
+    return [_part(row, i, lanes * GROUP) for i in range(count // (lanes * GROUP))]
+
+
+def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
+    """A block of a packed weight's groups as one row, a slice of the weight where that is an argument.
+
+    As such it is a load of a whole row at a step of a loop, which ``prefetch-weights`` knows.
+    """
+    packed = unpack.operands[0]
+    if packed not in tiler.arguments:
+        return _joined_last(tiler.compute(unpack.results[0], region).value)
+    source = tiler.arguments[packed]
+    owner = source.owner
+    place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+    with place:
+        rows = _joined_last(source)
+    *outer, channels, group = packed_region(unpack, region)
+    shape = shape_of(packed)
+    return read_region(
+        rows, [*shape[:-2], shape[-2] * shape[-1]], (*outer, Interval(Linear(), channels.size * group.size))
+    ).value
+
+
+def _joined_last(value: ir.Value) -> ir.Value:
+    """A tensor with its last two dims as one."""
+    *outer, rows, columns = shape_of(value)
+    kind = ir.RankedTensorType.get([*outer, rows * columns], element_of(value))
+    groups = [*([d] for d in range(len(outer))), [len(outer), len(outer) + 1]]
+    return tensor.CollapseShapeOp(kind, value, groups).result
 
 
 def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:

@@ -88,7 +88,7 @@ class Tiler:
             whole, buffer = self.shared[value]
             return part_of(buffer, whole, relative(region, whole))
         if value in self.arguments:
-            return _read(self.arguments[value], shape_of(value), region)
+            return read_region(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
@@ -157,7 +157,7 @@ def part_of(tile: Tile, whole: Region, part: Region) -> Tile:
     return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
 
 
-def _read(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
+def read_region(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
     """A region of a value of ``shape`` from the squeezed tensor that holds it."""
     part, dims = without_unit_dims(region, shape)
     tile = extract(source, part)
@@ -167,7 +167,7 @@ def _read(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
 def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a constant tensor, which is read like an argument."""
     value = op.clone().results[0]
-    return _read(builders.reshape(value, squeezed(value.type).shape), shape_of(value), region)
+    return read_region(builders.reshape(value, squeezed(value.type).shape), shape_of(value), region)
 
 
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -204,15 +204,21 @@ def can_slice(op: ir.Operation) -> bool:
 
 def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a packed weight is read where it lies: one block of each packed dim, in the packed order."""
+    inner, _ = packed_dims(op)
+    source = tiler.compute(op.operands[0], packed_region(op, region))
+    dims = [*(list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or range(len(region))), *inner]
+    return Tile(source.value, tuple(dims[i] for i in source.dims))
+
+
+def packed_region(op: ir.Operation, region: Region) -> Region:
+    """Where a region of what a ``linalg.unpack`` makes lies in the packed weight."""
     inner, tiles = packed_dims(op)
     blocks = dict(zip(inner, tiles, strict=True))
     order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(len(region)))
     if any(region[d].size > block for d, block in blocks.items()):
         raise NotSchedulable("a tile wider than the packed block")
     outer = [Interval(region[d].offset.exact_div(blocks[d]), 1) if d in blocks else region[d] for d in order]
-    source = tiler.compute(op.operands[0], (*outer, *(Interval(Linear(), region[d].size) for d in inner)))
-    dims = [*order, *inner]
-    return Tile(source.value, tuple(dims[i] for i in source.dims))
+    return (*outer, *(Interval(Linear(), region[d].size) for d in inner))
 
 
 def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:

@@ -16,8 +16,10 @@ import tilewright as tw
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
-from tilewright.passes.pipeline import plan
-from tilewright.target import Target
+from tilewright.passes.infra import PassContext
+from tilewright.passes.pipeline import compile_kernel, plan
+from tilewright.program import Kernel
+from tilewright.target import Target, host
 
 RNG = np.random.default_rng(0)
 # Weights as large as onnxruntime adds up rightly on CPUs that add pairs of products in 16 bits.
@@ -26,7 +28,10 @@ LARGEST = 63
 
 @dataclass
 class Case:
-    """A product of ``x`` and ``w``, and what is quantised how; ``zero`` is the weight's zero point."""
+    """A product of ``x`` and ``w``, and what is quantised how.
+
+    zero, zeros: the weight's zero point, and how much those of its channels differ.
+    """
 
     op: str
     x: tuple[int, ...]
@@ -36,6 +41,7 @@ class Case:
     bias: bool = False
     relu: bool = False
     zero: int = 0
+    zeros: int = 0
     attributes: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -51,7 +57,7 @@ class Case:
             "x": (RNG.standard_normal(self.x) * 2).astype(np.float32),
             "xs": np.array(0.043, np.float32), "xz": np.array(low + 97, dtype),
             "w": (RNG.integers(-LARGEST, LARGEST, self.w) + self.zero).astype(kind),
-            "ws": scales, "wz": np.full(scales.shape, self.zero, kind),
+            "ws": scales, "wz": (RNG.integers(0, self.zeros + 1, scales.shape) + self.zero).astype(kind),
             "b": RNG.integers(-9000, 9000, channels).astype(np.int32),
             "ys": np.array(0.071, np.float32), "yz": np.array(low if self.relu else low + 131, dtype),
         }  # fmt: skip
@@ -85,19 +91,21 @@ def node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto
     return helper.make_node(op, inputs.split(" "), [output], name=f"the_{output}", **attributes)
 
 
-def model(nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray]) -> onnx.ModelProto:
-    used = {name for n in nodes for name in n.input if name in arrays and name != "x"}
+def model(
+    nodes: list[onnx.NodeProto], arrays: dict[str, np.ndarray], inputs: tuple[str, ...] = ("x",)
+) -> onnx.ModelProto:
+    used = {name for n in nodes for name in n.input if name in arrays and name not in inputs}
     weights = {name: arrays[name] for name in sorted(used)}
-    made = model_of(nodes, {"x": arrays["x"]}, ["y"], weights, domains=["com.microsoft"])
+    made = model_of(nodes, {name: arrays[name] for name in inputs}, ["y"], weights, domains=["com.microsoft"])
     made.graph.output[0].CopyFrom(helper.make_value_info("y", onnx.TypeProto()))
     made.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(arrays["yz"].dtype)
     return made
 
 
-def onnxruntimes(proto: onnx.ModelProto, x: np.ndarray) -> Any:
+def onnxruntimes(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"x": x})[0]
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, inputs)[0]
 
 
 def kernels(proto: onnx.ModelProto, target: str = "x86 -mcpu=icelake-server") -> str:
@@ -116,31 +124,137 @@ FOLDED = [
     Case("Conv", (1, 5, 12), (7, 5, 3), signed=True, bias=True, attributes={"dilations": [2]}),
     Case("Conv", (1, 6, 8, 8), (16, 6, 3, 3), per_channel=False, zero=128, attributes={"pads": [1] * 4}),
     Case("MatMul", (2, 5, 24), (24, 20)),
+    Case("MatMul", (2, 5, 24), (2, 24, 20), per_channel=False),  # a weight for each matrix
     Case("MatMul", (7, 30), (30, 72), signed=True, per_channel=False),
     Case("Gemm", (4, 64), (10, 64), bias=True, attributes={"transB": 1}),
     Case("Gemm", (1, 27), (27, 300), bias=True, relu=True),
+    Case("Conv", (1, 6, 5, 5), (12, 6, 1, 1), per_channel=False, zero=117),  # weights beyond signed bytes
+    Case("Conv", (1, 12, 7, 7), (18, 4, 3, 3), bias=True, zero=140, attributes={"group": 3, "pads": [1] * 4}),
+    Case("Conv", (2, 8, 7, 7), (16, 8, 3, 3), zero=90, attributes={"strides": [2, 2]}),
+    Case("MatMul", (2, 5, 24), (24, 20), zero=117, zeros=30),
+    Case("Gemm", (4, 64), (10, 64), bias=True, per_channel=False, zero=150, attributes={"transB": 1}),
 ]
-STAYING = [
-    Case("Conv", (1, 8, 6, 6), (8, 1, 3, 3), bias=True, attributes={"group": 8}),  # depthwise
-    Case("Conv", (1, 6, 5, 5), (9, 6, 1, 1), per_channel=False, zero=117),  # weights beyond signed bytes
-    Case("MatMul", (3, 1), (1, 16)),  # a sum of one product
+WIDE = [
+    Case("Conv", (1, 8, 6, 6), (8, 1, 3, 3), bias=True, attributes={"group": 8, "pads": [1] * 4}),
+    Case("Conv", (2, 35, 9, 9), (35, 1, 5, 5), signed=True, relu=True, attributes={"group": 35, "strides": [2, 2]}),
+    Case("Conv", (1, 16, 7, 7), (16, 1, 3, 3), per_channel=False, zero=117, attributes={"group": 16}),
+    Case("Conv", (1, 4, 6, 6), (12, 1, 3, 3), bias=True, attributes={"group": 4}),  # one channel for each group
+    Case("Conv", (1, 1, 8, 8), (16, 1, 3, 3), attributes={"pads": [1] * 4}),
+    Case("MatMul", (3, 1), (1, 80)),  # a sum of one product
 ]
+
+
+def compiled(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
+    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False).run(inputs)
+    return got
 
 
 @pytest.mark.parametrize("case", FOLDED, ids=str)
-def test_folded(case: Case) -> None:
+def test_in_fours(case: Case) -> None:
+    arrays = case.arrays()
+    proto, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
+    assert ", 4] into" in kernels(proto) and ", 4] into" in kernels(integers)
+    want = onnxruntimes(integers, x=arrays["x"])
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
+
+
+@pytest.mark.parametrize("case", WIDE, ids=str)
+def test_one_by_one(case: Case) -> None:
     arrays = case.arrays()
     proto = model(case.with_floats(), arrays)
+    made = kernels(proto)
+    assert ", 4] into" not in made and "arith.muli" in made and "fastmath<contract>" not in made
+    want = onnxruntimes(model(case.of_integers(), arrays), x=arrays["x"])
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
+
+
+@pytest.mark.parametrize(
+    ("signed", "a", "b"),
+    [(False, (2, 7, 40), (2, 40, 33)), (True, (3, 1, 17), (17, 64)), (False, (5, 64), (64, 1))],
+    ids=str,
+)
+def test_two_activations(signed: bool, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    case = Case("MatMul", a, b, signed=signed)
+    arrays = case.arrays() | {"v": (RNG.standard_normal(b) * 3).astype(np.float32)}
+    quantised = [
+        node("QuantizeLinear", "x xs xz", "xq"),
+        node("QuantizeLinear", "v vs vz", "vq"),
+    ]
+    floats = [
+        node("DequantizeLinear", "xq xs xz", "xd"),
+        node("DequantizeLinear", "vq vs vz", "vd"),
+        node("MatMul", "xd vd", "p"),
+        node("QuantizeLinear", "p ys yz", "y"),
+    ]
+    integers = [node("QLinearMatMul", "xq xs xz vq vs vz ys yz", "y")]
+    arrays |= {"vs": np.array(0.031, np.float32), "vz": arrays["xz"] + arrays["xz"].dtype.type(9)}
+    protos = [model(quantised + nodes, arrays, ("x", "v")) for nodes in (floats, integers)]
+    made = kernels(protos[0])
+    assert "arith.muli" in made and "fastmath<contract>" not in made
+    inputs = {"x": arrays["x"], "v": arrays["v"]}
+    want = onnxruntimes(protos[1], **inputs)
+    for proto in protos:
+        np.testing.assert_array_equal(compiled(proto, **inputs), want)
+
+
+@pytest.mark.parametrize("data", [np.uint8, np.int8])
+@pytest.mark.parametrize(("kind", "zero"), [(np.int8, 0), (np.int8, 5), (np.uint8, 128), (np.uint8, 90)])
+def test_matmul_integer(data: type, kind: type, zero: int) -> None:
+    arrays = {
+        "x": RNG.integers(0, 100, (5, 30)).astype(data), "xz": np.array(7, data),
+        "w": (RNG.integers(-LARGEST, LARGEST, (30, 40)) + zero).astype(kind), "wz": np.full(40, zero, kind),
+        "yz": np.array(0, np.int32),
+    }  # fmt: skip
+    proto = model([node("MatMulInteger", "x w xz wz", "y")], arrays)
     assert ", 4] into" in kernels(proto)
-    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
-    np.testing.assert_array_equal(got, onnxruntimes(model(case.of_integers(), arrays), arrays["x"]))
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
 
 
-@pytest.mark.parametrize("case", STAYING, ids=str)
-def test_staying(case: Case) -> None:
+@pytest.mark.parametrize(("filters", "group", "kind", "zero"), [(16, 1, np.int8, 0), (8, 8, np.uint8, 90)])
+def test_dynamic_convolution(filters: int, group: int, kind: type, zero: int) -> None:
+    """Its paddings hold a zero point that only the run knows."""
+    weight = RNG.integers(-LARGEST, LARGEST, (filters, 8 // group, 3, 3)) + zero
+    arrays = {
+        "x": RNG.standard_normal((2, 8, 7, 7)).astype(np.float32),
+        "w": weight.astype(kind), "wz": np.array(zero, kind), "yz": np.array(0, np.int32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], name="the_xq"),
+        node("ConvInteger", "xq w xz wz", "y", pads=[1, 0, 2, 1], group=group),
+    ]
+    proto = model(nodes, arrays)
+    made = products(proto)
+    assert made and all(kernel.schedule for kernel in made)
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
+
+
+def products(proto: onnx.ModelProto) -> list[Kernel]:
+    """The kernels of products of bytes, for this machine."""
+    made, context = plan(import_model(proto), host()), PassContext()
+    named = [code for name, code in made.kernels.items() if name.startswith(("matmul", "conv", "depthwise"))]
+    return [compile_kernel(code, host(), context) for code in named]
+
+
+OPEN = [
+    (Case("MatMul", (2, 5, 24), (24, 20)), (0, 1)),
+    (Case("MatMul", (5, 24), (24, 20), zero=117), (0,)),
+    (Case("Conv", (2, 8, 7, 7), (16, 8, 3, 3), bias=True, attributes={"pads": [1] * 4}), (0, 2, 3)),
+    (Case("Conv", (2, 8, 9, 7), (12, 8, 3, 3), zero=90, attributes={"strides": [2, 1]}), (0, 2)),
+    (Case("Conv", (2, 32, 7, 7), (32, 1, 3, 3), bias=True, attributes={"group": 32}), (0, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("case", "axes"), OPEN, ids=str)
+def test_open_sizes(case: Case, axes: tuple[int, ...]) -> None:
     arrays = case.arrays()
-    proto = model(case.with_floats(), arrays)
-    assert ", 4] into" not in kernels(proto)
-    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False)(arrays["x"])
-    want = onnxruntimes(model(case.of_integers(), arrays), arrays["x"])
-    assert np.abs(np.asarray(got).astype(int) - want.astype(int)).max() <= 1
+    floats, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
+    for proto in (floats, integers):
+        for axis in axes:
+            proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"n{axis}"
+    made = products(floats)
+    assert made and all(kernel.schedule for kernel in made)
+    module = tw.compile(floats, workers=0, num_threads=1, cache=False)
+    for grown in (0, 6):
+        shape = [n + grown * (axis in axes) for axis, n in enumerate(case.x)]
+        x = (RNG.standard_normal(shape) * 2).astype(np.float32)
+        np.testing.assert_array_equal(module.run({"x": x})[0], onnxruntimes(integers, x=x))

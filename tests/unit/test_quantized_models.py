@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 import tilewright as tw
@@ -191,3 +192,56 @@ def test_dynamic(kind, op, weights, per_channel, tmp_path):
     assert {"DynamicQuantizeLinear", op} <= ops(model)
     got, want = outputs(model, shape)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def exposed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with all that it quantises as outputs, too."""
+    dtypes = {t.name: t.data_type for t in model.graph.initializer}
+    known = {o.name for o in model.graph.output}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear" and node.output[0] not in known:
+            shown = helper.make_tensor_value_info(node.output[0], dtypes[node.input[2]], None)
+            model.graph.output.append(shown)
+    return model
+
+
+def in_doubles(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with all between DequantizeLinear and QuantizeLinear in float64, and rounded to float32 once."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    made.opset_import[0].version = 21  # the reference knows none of before
+    del made.graph.node[:]
+    for node in model.graph.node:
+        copy = made.graph.node.add()
+        copy.CopyFrom(node)
+        if node.op_type == "DequantizeLinear":
+            copy.output[0] += "_single"
+            made.graph.node.append(helper.make_node("Cast", [copy.output[0]], [node.output[0]], to=TensorProto.DOUBLE))
+        if node.op_type == "QuantizeLinear":
+            copy.input[0] += "_single" + node.output[0]
+            cast = helper.make_node("Cast", [node.input[0]], [copy.input[0]], to=TensorProto.FLOAT)
+            made.graph.node.insert(len(made.graph.node) - 1, cast)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "weights"),
+    [
+        ("convolutions", QuantType.QUInt8, QuantType.QUInt8),
+        ("convolutions", QuantType.QInt8, QuantType.QInt8),
+        ("mlp", QuantType.QUInt8, QuantType.QUInt8),
+        ("transformer", QuantType.QUInt8, QuantType.QInt8),
+    ],
+)
+def test_all_integers_are_those_of_the_definition(kind, data, weights, tmp_path):
+    """Not one differs: a product is exact, and its float is not near the middle between two steps."""
+    source, shape = saved(kind, tmp_path)
+    options: Any = {"activation_type": data, "weight_type": weights, "per_channel": kind != "mlp"}
+    quantize_static(source, tmp_path / "quantized.onnx", Samples(shape), quant_format=QuantFormat.QDQ, **options)
+    model = exposed(onnx.load(tmp_path / "quantized.onnx"))
+    x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
+    wanted = ReferenceEvaluator(in_doubles(model)).run(None, {"x": x})
+    got = tw.compile(model, workers=0, num_threads=1, cache=False).run({"x": x})
+    for output, ours, want in zip(model.graph.output, got, wanted, strict=True):
+        if np.asarray(want).dtype.itemsize == 1:
+            np.testing.assert_array_equal(ours, want, err_msg=output.name)

@@ -12,12 +12,6 @@
 
 // Bytes are multiplied; bias, zero point and sums of weights are one number for each channel, scales and step another.
 // CHECK-LABEL: func.func @products(
-// CHECK:         %[[SUMS:.*]] = linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<4x8xi8>, tensor<8x6xi8>)
-// CHECK-NEXT:    ^bb0
-// CHECK-NEXT:      arith.extui
-// CHECK-NEXT:      arith.extsi
-// CHECK-NEXT:      arith.muli
-// CHECK-NEXT:      arith.addi
 // CHECK:         %[[FACTOR:.*]] = linalg.generic {{.*}} ins(%arg2 : tensor<6xf32>)
 // CHECK:           arith.mulf %cst{{.*}}, %in
 // CHECK:         %[[WHOLE:.*]] = linalg.generic {{.*}} ins(%arg3, %[[FACTOR]] : tensor<6xf32>, tensor<6xf32>)
@@ -26,6 +20,12 @@
 // CHECK:         %[[REST:.*]] = linalg.generic {{.*}} ins(%arg3, %[[FACTOR]], %[[WHOLE]] :
 // CHECK:         linalg.generic {{.*}} ins(%[[REST]] : tensor<6xf32>)
 // CHECK:           arith.divf
+// CHECK:         %[[SUMS:.*]] = linalg.generic {{.*}} ins(%arg0, %arg1 : tensor<4x8xi8>, tensor<8x6xi8>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.extui
+// CHECK-NEXT:      arith.extsi
+// CHECK-NEXT:      arith.muli
+// CHECK-NEXT:      arith.addi
 // CHECK:         %[[TOTALS:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<8x6xi8>)
 // CHECK:         %[[OFFSET:.*]] = linalg.generic {{.*}} ins(%[[TOTALS]], %[[WHOLE]] : tensor<6xi32>, tensor<6xi32>)
 // CHECK:           arith.muli %in, %c-100_i32
@@ -173,24 +173,42 @@ func.func @padded(%q: tensor<1x3x4x4xi8>, %v: tensor<8x3x3x3xi8> {tw.param = "v"
   return %c : tensor<1x8x4x4xi32>
 }
 
-// Two activations, and a weight whose zero point is not in the middle of its bytes.
-// CHECK-LABEL: func.func @rejects(
-// CHECK-NOT:     arith.extui {{.*}} i8 to i32
-// CHECK:         arith.muli
-// CHECK:         ins({{.*}} : tensor<4x8xi32>, tensor<8x6xi32>)
-// CHECK:         arith.muli
-func.func @rejects(%q: tensor<4x8xi8>, %r: tensor<8x6xi8>, %v: tensor<8x6xi8> {tw.param = "v"})
-    -> (tensor<4x6xi32>, tensor<4x6xi32>) {
+// Of two activations one is what lies above its zero point; a zero point that a weight's signed bytes have adds the sum
+// of each row.
+// CHECK-LABEL: func.func @others(
+// CHECK:         %[[WIDE:.*]] = linalg.generic {{.*}} ins(%arg1 : tensor<8x6xi8>) outs({{.*}} : tensor<8x6xi16>)
+// CHECK:           arith.extui {{.*}} i8 to i16
+// CHECK:         %[[C:.*]] = linalg.generic {{.*}} ins(%arg0, %[[WIDE]] : tensor<4x8xi8>, tensor<8x6xi16>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.extui
+// CHECK-NEXT:      arith.extsi
+// CHECK:         %[[SUMS:.*]] = linalg.generic {{.*}} ins(%arg0, %arg2 : tensor<4x8xi8>, tensor<8x6xi8>)
+// CHECK:         %[[ROWS:.*]] = linalg.generic {{.*}} ins(%arg0 : tensor<4x8xi8>) outs({{.*}} : tensor<4xi32>)
+// CHECK:           arith.extui
+// CHECK:         %[[D:.*]] = linalg.generic {{.*}} ins(%[[SUMS]], %[[ROWS]], %{{.*}} : tensor<4x6xi32>, tensor<4xi32>, tensor<6xi32>)
+// CHECK:           arith.subi
+// CHECK:         return %{{.*}}, %{{.*}} :
+func.func @others(%q: tensor<4x8xi8>, %r: tensor<8x6xi8>, %v: tensor<8x6xi8> {tw.param = "v"},
+                  %zeros: tensor<6xi32> {tw.param = "z"}) -> (tensor<4x6xi32>, tensor<4x6xi32>) {
   %xe = tensor.empty() : tensor<4x8xi32>
   %x = linalg.generic #elementwise ins(%q : tensor<4x8xi8>) outs(%xe : tensor<4x8xi32>) {
   ^bb0(%a: i8, %o: i32):
-    %i = arith.extsi %a : i8 to i32
-    linalg.yield %i : i32
+    %zero = arith.constant 7 : i32
+    %i = arith.extui %a : i8 to i32
+    %d = arith.subi %i, %zero : i32
+    linalg.yield %d : i32
   } -> tensor<4x8xi32>
   %we = tensor.empty() : tensor<8x6xi32>
-  %w = linalg.generic #elementwise ins(%v : tensor<8x6xi8>) outs(%we : tensor<8x6xi32>) {
+  %s = linalg.generic #elementwise ins(%r : tensor<8x6xi8>) outs(%we : tensor<8x6xi32>) {
   ^bb0(%a: i8, %o: i32):
-    %zero = arith.constant 3 : i32
+    %zero = arith.constant 130 : i32
+    %i = arith.extui %a : i8 to i32
+    %d = arith.subi %i, %zero : i32
+    linalg.yield %d : i32
+  } -> tensor<8x6xi32>
+  %w = linalg.generic {indexing_maps = [#two, #column, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%v, %zeros : tensor<8x6xi8>, tensor<6xi32>) outs(%we : tensor<8x6xi32>) {
+  ^bb0(%a: i8, %zero: i32, %o: i32):
     %i = arith.extsi %a : i8 to i32
     %d = arith.subi %i, %zero : i32
     linalg.yield %d : i32
@@ -198,16 +216,56 @@ func.func @rejects(%q: tensor<4x8xi8>, %r: tensor<8x6xi8>, %v: tensor<8x6xi8> {t
   %c0 = arith.constant 0 : i32
   %e = tensor.empty() : tensor<4x6xi32>
   %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x6xi32>) -> tensor<4x6xi32>
-  %c = linalg.generic #product ins(%x, %r : tensor<4x8xi32>, tensor<8x6xi8>) outs(%z : tensor<4x6xi32>) {
-  ^bb0(%a: i32, %u: i8, %o: i32):
-    %wide = arith.extsi %u : i8 to i32
-    %p = arith.muli %a, %wide : i32
+  %c = linalg.generic #product ins(%x, %s : tensor<4x8xi32>, tensor<8x6xi32>) outs(%z : tensor<4x6xi32>) {
+  ^bb0(%a: i32, %u: i32, %o: i32):
+    %p = arith.muli %a, %u : i32
     %t = arith.addi %o, %p : i32
     linalg.yield %t : i32
   } -> tensor<4x6xi32>
   %d = linalg.generic #product ins(%x, %w : tensor<4x8xi32>, tensor<8x6xi32>) outs(%z : tensor<4x6xi32>) {
   ^bb0(%a: i32, %u: i32, %o: i32):
     %p = arith.muli %a, %u : i32
+    %t = arith.addi %o, %p : i32
+    linalg.yield %t : i32
+  } -> tensor<4x6xi32>
+  return %c, %d : tensor<4x6xi32>, tensor<4x6xi32>
+}
+
+// A weight with a zero point for each step of the sum, which no row's sum corrects, and data that are no bytes.
+// CHECK-LABEL: func.func @rejects(
+// CHECK:         ins({{.*}} : tensor<4x8xi32>, tensor<8x6xi32>)
+// CHECK:         arith.muli
+// CHECK:         ins(%arg1, %arg2 : tensor<4x8xi32>, tensor<8x6xi8>)
+// CHECK:         arith.muli
+func.func @rejects(%q: tensor<4x8xi8>, %n: tensor<4x8xi32>, %v: tensor<8x6xi8> {tw.param = "v"},
+                   %zeros: tensor<8xi32> {tw.param = "z"}) -> (tensor<4x6xi32>, tensor<4x6xi32>) {
+  %xe = tensor.empty() : tensor<4x8xi32>
+  %x = linalg.generic #elementwise ins(%q : tensor<4x8xi8>) outs(%xe : tensor<4x8xi32>) {
+  ^bb0(%a: i8, %o: i32):
+    %i = arith.extsi %a : i8 to i32
+    linalg.yield %i : i32
+  } -> tensor<4x8xi32>
+  %we = tensor.empty() : tensor<8x6xi32>
+  %w = linalg.generic {indexing_maps = [#two, affine_map<(i, j) -> (i)>, #two], iterator_types = ["parallel", "parallel"]}
+    ins(%v, %zeros : tensor<8x6xi8>, tensor<8xi32>) outs(%we : tensor<8x6xi32>) {
+  ^bb0(%a: i8, %zero: i32, %o: i32):
+    %i = arith.extsi %a : i8 to i32
+    %d = arith.subi %i, %zero : i32
+    linalg.yield %d : i32
+  } -> tensor<8x6xi32>
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x6xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x6xi32>) -> tensor<4x6xi32>
+  %c = linalg.generic #product ins(%x, %w : tensor<4x8xi32>, tensor<8x6xi32>) outs(%z : tensor<4x6xi32>) {
+  ^bb0(%a: i32, %u: i32, %o: i32):
+    %p = arith.muli %a, %u : i32
+    %t = arith.addi %o, %p : i32
+    linalg.yield %t : i32
+  } -> tensor<4x6xi32>
+  %d = linalg.generic #product ins(%n, %v : tensor<4x8xi32>, tensor<8x6xi8>) outs(%z : tensor<4x6xi32>) {
+  ^bb0(%a: i32, %u: i8, %o: i32):
+    %wide = arith.extsi %u : i8 to i32
+    %p = arith.muli %a, %wide : i32
     %t = arith.addi %o, %p : i32
     linalg.yield %t : i32
   } -> tensor<4x6xi32>

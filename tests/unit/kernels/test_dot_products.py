@@ -112,6 +112,15 @@ def test_convolution(size, c, f, window, stride):
     check(conv(size, c, f, window, stride, block), [x, pack(w.transpose(2, 3, 1, 0), block), b], want)
 
 
+def test_rows_of_the_weight_are_asked_for_ahead():
+    """Both lines of a step's 128 bytes, and the share of the next block that a tile of rows has."""
+    with make_context(), ir.Location.unknown():
+        module, _ = lower_kernel(
+            bytecode(matmul(30, 64, 256, 32)), Target.parse("x86 -mcpu=icelake-server"), PassContext()
+        )
+        assert str(module).count("llvm.intr.prefetch") == 3
+
+
 @pytest.mark.parametrize("cpu, register", [("icelake-server", "zmm"), ("alderlake", "ymm")])
 def test_four_products_are_one_instruction(cpu, register):
     target = Target.parse(f"x86 -mcpu={cpu}")
