@@ -5,13 +5,14 @@ Used through ``dialects.builders``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..sizes import Extent, Sym, if_equal, is_open
-from . import arith, extents, ir, linalg, scalars, tensor
+from . import arith, cf, extents, ir, linalg, scalars, tensor
 
 MAX_CONSTANT = 64  # elements of a constant in the IR, unless it is a splat
 
@@ -142,13 +143,19 @@ def _common_extent(found: list[Extent]) -> Extent:
 
 
 def _stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
-    """An operand whose open extents may be 1 where the shape has more: repeated along those at run time."""
+    """An operand whose open extents may be 1 where the shape has more: repeated along those if they are.
+
+    That is a choice of the program between the operand itself and a tensor that is made of it, of no elements where
+    nothing is to be repeated.
+    """
     own = shape_of(value)
     first = len(shape) - len(own)
     unsure = [d for d, n in enumerate(own) if n not in (1, shape[first + d]) and (isinstance(n, Sym) or n > 1)]
     if not unsure:
         return value
     target = [shape[first + d] if d in unsure else n for d, n in enumerate(own)]
+    fits = functools.reduce(arith.andi, [_fits(own[d], target[d]) for d in unsure])
+    none = extents.fresh(arith.select(fits, index_constant(0), extents.index(target[unsure[0]])), "repeated", 0)
 
     def body(*at: ir.Value) -> ir.Value:
         place = list(at)
@@ -157,7 +164,34 @@ def _stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
             place[d] = arith.minsi(place[d], last)
         return extract(value, place)
 
-    return index_map(target, element_of(value), body)
+    made = [none if d == unsure[0] else n for d, n in enumerate(target)]
+    repeated = _with_open(index_map(made, element_of(value), body), unsure)
+    return _as_shape(arith.select(fits, _with_open(value, unsure), repeated), target)
+
+
+def _fits(own: Extent, target: Extent) -> ir.Value:
+    """Whether an extent is that of the shape; if not, the program demands that it is 1."""
+    fits, alone = (_equal(own, extent) for extent in (target, 1))
+    cf.assert_(arith.ori(fits, alone), f"shapes do not broadcast: {own} is neither 1 nor what the others have")
+    return fits
+
+
+def _equal(a: Extent, b: Extent) -> ir.Value:
+    return arith.cmpi(arith.CmpIPredicate.eq, extents.index(a), extents.index(b))
+
+
+def _with_open(value: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """The tensor, of a type with open extents along the axes."""
+    kind = ir.RankedTensorType(value.type)
+    shape = [ir.ShapedType.get_dynamic_size() if d in axes else n for d, n in enumerate(kind.shape)]
+    wanted = ir.RankedTensorType.get(shape, kind.element_type)
+    return value if wanted == kind else tensor.CastOp(wanted, value).result
+
+
+def _as_shape(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+    """The tensor under its shape as it is known, which gives its type."""
+    kind = ranked(shape, element_of(value))
+    return extents.note(value if kind == value.type else tensor.CastOp(kind, value).result, shape)
 
 
 def index_map(shape: Sequence[Extent], elem: ir.Type, body: Body) -> ir.Value:

@@ -85,6 +85,15 @@ def _slice(step: Step) -> Action:
     return take
 
 
+def _select(step: Step) -> Action:
+    (first, second, condition), [result] = step.operands, step.results
+
+    def select(registers: Registers) -> None:
+        registers[result] = registers[first if registers[condition] else second]
+
+    return select
+
+
 def _dim(step: Step) -> Action:
     (source, axis), [result] = step.operands, step.results
 
@@ -159,6 +168,7 @@ ACTIONS: Mapping[str, Callable[[Step], Action]] = {
     "tensor.expand_shape": _expand,
     "tensor.cast": _cast,
     "tensor.extract_slice": _slice,
+    "tensor.select": _select,
     "tensor.dim": _dim,
     "tensor.extract": _extract,
     "cf.assert": _check,

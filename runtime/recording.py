@@ -53,7 +53,8 @@ class LoadedKernel:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What of a segment's calls no size changes: which memory each word means, and how long it is used.
+    """What of a segment's calls no size changes, but by a choice of tensors: which memory each word means, and how long
+    it is used.
 
     Tensors that calls make are numbered in their order. Those ``kept`` are read after the segment and have memory of
     their own; the others are ``inside`` the arena, and used from one call to another (``lives``).
@@ -70,8 +71,12 @@ class Wiring:
     most: int  # words of one call
 
     @staticmethod
-    def of(segment: Segment, given: Sequence[int]) -> Wiring:
-        """The wiring of a segment, to which a run gives what is in the registers ``given``."""
+    def of(segment: Segment, given: Sequence[int], choices: Sequence[bool]) -> Wiring:
+        """The wiring of a segment, to which a run gives what is in the registers ``given``.
+
+        ``choices`` are the conditions of its choices of tensors, in order.
+        """
+        chosen = iter(choices)
         base_of = {register: base for base, register in enumerate(given, _GIVEN)}
         first, most, calls = _GIVEN + len(given), 0, 0
         words: list[int] = []
@@ -79,6 +84,8 @@ class Wiring:
         for step in segment.steps:
             if step.op in VIEWS:
                 base_of[step.results[0]] = base_of[step.operands[0]]
+            if step.op == "tensor.select":
+                base_of[step.results[0]] = base_of[step.operands[0 if next(chosen) else 1]]
             if step.op != "func.call":
                 continue
             base_of |= {register: first + len(lives) + i for i, register in enumerate(step.results)}
@@ -134,7 +141,8 @@ class Shaped:
 
 
 class Tape:
-    """What the calls of a segment note in their order: a row of the table, their sizes, and the tensors they make.
+    """What steps of a segment note in their order: of calls a row of the table, their sizes, and the tensors they make;
+    of choices of tensors their conditions.
 
     A row has what ``tw_run_calls`` reads: address, number of words, extent, pieces, scratch bytes of a thread.
     """
@@ -143,6 +151,7 @@ class Tape:
         self.calls: list[tuple[int, int, int, int, int]] = []
         self.sizes: list[int] = []
         self.made: list[tuple[Shaped, np.dtype]] = []
+        self.choices: list[bool] = []
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +71,7 @@ class _Recorder:
         self._inputs = len(inputs)
         self._shapes = {register: Shaped(param.shape, param.size) for register, param in params.items()}
         self._results = segment.results
-        self._wiring = Wiring.of(segment, (*inputs, *params, *segment.passed))
+        self._wiring = lru_cache(_MOST_RECORDINGS)(partial(Wiring.of, segment, (*inputs, *params, *segment.passed)))
         self._actions = [_noting(step, segment, resources) for step in segment.steps]
         self._threads = resources.team.threads
         self._count = 1 + max(r for step in segment.steps for r in (*step.operands, *step.results))
@@ -89,11 +89,14 @@ class _Recorder:
         values[-1] = tape = Tape()
         for act in self._actions:
             act(values)
-        return Recording.of(self._wiring, tape, {r: values[r] for r in self._results}, self._threads)
+        wiring = self._wiring(tuple(tape.choices))
+        return Recording.of(wiring, tape, {r: values[r] for r in self._results}, self._threads)
 
 
 def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
     """The step's action on tensors without data; a call's notes it on the tape in the last register."""
+    if step.op == "tensor.select":
+        return _noting_choice(step)
     if step.op != "func.call":
         return action(step)
     loaded, axes, threads = resources.kernels[step.facts["kernel"]], step.facts["open"], resources.team.threads
@@ -119,5 +122,16 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
         pieces, stride = loaded.pieces(elements, threads), loaded.scratch_stride(tensors, sizes)
         tape.calls.append((loaded.address, words, loaded.kernel.extent, pieces, stride))
         tape.sizes += sizes
+
+    return note
+
+
+def _noting_choice(step: Step) -> Action:
+    """A choice between two tensors without data, noted on the tape in the last register."""
+    choose, condition = action(step), step.operands[2]
+
+    def note(values: Registers) -> None:
+        choose(values)
+        values[-1].choices.append(bool(values[condition]))
 
     return note

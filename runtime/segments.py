@@ -15,7 +15,7 @@ from ..program import Step
 from .actions import VIEWS
 from .arithmetic import SCALARS
 
-_DETERMINED = {"func.call", "cf.assert", "arith.constant", "tensor.dim", *VIEWS, *SCALARS}
+_DETERMINED = {"func.call", "cf.assert", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
 
 
 def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
@@ -30,7 +30,9 @@ def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
 
 def tensor_count(step: Step) -> int:
     """How many of a step's operands are tensors: the first ones."""
-    return len(step.facts["open"]) if step.op == "func.call" else int(step.op in (*VIEWS, "tensor.dim"))
+    if step.op in ("func.call", "tensor.select"):
+        return len(step.facts["open"]) if step.op == "func.call" else 2
+    return int(step.op in (*VIEWS, "tensor.dim"))
 
 
 def open_extents(step: Step) -> int:

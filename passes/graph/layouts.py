@@ -35,6 +35,7 @@ DIM_LISTS = {
     "tensor.concat": (),
     "tensor.empty": (),
     "linalg.fill": (),
+    "arith.select": (),
 }
 
 

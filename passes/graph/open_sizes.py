@@ -71,8 +71,6 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
         return functools.reduce(arith.muli, [_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
     if (source := destination(value)) is not None:
         return _size(source, axis)
-    if op.name == "arith.select":
-        return _size(op.operands[1], axis)
     return _dim(value, axis)
 
 

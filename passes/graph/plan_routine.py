@@ -19,7 +19,7 @@ from .edit import (
     reassociation_of,
     string_attr,
 )
-from .routine_ops import is_body_call, is_host_call
+from .routine_ops import is_body_call, is_choice, is_host_call
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")
@@ -75,12 +75,13 @@ class _Planner:
         return self._registers.setdefault(value, next(self._numbers))
 
     def _step(self, op: ir.Operation) -> Step:
-        if op.name not in _KEPT and not _is_scalar(op):
+        if op.name not in _KEPT and not _is_scalar(op) and not is_choice(op):
             raise CompileError(f"'{op.name}' is in no kernel{_where(op)}, and a program cannot carry it out")
-        operands = tuple(self._registers[v] for v in op.operands)
+        values = [*list(op.operands)[1:], op.operands[0]] if is_choice(op) else op.operands  # tensors come first
+        operands = tuple(self._registers[v] for v in values)
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
-        name = "host.call" if is_host_call(op) else op.name
+        name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
         return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
 
 

@@ -40,6 +40,11 @@ def is_body(function: func.FuncOp) -> bool:
     return BODY in function.attributes
 
 
+def is_choice(op: ir.Operation) -> bool:
+    """Whether an op is one of two tensors, whichever a condition says."""
+    return op.name == "arith.select" and isinstance(op.results[0].type, ir.RankedTensorType)
+
+
 def is_no_kernel(op: ir.Operation) -> bool:
-    """Whether an op is never part of a kernel: a view, a call, control flow."""
-    return op.name in (*VIEWS, "func.call") or is_control(op)
+    """Whether an op is never part of a kernel: a view, a choice of tensors, a call, control flow."""
+    return op.name in (*VIEWS, "func.call") or is_choice(op) or is_control(op)

@@ -1,0 +1,64 @@
+"""Operands of open sizes that may have to be repeated: the program sees which when it runs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+
+import tilewright as tw
+
+RNG = np.random.default_rng(17)
+
+
+def model(body: str, inputs: str = "float[A, B, 20] x, float[C, D, 20] z") -> onnx.ModelProto:
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> g ({inputs}) => (float y) {{ {body} }}')
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return made
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_program_repeats_what_it_has_to(threads: int):
+    module = tw.compile(model("a = Relu(x) s = Add(a, z) y = Mul(s, s)"), workers=0, num_threads=threads)
+    sizes = [1, 2, 1, 3]
+    for (a, b), (c, d) in itertools.product(itertools.product(sizes, sizes), repeat=2):
+        if (1 in (a, c) or a == c) and (1 in (b, d) or b == d):
+            x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in ((a, b, 20), (c, d, 20)))
+            [y] = module(x, z)
+            np.testing.assert_array_equal(y, (np.maximum(x, 0) + z) ** 2)
+
+
+def test_no_elements_broadcast():
+    module = tw.compile(model("y = Add(x, z)"), workers=0)
+    [y] = module(np.zeros((0, 3, 20), np.float32), np.ones((1, 3, 20), np.float32))
+    assert y.shape == (0, 3, 20)
+
+
+def test_what_is_chosen_may_be_a_result_and_an_operand_too():
+    """The chosen tensor is an input, a constant operand's, or one that a kernel makes; it is read before and after."""
+    module = tw.compile(model("s = Add(x, z) t = Sub(z, x) y = Concat<axis = 2>(s, t, s)"), workers=0)
+    for a, c in ((3, 1), (3, 3), (1, 3), (3, 3), (3, 1)):
+        x, z = (RNG.standard_normal((n, 2, 20)).astype(np.float32) for n in (a, c))
+        np.testing.assert_array_equal(module(x, z)[0], np.concatenate([x + z, z - x, x + z], axis=2))
+
+
+def test_images_broadcast_in_any_layout():
+    body = "c = Conv(x, w) s = Add(c, z) y = Relu(s)"
+    made = model(body, "float[1, 4, H, W] x, float[1, 8, K, L] z")
+    weight = RNG.standard_normal((8, 4, 1, 1)).astype(np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    module = tw.compile(made, workers=0)
+    for h, k in ((5, 5), (5, 1), (1, 5)):
+        x = RNG.standard_normal((1, 4, h, 3)).astype(np.float32)
+        z = RNG.standard_normal((1, 8, k, 3)).astype(np.float32)
+        want = np.maximum(np.einsum("fc,nchw->nfhw", weight[:, :, 0, 0], x) + z, 0)
+        np.testing.assert_allclose(module(x, z)[0], want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("a", "c"), [(2, 4), (4, 2), (0, 2)])
+def test_what_does_not_broadcast_is_refused(a: int, c: int):
+    module = tw.compile(model("[sum] y = Add(x, z)"), workers=0)
+    with pytest.raises(tw.TilewrightError, match=r"node 'sum' shapes do not broadcast: . is neither 1 nor what"):
+        module(np.zeros((a, 3, 20), np.float32), np.zeros((c, 3, 20), np.float32))
