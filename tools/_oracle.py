@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper
+from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 Arrays = Mapping[str, np.ndarray]
@@ -39,6 +39,10 @@ _ELEMENTWISE = {
     *("Reciprocal", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sin", "Sinh", "Softplus"),
     *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
 }
+# Of these an oracle computes in float32 whatever the dtype, as the op's definition or an attribute has it.
+_SINGLE = {"Erf", "Gelu", "GroupNormalization", "HardSwish", "LayerNormalization", "RMSNormalization"}
+# How many of the first operands are data, where others choose: which elements, or the shape of the result.
+_DATA = {"Resize": 1}
 
 
 class Noise:
@@ -92,7 +96,8 @@ class NodeOracle:
         feeds = {name: values[name] for name in self._needs}
         op = self._node.op_type
         if noise is not None and op not in _EXACT and op not in _ELEMENTWISE:
-            feeds = {name: _shaken(value, noise) for name, value in feeds.items()}
+            data = self._node.input[: _DATA.get(op)] if op in _DATA else self._needs
+            feeds = {name: self._shaken(v, noise) if name in data else v for name, v in feeds.items()}
         results, reasons = None, []
         for who in self._order:
             try:
@@ -103,8 +108,12 @@ class NodeOracle:
         if results is None:
             raise NoOracle(f"{self._node.name or op} ({op}): {'; '.join(reasons)}")
         if noise is not None and op not in _EXACT:
-            results = [_shaken(value, noise) for value in results]
+            results = [self._shaken(value, noise) for value in results]
         return dict(zip((name for name in self._node.output if name), results, strict=True))
+
+    def _shaken(self, value: Any, noise: Noise) -> Any:
+        cubic = self._node.op_type == "Resize" and any(a.s == b"cubic" for a in self._node.attribute)
+        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE)
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
@@ -116,11 +125,13 @@ class NodeOracle:
     def reference(self, feeds: Arrays) -> list[Any]:
         """The outputs by the reference evaluator."""
         if "reference" not in self._made:
-            self._made["reference"] = ReferenceEvaluator(self._model(feeds))
+            model = self._model(feeds)
+            self._made["reference"] = ReferenceEvaluator(model), _result_types(model)
+        evaluator, types = self._made["reference"]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            made = self._made["reference"].run(None, dict(feeds))
-        return [value if isinstance(value, list) else np.asarray(value) for value in made]
+            made = evaluator.run(None, dict(feeds))
+            return [_of_type(value, dtype) for value, dtype in zip(made, types, strict=True)]
 
     def _model(self, feeds: Arrays) -> ModelProto:
         inputs = [helper.make_tensor_value_info(name, tensor_type(a), a.shape) for name, a in feeds.items()]
@@ -170,18 +181,40 @@ def first_line(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+_FLOATS = ("float", "bfloat")
+
+
 def is_float(array: np.ndarray) -> bool:
     """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
-    return array.dtype.name.startswith(("float", "bfloat"))
+    return array.dtype.name.startswith(_FLOATS)
 
 
-def _shaken(value: Any, noise: Noise) -> Any:
-    """The value with an error of its type's size in each element; a denormal may also be zero."""
+def _result_types(model: ModelProto) -> list[np.dtype | None]:
+    """The dtypes of a model's outputs by the schemas; None for what is no tensor or not known."""
+    numbers = [o.type.tensor_type.elem_type for o in shape_inference.infer_shapes(model).graph.output]
+    return [helper.tensor_dtype_to_np_dtype(number) if number else None for number in numbers]
+
+
+def _of_type(value: Any, dtype: np.dtype | None) -> Any:
+    """The reference's result as the schema's type: it leaves some to numpy, whose sums of uint32 are uint64."""
+    if isinstance(value, list):
+        return value
+    array = np.asarray(value)
+    if dtype is None or dtype == array.dtype:
+        return array
+    both = [array.dtype, dtype]
+    alike = all(d.kind in "iu" for d in both) or all(d.name.startswith(_FLOATS) for d in both)
+    return array.astype(dtype) if alike else array
+
+
+def _shaken(value: Any, noise: Noise, single: bool = False) -> Any:
+    """The value with an error of its type's size in each element, or float32's; a denormal may also be zero."""
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
     signs = noise.signs(value.shape)
+    size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
-        shaken = (value.astype(np.float64) * (1 + _NOISE[value.dtype.name] * signs)).astype(value.dtype)
+        shaken = (value.astype(np.float64) * (1 + size * signs)).astype(value.dtype)
         tiny = np.abs(value.astype(np.float64)) < 2.0**-126
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
 
