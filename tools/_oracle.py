@@ -17,6 +17,8 @@ import onnx
 from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from tilewright.tools._oracle_faults import fault
+
 Arrays = Mapping[str, np.ndarray]
 ORDER = ("onnxruntime", "reference")  # who is asked first
 
@@ -100,6 +102,9 @@ class NodeOracle:
             feeds = {name: self._shaken(v, noise) if name in data else v for name, v in feeds.items()}
         results, reasons = None, []
         for who in self._order:
+            if reason := fault(who, self._node, feeds):
+                reasons.append(f"{who}: {reason}")
+                continue
             try:
                 results = _RUNTIMES[who](self, feeds)
                 break
@@ -117,7 +122,7 @@ class NodeOracle:
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
-        key = tuple((name, value.dtype, value.shape) for name, value in feeds.items())
+        key = tuple((name, value_type(value).SerializeToString()) for name, value in feeds.items())
         if key not in self._made:
             self._made[key] = session(self._model(feeds), optimize=False)
         return self._made[key].run(None, dict(feeds))
@@ -134,7 +139,7 @@ class NodeOracle:
             return [_of_type(value, dtype) for value, dtype in zip(made, types, strict=True)]
 
     def _model(self, feeds: Arrays) -> ModelProto:
-        inputs = [helper.make_tensor_value_info(name, tensor_type(a), a.shape) for name, a in feeds.items()]
+        inputs = [helper.make_value_info(name, value_type(value)) for name, value in feeds.items()]
         outputs = [helper.make_value_info(name, onnx.TypeProto()) for name in self._node.output if name]
         graph = helper.make_graph([self._node], "node", inputs, outputs)
         return helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
@@ -174,6 +179,16 @@ def nested(node: NodeProto) -> Iterator[onnx.GraphProto]:
 def tensor_type(array: np.ndarray) -> int:
     """The number that ONNX has for an array's dtype."""
     return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def value_type(value: Any) -> onnx.TypeProto:
+    """The ONNX type of a tensor, or of a list of them (of unknown shapes); of None an empty one."""
+    if isinstance(value, list):
+        element = helper.make_tensor_type_proto(tensor_type(value[0]) if value else onnx.TensorProto.FLOAT, None)
+        return helper.make_sequence_type_proto(element)
+    if value is None:
+        return onnx.TypeProto()
+    return helper.make_tensor_type_proto(tensor_type(value), value.shape)
 
 
 def first_line(error: object) -> str:
