@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import onnx
 from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from tilewright.tools._oracle_faults import fault
+from tilewright.tools._oracle_faults import fault, nested
 
 Arrays = Mapping[str, np.ndarray]
 ORDER = ("onnxruntime", "reference")  # who is asked first
@@ -168,12 +168,6 @@ def needed(node: NodeProto) -> list[str]:
         reads = [name for inner in graph.node for name in needed(inner)] + [o.name for o in graph.output]
         names += [name for name in reads if name not in own]
     return list(dict.fromkeys(names))
-
-
-def nested(node: NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in a node's attributes."""
-    for attribute in node.attribute:
-        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 
 
 def tensor_type(array: np.ndarray) -> int:

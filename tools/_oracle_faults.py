@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onnx import NodeProto
+import numpy as np
+from onnx import GraphProto, NodeProto
 
-Feeds = Mapping[str, Any]  # a node's inputs by name
+Feeds = Mapping[str, Any]  # a node's inputs by name, those that are known
 
 
 @dataclass(frozen=True)
@@ -24,21 +25,53 @@ class Fault:
 
 def fault(who: str, node: NodeProto, feeds: Feeds) -> str:
     """Why an oracle is not to be asked about a node on these inputs; empty where it is."""
+    inner = [n for graph in nested(node) for n in graph.node]
     for known in FAULTS:
         if (known.who, known.op) == (who, node.op_type) and known.when(node, feeds):
             return known.reason
-    return ""
+    return next(filter(None, (fault(who, n, {}) for n in inner)), "")
 
 
-def _first(node: NodeProto, feeds: Feeds) -> Any:
-    return feeds[node.input[0]]
+def nested(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
+
+
+def _shape(node: NodeProto, feeds: Feeds, index: int = 0) -> tuple[int, ...]:
+    """The shape of an input; () where it is not known, as in a nested graph."""
+    value = feeds.get(node.input[index])
+    return getattr(value, "shape", ())
+
+
+def _unpooled(node: NodeProto, feeds: Feeds) -> list[int]:
+    """The shape of a MaxUnpool's result where none is given."""
+    batch, channels, *spatial = _shape(node, feeds)
+    given = {a.name: list(a.ints) for a in node.attribute}
+    strides, pads = given.get("strides", [1] * len(spatial)), given.get("pads", [0] * 2 * len(spatial))
+    cut = [a + b for a, b in zip(pads, pads[len(spatial) :], strict=False)]
+    sides = zip(spatial, strides, given["kernel_shape"], cut, strict=True)
+    return [batch, channels, *((n - 1) * stride + k - less for n, stride, k, less in sides)]
+
+
+def _stacks(node: NodeProto) -> bool:
+    """Whether a Loop has scan outputs."""
+    body = next(nested(node))
+    return len(body.output) + 1 > len(body.input)
 
 
 FAULTS = (
     Fault(
         "reference",
         "MaxPool",
-        lambda node, feeds: len(node.output) > 1 and math.prod(_first(node, feeds).shape[:2]) > 1,
+        lambda node, feeds: len(node.output) > 1 and math.prod(_shape(node, feeds)[:2]) > 1,
         "its indices are those in one channel, the op's in the whole tensor",
     ),
+    Fault(
+        "onnxruntime",
+        "MaxUnpool",
+        lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
+        "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
+    ),
+    Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

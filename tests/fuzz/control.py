@@ -86,7 +86,8 @@ def loop_on(g: Graph, x: str) -> str:
         rows = [_steps(g, results[-1])] if stacked and not (grows and len(names) == 1) else []
         return [_goes_on(g, number, results[-1]) if ends else going, *results, *rows]
 
-    body = g.subgraph(build, [np.array(0), np.array(True), *(g.values[name] for name in carried)])
+    examples = [np.array(0), np.array(True), *(g.values[name] for name in carried)]
+    body = g.subgraph(build, examples, shaped=not grows and g.chance(0.7))
     outputs = len(body.output) - 1
     return g.node("Loop", [trip, start, *carried], outputs, body=body)[0]
 
@@ -125,7 +126,7 @@ def scan(g: Graph) -> None:
 
     examples = [g.values[name] for name in states]
     examples += [np.take(g.values[name], 0, axis) for name, axis in zip(inputs, axes, strict=True)]
-    body = g.subgraph(build, examples)
+    body = g.subgraph(build, examples, g.chance(0.7))
     rows = len(body.output) - len(states)
     ranks = [g.rank(name) - 1 for name in inputs]
     given: dict[str, Any] = {"num_scan_inputs": len(inputs), "body": body, "scan_input_axes": axes}
@@ -199,7 +200,7 @@ def _mapped(g: Graph, x: str, items: str) -> str:
         return g.node("Mul", [name, names[1]]) if factor else [name]
 
     examples = [g.values[items][0], *([g.values[factor]] if factor else [])]
-    body = g.subgraph(build, examples)
+    body = g.subgraph(build, examples, shaped=False)
     return g.node("SequenceMap", [items, *([factor] if factor else [])], body=body)[0]
 
 
@@ -209,6 +210,8 @@ def optional(g: Graph) -> None:
         raise Rejected
     x = g.tensor(("float32", "int64", "bool"), (0, 3))
     [held] = g.node("Optional", [x])
+    g.operands = [name for name in g.operands if name != held]
+    g.opaque.add(held)
     g.node(g.one_of(["OptionalGetElement", "OptionalHasElement"]), [held])
 
 

@@ -39,6 +39,7 @@ class Graph:
         self.inputs: dict[str, np.ndarray] = {}
         self.weights: dict[str, np.ndarray] = {}
         self.values: dict[str, Any] = {}  # tensors, and lists of them
+        self.opaque: set[str] = set()  # what no other node may read, nor be a result
         self.operands: list[str] = []  # what a node may read: neither axes nor shapes
 
     # Draws.
@@ -218,11 +219,13 @@ class Graph:
         self.operands += tensors
         return results
 
-    def subgraph(self, build: Callable[..., Sequence[str]], values: Sequence[np.ndarray] = ()) -> onnx.GraphProto:
+    def subgraph(
+        self, build: Callable[..., Sequence[str]], values: Sequence[np.ndarray] = (), shaped: bool = True
+    ) -> onnx.GraphProto:
         """What ``build`` adds here as a nested graph, which reads the outer values by name.
 
         ``build`` takes the names of the nested graph's inputs, for each of which an example value is given, and returns
-        those of its outputs.
+        those of its outputs. The inputs' shapes are written down if ``shaped``, those of rank 0 always.
         """
         at, operands = len(self.nodes), list(self.operands)
         weights = dict(self.weights)
@@ -244,7 +247,8 @@ class Graph:
             del self.weights[name]
         # Inputs that came with it are the model's, and in sight.
         self.operands = operands + [name for name in self.inputs if name not in operands]
-        types = [helper.make_tensor_type_proto(tensor_type(a), None) for a in values]
+        shapes = [a.shape if shaped or not a.ndim else None for a in values]
+        types = [helper.make_tensor_type_proto(tensor_type(a), n) for a, n in zip(values, shapes, strict=True)]
         inputs = [helper.make_value_info(name, kind) for name, kind in zip(formals, types, strict=True)]
         outputs = [helper.make_value_info(name, onnx.TypeProto()) for name in results]
         tensors = [numpy_helper.from_array(a, name) for name, a in own.items()]
@@ -256,7 +260,7 @@ class Graph:
 
         reads = {name for node in self.nodes for name in needed(node)}
         made = [name for node in self.nodes if node.op_type != "Constant" for name in node.output]
-        made = [name for name in made if isinstance(self.values[name], np.ndarray)]
+        made = [name for name in made if isinstance(self.values[name], np.ndarray) and name not in self.opaque]
         results = [name for name in made if name not in reads or self.chance(0.15)]
         used = reads | set(results)
         opsets = [helper.make_opsetid(*pair) for pair in self.opsets.items()]

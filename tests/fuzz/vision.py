@@ -9,6 +9,8 @@ from fuzz.elementwise import Entry
 from fuzz.graph import Graph, Rejected
 from fuzz.values import finite
 
+from tilewright.tools._oracle import is_float
+
 
 def _image(g: Graph, op: str, rank: int | tuple[int, int] = 4, most: int = 400) -> str:
     """A small tensor of batch, channels and spatial axes, of ordinary numbers."""
@@ -31,7 +33,7 @@ def grid_sample(g: Graph) -> None:
     where = random.uniform(-1.3, 1.3, (g.shape(x)[0], *places, rank)).astype(np.float32)
     grid = where if g.dtype(x) not in ("float64", "float16") else where.astype(g.dtype(x))
     modes = ["linear", "nearest", "cubic"] if modern else ["bilinear", "nearest", "bicubic"]
-    mode = g.one_of([None, *(modes[:2] if rank == 3 else modes)])
+    mode = g.one_of([None, *(modes[:2] if rank == 3 else modes)]) if is_float(g.values[x]) else "nearest"
     padding = g.one_of([None, "zeros", "border", "reflection"])
     g.node("GridSample", [x, g.leaf(grid)], mode=mode, padding_mode=padding, align_corners=g.one_of([None, 0, 1]))
 
