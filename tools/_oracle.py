@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper, shape_inference
+from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from tilewright.tools._oracle_faults import fault, nested
 
 Arrays = Mapping[str, np.ndarray]
 ORDER = ("onnxruntime", "reference")  # who is asked first
+_NEWEST = 26  # onnxruntime's opset: of newer models it takes no node, be it the same as before
 
 # Relative errors that a right result of one node may have. Twice the rounding of a narrow type: we compute in float32
 # where others round between; of a wide one some units in the last place, as exp and its like are approximated.
@@ -89,7 +90,7 @@ class NodeOracle:
     """One node, evaluated on values by name."""
 
     def __init__(self, node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto], order: Sequence[str] = ORDER):
-        self._node, self._opsets, self._order = node, opsets, order
+        self._node, self._opsets, self._order = node, _own_opsets(node, opsets), order
         self._needs = needed(node)
         self._made: dict[Any, Any] = {}
 
@@ -196,6 +197,17 @@ _FLOATS = ("float", "bfloat")
 def is_float(array: np.ndarray) -> bool:
     """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
     return array.dtype.name.startswith(_FLOATS)
+
+
+def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> list[onnx.OperatorSetIdProto]:
+    """The opset of a node without nested graphs: no newer than the node and onnxruntime need."""
+    own = [o for o in opsets if o.domain == node.domain]
+    if any(True for _ in nested(node)) or len(own) != 1:
+        return list(opsets)
+    version = own[0].version
+    if not node.domain and defs.has(node.op_type, version):
+        version = min(version, max(_NEWEST, defs.get_schema(node.op_type, version).since_version))
+    return [helper.make_opsetid(node.domain, version)]
 
 
 def _result_types(model: ModelProto) -> list[np.dtype | None]:

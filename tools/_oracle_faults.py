@@ -73,5 +73,11 @@ FAULTS = (
         lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
         "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
     ),
+    Fault(
+        "reference",
+        "Normalizer",
+        lambda node, feeds: any(a.s == b"MAX" for a in node.attribute) or not node.attribute,
+        "it divides by the greatest magnitude, the op by the greatest number",
+    ),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, TypeProto, helper
 
-from tilewright.tools._oracle import NodeOracle, Noise
+from tilewright.tools._oracle import NodeOracle, Noise, NoOracle
+from tilewright.tools._oracle_faults import fault
 
 RNG = np.random.default_rng(0)
 OPSETS = [helper.make_opsetid("", 21)]
@@ -41,3 +42,36 @@ def test_scales_have_no_noise():
 def test_cubic_weights_are_single(mode, rough):
     sizes = {"roi": np.zeros(0), "scales": np.array([1.5], np.float32)}
     assert (spread(RNG.standard_normal(6), "Resize", sizes, mode=mode) > 2.0**-22) == rough
+
+
+def test_onnxruntime_is_asked_about_nodes_of_newer_models():
+    opsets = [helper.make_opsetid("", 28), helper.make_opsetid("ai.onnx.ml", 5)]
+    x = np.array([[-1.0, -2.0]], np.float32)
+    for node in (
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1"),
+    ):
+        assert NodeOracle(node, opsets, order=["onnxruntime"])({"x": x})["y"].shape == x.shape
+
+
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_an_oracle_is_not_asked_where_it_is_wrong(kernel):
+    spatial = 1, 2, kernel, kernel
+    x = RNG.standard_normal(spatial)  # the reference counts the second channel's indices from 0
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])
+    with pytest.raises(NoOracle, match="reference: its indices are those in one channel"):
+        NodeOracle(node, OPSETS, order=["reference"])({"x": x})
+    assert NodeOracle(node, OPSETS)({"x": x})["i"][0, 1].min() >= kernel * kernel
+
+
+def test_a_fault_counts_in_nested_graphs():
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Abs", ["x"], ["s"])],
+        "body",
+        [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))],
+        [helper.make_value_info(n, TypeProto()) for n in ("d", "s")],
+    )
+    loop = helper.make_node("Loop", ["n", ""], ["s"], body=inner)
+    assert "without an axis" in fault("reference", loop, {})
+    branch = helper.make_graph([loop], "then", [], [helper.make_value_info("s", TypeProto())])
+    assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
