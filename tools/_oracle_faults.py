@@ -54,6 +54,13 @@ def _unpooled(node: NodeProto, feeds: Feeds) -> list[int]:
     return [batch, channels, *((n - 1) * stride + k - less for n, stride, k, less in sides)]
 
 
+def _ignored_by_layers(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a recurrent layer has what the reference does not read."""
+    names = {a.name for a in node.attribute}
+    ignored = {"clip", "input_forget", *(["activations"] if node.op_type != "RNN" else [])}
+    return bool(names & ignored) or (len(node.input) > 4 and node.input[4] != "")
+
+
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
     body = next(nested(node))
@@ -78,6 +85,12 @@ FAULTS = (
         "Normalizer",
         lambda node, feeds: any(a.s == b"MAX" for a in node.attribute) or not node.attribute,
         "it divides by the greatest magnitude, the op by the greatest number",
+    ),
+    *(
+        Fault(
+            "reference", op, _ignored_by_layers, "it reads neither clip, lengths of sequences nor activations of gates"
+        )
+        for op in ("RNN", "GRU", "LSTM")
     ),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )
