@@ -237,6 +237,7 @@ class Graph:
         self.depth -= 1
         nodes = self.nodes[at:]
         del self.nodes[at:]
+        kinds = [helper.make_tensor_type_proto(tensor_type(self.values[name]), None) for name in results]
         made = {name for node in nodes for name in node.output}
         for i, name in enumerate(results):  # an output has to be the graph's own, and one alone
             if name not in made or name in results[:i]:
@@ -250,7 +251,7 @@ class Graph:
         shapes = [a.shape if shaped or not a.ndim else None for a in values]
         types = [helper.make_tensor_type_proto(tensor_type(a), n) for a, n in zip(values, shapes, strict=True)]
         inputs = [helper.make_value_info(name, kind) for name, kind in zip(formals, types, strict=True)]
-        outputs = [helper.make_value_info(name, onnx.TypeProto()) for name in results]
+        outputs = [helper.make_value_info(name, kind) for name, kind in zip(results, kinds, strict=True)]
         tensors = [numpy_helper.from_array(a, name) for name, a in own.items()]
         return helper.make_graph(nodes, f"body_{at}_{len(self.values)}", inputs, outputs, tensors)
 

@@ -18,10 +18,11 @@ def _image(g: Graph, op: str, rank: int | tuple[int, int] = 4, most: int = 400) 
 
 
 def affine_grid(g: Graph) -> None:
-    spatial = [g.integer(1, 6) for _ in range(g.integer(2, 3))]
+    corners = g.one_of([None, 0, 1])
+    spatial = [g.integer(2 if corners else 1, 6) for _ in range(g.integer(2, 3))]  # where is the corner of one element?
     batch, rank = g.integer(1, 3), len(spatial)
     theta = g.fresh(g.one_of(g.allows("AffineGrid")), (batch, rank, rank + 1), "ordinary")
-    g.node("AffineGrid", [theta, g.known([batch, g.integer(1, 3), *spatial])], align_corners=g.one_of([None, 0, 1]))
+    g.node("AffineGrid", [theta, g.known([batch, g.integer(1, 3), *spatial])], align_corners=corners)
 
 
 def grid_sample(g: Graph) -> None:
