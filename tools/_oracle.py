@@ -43,7 +43,10 @@ _ELEMENTWISE = {
     *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
 }
 # Of these an oracle computes in float32 whatever the dtype, as the op's definition or an attribute has it.
-_SINGLE = {"Erf", "Gelu", "GroupNormalization", "HardSwish", "LayerNormalization", "RMSNormalization"}
+_SINGLE = {
+    *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
+    *("LayerNormalization", "RMSNormalization"),
+}
 # How many of the first operands are data, where others choose: which elements, or the shape of the result.
 _DATA = {"Resize": 1}
 

@@ -82,6 +82,18 @@ FAULTS = (
     ),
     Fault(
         "reference",
+        "GlobalMaxPool",
+        lambda node, feeds: len(_shape(node, feeds)) != 4,
+        "it reduces two axes, whatever the rank",
+    ),
+    Fault(
+        "reference",
+        "Unique",
+        lambda node, feeds: any(a.name == "sorted" and not a.i for a in node.attribute),
+        "it sorts",
+    ),
+    Fault(
+        "reference",
         "Normalizer",
         lambda node, feeds: any(a.s == b"MAX" for a in node.attribute) or not node.attribute,
         "it divides by the greatest magnitude, the op by the greatest number",

@@ -87,10 +87,7 @@ def pool(op: str, g: Graph) -> None:
 
 
 def global_pool(op: str, g: Graph) -> None:
-    x = _images(g, op)
-    if g.rank(x) == 3 and g.dtype(x) != "float32":  # of which the reference loses an axis
-        raise Rejected
-    g.node(op, [x])
+    g.node(op, [_images(g, op)])
 
 
 def batch_norm(g: Graph) -> None:
