@@ -47,6 +47,8 @@ _SINGLE = {
     *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
     *("LayerNormalization", "RMSNormalization"),
 }
+# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones.
+_ROUGH = {"GRU", "LSTM", "RNN"}
 # How many of the first operands are data, where others choose: which elements, or the shape of the result.
 _DATA = {"Resize": 1}
 
@@ -122,7 +124,7 @@ class NodeOracle:
 
     def _shaken(self, value: Any, noise: Noise) -> Any:
         cubic = self._node.op_type == "Resize" and any(a.s == b"cubic" for a in self._node.attribute)
-        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE)
+        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE, self._node.op_type in _ROUGH)
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
@@ -231,15 +233,20 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     return array.astype(dtype) if alike else array
 
 
-def _shaken(value: Any, noise: Noise, single: bool = False) -> Any:
-    """The value with an error of its type's size in each element, or float32's; a denormal may also be zero."""
+def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
+    """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
+
+    Errors are relative to the element or, if ``rough``, to the greatest one.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
     signs = noise.signs(value.shape)
     size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
-        shaken = (value.astype(np.float64) * (1 + size * signs)).astype(value.dtype)
-        tiny = np.abs(value.astype(np.float64)) < 2.0**-126
+        wide = value.astype(np.float64)
+        shaken = wide + 4 * size * signs * np.max(np.abs(wide)) if rough else wide * (1 + size * signs)
+        tiny = np.abs(wide) < 2.0**-126
+        shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
 
 

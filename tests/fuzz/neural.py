@@ -181,7 +181,7 @@ def recurrent(op: str, g: Graph) -> None:
         inputs.append(leaf((ways, 3 * hidden)))  # peepholes
     more = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
     if g.chance(0.3):
-        more |= _activations(g, ways * {"RNN": 1, "GRU": 2, "LSTM": 3}[op])
+        more |= _activations(g, ways * {"RNN": 1, "GRU": 2, "LSTM": 3}[op], bounded=op != "RNN")
     if batch_first:
         more["layout"] = 1
     if g.chance(0.15):
@@ -189,9 +189,10 @@ def recurrent(op: str, g: Graph) -> None:
     g.node(op, inputs, g.integer(1, 3 if op == "LSTM" else 2), hidden_size=hidden, direction=direction, **more)
 
 
-def _activations(g: Graph, count: int) -> dict[str, Any]:
-    """Activations of gates by name, and the numbers of those that have some."""
-    names = [g.one_of(["Tanh", "Sigmoid", "Relu", "Softsign", "HardSigmoid", "LeakyRelu"]) for _ in range(count)]
+def _activations(g: Graph, count: int, bounded: bool) -> dict[str, Any]:
+    """Activations by name, and the numbers of those that have some; gates without bounds would multiply every error."""
+    choices = ["Tanh", "Sigmoid", "Softsign", "HardSigmoid", *([] if bounded else ["Relu", "LeakyRelu"])]
+    names = [g.one_of(choices) for _ in range(count)]
     alphas = {"HardSigmoid": 0.3, "LeakyRelu": 0.02}
     given: dict[str, Any] = {"activations": names}
     if any(name in alphas for name in names):

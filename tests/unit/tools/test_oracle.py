@@ -75,3 +75,13 @@ def test_a_fault_counts_in_nested_graphs():
     assert "without an axis" in fault("reference", loop, {})
     branch = helper.make_graph([loop], "then", [], [helper.make_value_info("s", TypeProto())])
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
+
+
+@pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
+def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
+    weights = {"w": np.eye(2, dtype=np.float32)[None], "r": np.zeros((1, 2, 2), np.float32)} if op == "RNN" else {}
+    attributes = {"hidden_size": 2} if op == "RNN" else {}
+    node = helper.make_node(op, ["x", *weights], ["y"], **attributes)
+    values = {"x": np.array([[[1, 1e-6]]], np.float32), **weights}
+    exact, shaken = (NodeOracle(node, OPSETS)(values, noise)["y"].reshape(-1) for noise in (None, Noise(0)))
+    assert (abs(shaken[1] - exact[1]) > 1e-6) == wide
