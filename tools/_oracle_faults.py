@@ -104,5 +104,6 @@ FAULTS = (
         )
         for op in ("RNN", "GRU", "LSTM")
     ),
+    Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

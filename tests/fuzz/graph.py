@@ -225,7 +225,7 @@ class Graph:
         """What ``build`` adds here as a nested graph, which reads the outer values by name.
 
         ``build`` takes the names of the nested graph's inputs, for each of which an example value is given, and returns
-        those of its outputs. The inputs' shapes are written down if ``shaped``, those of rank 0 always.
+        those of its outputs. Shapes of both are written down if ``shaped``, those of rank 0 always.
         """
         at, operands = len(self.nodes), list(self.operands)
         weights = dict(self.weights)
@@ -237,7 +237,7 @@ class Graph:
         self.depth -= 1
         nodes = self.nodes[at:]
         del self.nodes[at:]
-        kinds = [helper.make_tensor_type_proto(tensor_type(self.values[name]), None) for name in results]
+        kinds = [self._kind(self.values[name], shaped) for name in results]
         made = {name for node in nodes for name in node.output}
         for i, name in enumerate(results):  # an output has to be the graph's own, and one alone
             if name not in made or name in results[:i]:
@@ -248,12 +248,13 @@ class Graph:
             del self.weights[name]
         # Inputs that came with it are the model's, and in sight.
         self.operands = operands + [name for name in self.inputs if name not in operands]
-        shapes = [a.shape if shaped or not a.ndim else None for a in values]
-        types = [helper.make_tensor_type_proto(tensor_type(a), n) for a, n in zip(values, shapes, strict=True)]
-        inputs = [helper.make_value_info(name, kind) for name, kind in zip(formals, types, strict=True)]
+        inputs = [helper.make_value_info(name, self._kind(a, shaped)) for name, a in zip(formals, values, strict=True)]
         outputs = [helper.make_value_info(name, kind) for name, kind in zip(results, kinds, strict=True)]
         tensors = [numpy_helper.from_array(a, name) for name, a in own.items()]
         return helper.make_graph(nodes, f"body_{at}_{len(self.values)}", inputs, outputs, tensors)
+
+    def _kind(self, value: np.ndarray, shaped: bool) -> onnx.TypeProto:
+        return helper.make_tensor_type_proto(tensor_type(value), value.shape if shaped or not value.ndim else None)
 
     def model(self) -> onnx.ModelProto:
         """The model; its outputs are what no node reads, and a few others."""
