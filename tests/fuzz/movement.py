@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 from fuzz.elementwise import Entry
@@ -146,7 +147,9 @@ def constant_of_shape(g: Graph) -> None:
 
 def shape(g: Graph) -> None:
     x = g.tensor(ANY)
-    ends = {name: g.integer(-2, 3) for name in ("start", "end") if g.chance(0.4)} if g.opset >= 15 else {}
+    ends: dict[str, Any] = (
+        {name: g.integer(-2, 3) for name in ("start", "end") if g.chance(0.4)} if g.opset >= 15 else {}
+    )
     g.node("Shape", [x], **ends)
 
 

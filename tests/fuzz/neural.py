@@ -179,7 +179,7 @@ def recurrent(op: str, g: Graph) -> None:
     inputs += [leaf(states) if g.chance(0.4) else None for _ in range(2 if op == "LSTM" else 1)]
     if op == "LSTM" and g.chance(0.3):
         inputs.append(leaf((ways, 3 * hidden)))  # peepholes
-    more = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
+    more: dict[str, Any] = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
     if g.chance(0.3):
         more |= _activations(g, ways * {"RNN": 1, "GRU": 2, "LSTM": 3}[op], bounded=op != "RNN")
     if batch_first:

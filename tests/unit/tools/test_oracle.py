@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
@@ -71,7 +73,7 @@ def test_a_fault_counts_in_nested_graphs():
         [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))],
         [helper.make_value_info(n, TypeProto()) for n in ("d", "s")],
     )
-    loop = helper.make_node("Loop", ["n", ""], ["s"], body=inner)
+    loop = helper.make_node("Loop", ["n", "c"], ["s"], body=inner)
     assert "without an axis" in fault("reference", loop, {})
     branch = helper.make_graph([loop], "then", [], [helper.make_value_info("s", TypeProto())])
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
@@ -80,7 +82,7 @@ def test_a_fault_counts_in_nested_graphs():
 @pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
 def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
     weights = {"w": np.eye(2, dtype=np.float32)[None], "r": np.zeros((1, 2, 2), np.float32)} if op == "RNN" else {}
-    attributes = {"hidden_size": 2} if op == "RNN" else {}
+    attributes: dict[str, Any] = {"hidden_size": 2} if op == "RNN" else {}
     node = helper.make_node(op, ["x", *weights], ["y"], **attributes)
     values = {"x": np.array([[[1, 1e-6]]], np.float32), **weights}
     exact, shaken = (NodeOracle(node, OPSETS)(values, noise)["y"].reshape(-1) for noise in (None, Noise(0)))
