@@ -80,6 +80,15 @@ FAULTS = (
         lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
         "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
     ),
+    *(
+        Fault(
+            "onnxruntime",
+            f"Reduce{name}",
+            lambda node, feeds: 0 in _shape(node, feeds),
+            "it leaves some axes of a tensor without elements as they are",
+        )
+        for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    ),
     Fault(
         "reference",
         "GlobalMaxPool",
