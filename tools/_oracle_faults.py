@@ -80,6 +80,12 @@ FAULTS = (
         lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
         "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
     ),
+    Fault(
+        "reference",
+        "AveragePool",
+        lambda node, feeds: any(a.name == "ceil_mode" and a.i for a in node.attribute),
+        "it moves the windows where ceil_mode adds one",
+    ),
     *(
         Fault(
             "onnxruntime",
