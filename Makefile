@@ -43,11 +43,11 @@ lit: $(STAMP)
 conformance: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run
 
-# Random models: make fuzz COUNT=10000 SEED=7 for others.
+# Random models: make fuzz COUNT=10000 SEED=7 for others; FLAGS=--resume goes on where that was stopped.
 COUNT ?= 1000
 SEED ?= 0
 fuzz: $(STAMP)
-	cd tests && ../$(BIN)/python -m fuzz.run --count $(COUNT) --seed $(SEED)
+	cd tests && ../$(BIN)/python -m fuzz.run --count $(COUNT) --seed $(SEED) $(FLAGS)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)

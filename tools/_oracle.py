@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, helper, inliner, numpy_helper
+from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
+
+from tilewright.tools._oracle_faults import fault, nested
 
 Arrays = Mapping[str, np.ndarray]
 ORDER = ("onnxruntime", "reference")  # who is asked first
+_NEWEST = 26  # onnxruntime's opset: of newer models it takes no node, be it the same as before
 
 # Relative errors that a right result of one node may have. Twice the rounding of a narrow type: we compute in float32
 # where others round between; of a wide one some units in the last place, as exp and its like are approximated.
@@ -39,6 +42,15 @@ _ELEMENTWISE = {
     *("Reciprocal", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sin", "Sinh", "Softplus"),
     *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
 }
+# Of these an oracle computes in float32 whatever the dtype, as the op's definition or an attribute has it.
+_SINGLE = {
+    *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
+    *("LayerNormalization", "RMSNormalization"),
+}
+# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones.
+_ROUGH = {"GRU", "LSTM", "RNN"}
+# How many of the first operands are data, where others choose: which elements, or the shape of the result.
+_DATA = {"Resize": 1}
 
 
 class Noise:
@@ -83,7 +95,7 @@ class NodeOracle:
     """One node, evaluated on values by name."""
 
     def __init__(self, node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto], order: Sequence[str] = ORDER):
-        self._node, self._opsets, self._order = node, opsets, order
+        self._node, self._opsets, self._order = node, _own_opsets(node, opsets), order
         self._needs = needed(node)
         self._made: dict[Any, Any] = {}
 
@@ -92,9 +104,13 @@ class NodeOracle:
         feeds = {name: values[name] for name in self._needs}
         op = self._node.op_type
         if noise is not None and op not in _EXACT and op not in _ELEMENTWISE:
-            feeds = {name: _shaken(value, noise) for name, value in feeds.items()}
+            data = self._node.input[: _DATA.get(op)] if op in _DATA else self._needs
+            feeds = {name: self._shaken(v, noise) if name in data else v for name, v in feeds.items()}
         results, reasons = None, []
         for who in self._order:
+            if reason := fault(who, self._node, feeds):
+                reasons.append(f"{who}: {reason}")
+                continue
             try:
                 results = _RUNTIMES[who](self, feeds)
                 break
@@ -103,12 +119,16 @@ class NodeOracle:
         if results is None:
             raise NoOracle(f"{self._node.name or op} ({op}): {'; '.join(reasons)}")
         if noise is not None and op not in _EXACT:
-            results = [_shaken(value, noise) for value in results]
+            results = [self._shaken(value, noise) for value in results]
         return dict(zip((name for name in self._node.output if name), results, strict=True))
+
+    def _shaken(self, value: Any, noise: Noise) -> Any:
+        cubic = self._node.op_type == "Resize" and any(a.s == b"cubic" for a in self._node.attribute)
+        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE, self._node.op_type in _ROUGH)
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
-        key = tuple((name, value.dtype, value.shape) for name, value in feeds.items())
+        key = tuple((name, value_type(value).SerializeToString()) for name, value in feeds.items())
         if key not in self._made:
             self._made[key] = session(self._model(feeds), optimize=False)
         return self._made[key].run(None, dict(feeds))
@@ -116,14 +136,16 @@ class NodeOracle:
     def reference(self, feeds: Arrays) -> list[Any]:
         """The outputs by the reference evaluator."""
         if "reference" not in self._made:
-            self._made["reference"] = ReferenceEvaluator(self._model(feeds))
+            model = self._model(feeds)
+            self._made["reference"] = ReferenceEvaluator(model), _result_types(model)
+        evaluator, types = self._made["reference"]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            made = self._made["reference"].run(None, dict(feeds))
-        return [value if isinstance(value, list) else np.asarray(value) for value in made]
+            made = evaluator.run(None, dict(feeds))
+            return [_of_type(value, dtype) for value, dtype in zip(made, types, strict=True)]
 
     def _model(self, feeds: Arrays) -> ModelProto:
-        inputs = [helper.make_tensor_value_info(name, tensor_type(a), a.shape) for name, a in feeds.items()]
+        inputs = [helper.make_value_info(name, value_type(value)) for name, value in feeds.items()]
         outputs = [helper.make_value_info(name, onnx.TypeProto()) for name in self._node.output if name]
         graph = helper.make_graph([self._node], "node", inputs, outputs)
         return helper.make_model(graph, opset_imports=self._opsets, ir_version=10)
@@ -154,15 +176,19 @@ def needed(node: NodeProto) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def nested(node: NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs in a node's attributes."""
-    for attribute in node.attribute:
-        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
-
-
 def tensor_type(array: np.ndarray) -> int:
     """The number that ONNX has for an array's dtype."""
     return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def value_type(value: Any) -> onnx.TypeProto:
+    """The ONNX type of a tensor, or of a list of them (of unknown shapes); of None an empty one."""
+    if isinstance(value, list):
+        element = helper.make_tensor_type_proto(tensor_type(value[0]) if value else onnx.TensorProto.FLOAT, None)
+        return helper.make_sequence_type_proto(element)
+    if value is None:
+        return onnx.TypeProto()
+    return helper.make_tensor_type_proto(tensor_type(value), value.shape)
 
 
 def first_line(error: object) -> str:
@@ -170,19 +196,57 @@ def first_line(error: object) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
+_FLOATS = ("float", "bfloat")
+
+
 def is_float(array: np.ndarray) -> bool:
     """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
-    return array.dtype.name.startswith(("float", "bfloat"))
+    return array.dtype.name.startswith(_FLOATS)
 
 
-def _shaken(value: Any, noise: Noise) -> Any:
-    """The value with an error of its type's size in each element; a denormal may also be zero."""
+def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> list[onnx.OperatorSetIdProto]:
+    """The opset of a node without nested graphs: no newer than the node and onnxruntime need."""
+    own = [o for o in opsets if o.domain == node.domain]
+    if any(True for _ in nested(node)) or len(own) != 1:
+        return list(opsets)
+    version = own[0].version
+    if not node.domain and defs.has(node.op_type, version):
+        version = min(version, max(_NEWEST, defs.get_schema(node.op_type, version).since_version))
+    return [helper.make_opsetid(node.domain, version)]
+
+
+def _result_types(model: ModelProto) -> list[np.dtype | None]:
+    """The dtypes of a model's outputs by the schemas; None for what is no tensor or not known."""
+    numbers = [o.type.tensor_type.elem_type for o in shape_inference.infer_shapes(model).graph.output]
+    return [helper.tensor_dtype_to_np_dtype(number) if number else None for number in numbers]
+
+
+def _of_type(value: Any, dtype: np.dtype | None) -> Any:
+    """The reference's result as the schema's type: it leaves some to numpy, whose sums of uint32 are uint64."""
+    if isinstance(value, list):
+        return value
+    array = np.asarray(value)
+    if dtype is None or dtype == array.dtype:
+        return array
+    both = [array.dtype, dtype]
+    alike = all(d.kind in "iu" for d in both) or all(d.name.startswith(_FLOATS) for d in both)
+    return array.astype(dtype) if alike else array
+
+
+def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
+    """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
+
+    Errors are relative to the element or, if ``rough``, to the greatest one.
+    """
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
     signs = noise.signs(value.shape)
+    size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
-        shaken = (value.astype(np.float64) * (1 + _NOISE[value.dtype.name] * signs)).astype(value.dtype)
-        tiny = np.abs(value.astype(np.float64)) < 2.0**-126
+        wide = value.astype(np.float64)
+        shaken = wide + 4 * size * signs * np.max(np.abs(wide)) if rough else wide * (1 + size * signs)
+        tiny = np.abs(wide) < 2.0**-126
+        shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
 
 

@@ -18,7 +18,7 @@ from tilewright.tools._common import add_input_shape, command, parser, progress,
 from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._oracle import first_line, require
 from tilewright.tools._reducer import Case, Values, reduce
-from tilewright.tools._verdict import Raised, Verdict, answer, judge, values_of
+from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_ours, values_of
 from tilewright.tools.run import fill, read_arrays, write_arrays
 
 
@@ -72,6 +72,7 @@ def shrink(
     budget: float = 600.0,
     say: Callable[[str], None] = lambda text: None,
     second_opinion: bool = False,
+    run: Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]] = run_ours,
 ) -> tuple[Case, Verdict]:
     """The smallest case found in ``budget`` seconds that fails like ``verdict``, and its own verdict."""
     last, end = verdict, time.monotonic() + budget
@@ -80,7 +81,7 @@ def shrink(
         nonlocal last
         if time.monotonic() > end:
             return False
-        found = judge(case.model, case.inputs, ask, tolerance, second_opinion)
+        found = judge(case.model, case.inputs, ask, tolerance, second_opinion, run)
         if not found.alike(verdict):
             return False
         last = found

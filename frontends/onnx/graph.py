@@ -277,7 +277,7 @@ class Graph:
             if not complete and has_body(node.op_type, opset, domain):
                 raise Unsupported("")
             raise Unsupported(unknown_op(domain, opset, known=bool(registry.registered(domain))), "operator")
-        refuse_use(converter, node, domain, inputs)
+        refuse_use(converter, node, domain, opset, inputs)
         if not complete:
             raise Unsupported("")
         attributes = {a.name: self._attribute(a) for a in node.attribute}

@@ -96,12 +96,13 @@ def unknown_op(domain: str, opset: int, known: bool) -> str:
     return f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown"
 
 
-def wrong_dtype(node: NodeProto, domain: str, inputs: Sequence[Value | None]) -> str:
+def wrong_dtype(node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]) -> str:
     """Which input has a dtype that the op's schema does not allow, in words; "" if none has.
 
-    The newest schema is asked, as exporters are lenient: what a later version allows means the same in earlier ones.
+    The newest schema is asked as well, as exporters are lenient: what a later version allows means the same in earlier
+    ones.
     """
-    for tensor, (name, allowed) in zip(inputs, _input_dtypes(node.op_type, domain), strict=False):
+    for tensor, (name, allowed) in zip(inputs, _input_dtypes(node.op_type, domain, opset), strict=False):
         if getattr(tensor, "dtype", "") in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
             continue
         if tensor is not None and tensor.dtype and allowed and tensor.dtype not in allowed:
@@ -110,10 +111,14 @@ def wrong_dtype(node: NodeProto, domain: str, inputs: Sequence[Value | None]) ->
 
 
 @lru_cache
-def _input_dtypes(op: str, domain: str) -> list[tuple[str, frozenset[str]]]:
+def _input_dtypes(op: str, domain: str, opset: int) -> list[tuple[str, frozenset[str]]]:
     if not onnx.defs.has(op, domain=domain):
         return []
-    return [(i.name, frozenset(map(_dtype_of, i.types))) for i in onnx.defs.get_schema(op, domain=domain).inputs]
+    schemas = [onnx.defs.get_schema(op, domain=domain)]
+    if onnx.defs.has(op, opset, domain):
+        schemas.append(onnx.defs.get_schema(op, opset, domain))
+    by_name = [{i.name: i.types for i in schema.inputs} for schema in schemas]
+    return [(name, frozenset(_dtype_of(t) for types in by_name for t in types.get(name, ()))) for name in by_name[0]]
 
 
 def _dtype_of(type_: str) -> str:

@@ -24,7 +24,10 @@ from .tensor import Tensor
 
 @dataclass(frozen=True)
 class OpenAxis:
-    """One axis to resize: its extents before and after; the scale and the region as float32 tensors of rank 0."""
+    """One axis to resize: its extents before and after; the scale and the region are tensors of rank 0.
+
+    These have the dtype of the coordinates.
+    """
 
     index: int
     extent: Extent
@@ -46,24 +49,28 @@ class _OpenLine(Line):
         self.scale, self.start, self.end = map(Emitted, numbers)
         self._axis = axis
 
-    def _single(self, extent: Extent) -> Emitted:
-        return Emitted(scalars.const(extent, ir.F32Type.get()))
+    def _number(self, extent: Extent) -> Emitted:
+        return Emitted(scalars.like(self.scale.value, extent))
+
+    @property
+    def epsilon(self) -> float:
+        return float(np.finfo(self._axis.scale.dtype).eps)
 
     @property
     def points(self) -> Emitted:
-        return Emitted(scalars.from_index(builders.linalg_index(0), ir.F32Type.get()))
+        return Emitted(scalars.from_index(builders.linalg_index(0), self.scale.value.type))
 
     @property
     def before(self) -> Emitted:
-        return self._single(self._axis.extent)
+        return self._number(self._axis.extent)
 
     @property
     def last(self) -> Emitted:
-        return self._single(self._axis.extent - 1)
+        return self._number(self._axis.extent - 1)
 
     @property
     def after(self) -> Emitted:
-        return self._single(self._axis.result)
+        return self._number(self._axis.result)
 
     def choose(self, condition: Number, then: Callable[[], Number], otherwise: Callable[[], Number]) -> Number:
         """Both are computed."""
@@ -71,11 +78,11 @@ class _OpenLine(Line):
 
 
 def by_scales(
-    ctx: Context, along: Sequence[int], extents: Sequence[Extent], scales: Tensor, roi: Tensor | None
+    ctx: Context, along: Sequence[int], extents: Sequence[Extent], scales: Tensor, roi: Tensor | None, dtype: str
 ) -> list[OpenAxis]:
-    """The axes with the results' extents ``floor(extent * scale)``."""
-    factors = _items(ctx, scales)
-    results = [_scaled(ctx, n, scale, 0.0) for n, scale in zip(extents, factors, strict=True)]
+    """The axes with the results' extents ``floor(extent * scale)``, in f32; ``dtype`` is that of the coordinates."""
+    results = [_scaled(ctx, n, scale, 0.0) for n, scale in zip(extents, _items(ctx, scales, "float32"), strict=True)]
+    factors = _items(ctx, scales, dtype)
     return _axes(ctx, along, extents, results, factors, roi)
 
 
@@ -86,11 +93,15 @@ def by_sizes(
     sizes: Sequence[Extent],
     roi: Tensor | None,
     policy: str,
+    dtype: str,
 ) -> list[OpenAxis]:
-    """The axes with results of given extents or, by a policy other than stretch, of one scale within them."""
+    """The axes with results of given extents or, by a policy other than stretch, of one scale within them.
+
+    ``dtype`` is that of the coordinates.
+    """
     for extent in extents:
         ctx.demand_less(0, extent, "an axis without elements cannot be resized")
-    scales = [_quotient(ctx, size, n) for n, size in zip(extents, sizes, strict=True)]
+    scales = [_quotient(ctx, size, n, dtype) for n, size in zip(extents, sizes, strict=True)]
     if policy != "stretch":
         pick = scalars.minimum if policy == "not_larger" else scalars.maximum
         common = ctx.elementwise(lambda *factors: reduce(pick, factors), *scales)
@@ -107,33 +118,34 @@ def _axes(
     scales: Sequence[Tensor],
     roi: Tensor | None,
 ) -> list[OpenAxis]:
-    none = [ctx.const(float(n), "float32") for n in (0, 1) for _ in along]
-    region = none if roi is None else _items(ctx, roi)
+    dtype = scales[0].dtype
+    none = [ctx.const(float(n), dtype) for n in (0, 1) for _ in along]
+    region = none if roi is None else _items(ctx, roi, dtype)
     facts = zip(along, extents, results, scales, region[: len(along)], region[len(along) :], strict=True)
     return [OpenAxis(*fact) for fact in facts]
 
 
-def _items(ctx: Context, x: Tensor) -> list[Tensor]:
-    """The elements of a tensor of one axis and known extent, as float32."""
+def _items(ctx: Context, x: Tensor, dtype: str) -> list[Tensor]:
+    """The elements of a tensor of one axis and known extent, of another dtype."""
     if ctx.is_known(x):
-        return [ctx.const(float(n), "float32") for n in ctx.known(x, "the numbers").reshape(-1)]
-    single = ctx.cast(x, "float32").value
-    parts = [builders.slice_(single, [i], [1]) for i in range(int(x.size))]
-    return [ctx.reshape(ctx.wrap(part, "float32"), []) for part in parts]
+        return [ctx.const(float(n), dtype) for n in ctx.known(x, "the numbers").reshape(-1)]
+    cast = ctx.cast(x, dtype).value
+    parts = [builders.slice_(cast, [i], [1]) for i in range(int(x.size))]
+    return [ctx.reshape(ctx.wrap(part, dtype), []) for part in parts]
 
 
-def _quotient(ctx: Context, size: Extent, extent: Extent) -> Tensor:
+def _quotient(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
     if size == extent:
-        return ctx.const(1.0, "float32")
+        return ctx.const(1.0, dtype)
 
     def body() -> ir.Value:
-        return scalars.div(*(scalars.const(n, ir.F32Type.get()) for n in (size, extent)))
+        return scalars.div(*(scalars.const(n, element_type(dtype)) for n in (size, extent)))
 
-    return ctx.elementwise(body, dtype="float32", shape=())
+    return ctx.elementwise(body, dtype=dtype, shape=())
 
 
 def _scaled(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Extent:
-    """``floor(extent * scale + offset)``, in f32; whole multiples and halves stay symbolic."""
+    """``floor(extent * scale + offset)``; whole multiples and halves stay symbolic."""
     if scale.known is not None and not offset and (exact := _multiple(extent, float(scale.known))) is not None:
         return exact
 
@@ -145,7 +157,7 @@ def _scaled(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Exten
 
 
 def _multiple(extent: Extent, scale: float) -> Extent | None:
-    """The scaled extent where f32 rounds nothing: by a whole number, or one over a power of two."""
+    """The scaled extent where nothing is rounded: by a whole number, or one over a power of two."""
     if scale.is_integer():
         return extent * int(scale)
     divisor = 1 / scale
@@ -158,7 +170,7 @@ def _coordinates(ctx: Context, axis: OpenAxis, rule: Rule) -> Tensor:
     def body(*numbers: ir.Value) -> ir.Value:
         return COORDINATES[rule.coordinates](_OpenLine(axis, *numbers)).value
 
-    return ctx.elementwise(body, axis.scale, axis.start, axis.end, dtype="float32", shape=(axis.result,))
+    return ctx.elementwise(body, axis.scale, axis.start, axis.end, dtype=axis.scale.dtype, shape=(axis.result,))
 
 
 def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Tensor:

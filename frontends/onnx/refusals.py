@@ -67,7 +67,9 @@ class Refusals:
         self.reasons[Refusal(what, name, reason, "dtype")] = None
 
 
-def refuse_use(converter: Callable[..., object], node: NodeProto, domain: str, inputs: Sequence[Value | None]) -> None:
+def refuse_use(
+    converter: Callable[..., object], node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
+) -> None:
     """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take."""
     positional, keywords, variadic = signature(converter)
     for attribute in node.attribute:
@@ -75,7 +77,7 @@ def refuse_use(converter: Callable[..., object], node: NodeProto, domain: str, i
             raise Unsupported(f"attribute '{attribute.name}'", "attribute")
     if not variadic and len(inputs) > positional:
         raise Unsupported(f"{len(inputs)} inputs")
-    if reason := wrong_dtype(node, domain, inputs):
+    if reason := wrong_dtype(node, domain, opset, inputs):
         raise Unsupported(reason, "dtype")
 
 

@@ -1,4 +1,6 @@
-"""Where the elements of a resized axis come from: Resize's coordinate transformations, in f32 as onnxruntime does.
+"""Where the elements of a resized axis come from: Resize's coordinate transformations.
+
+Coordinates are f32 as onnxruntime's are; those of f64 data, which it does not take, are f64 as in ONNX's reference.
 
 The formulas are written once for numbers that the import knows (``Axis``) and for those that the run alone does
 (``open_resize.py``), on which numpy's functions emit IR.
@@ -34,12 +36,25 @@ class Rule:
         return self.coordinates == "tf_crop_and_resize"
 
 
+def precision(dtype: str) -> str:
+    """The dtype of the coordinates for data of a dtype."""
+    return "float64" if dtype == "float64" else "float32"
+
+
 class Line(ABC):
-    """What the formulas read of an axis, as f32: the scale, and the region's start and end, are attributes as well."""
+    """What the formulas read of an axis: the scale, and the region's start and end, are attributes as well.
+
+    All are numbers of one dtype, f32 or f64.
+    """
 
     scale: Number
     start: Number
     end: Number
+
+    @property
+    @abstractmethod
+    def epsilon(self) -> float:
+        """The distance between 1 and the next number of the dtype."""
 
     @property
     @abstractmethod
@@ -70,40 +85,47 @@ class Line(ABC):
         """ONNX's ``length_resized``: ``scale * extent``, which may be fractional, before it is rounded to ``after``.
 
         ONNX's reference and data have it so on purpose (onnx/onnx#2462); onnxruntime takes the result's extent. It is a
-        whole number where a scale that is rounded to f32, such as 7 / 3, stands for one.
+        whole number where a rounded scale, such as 7 / 3, stands for one.
         """
         exact = self.before * self.scale
         whole = np.rint(exact)
-        close = np.abs(exact - whole) <= np.float32(1e-6) * np.abs(whole)
+        close = np.abs(exact - whole) <= 8 * self.epsilon * np.abs(whole)
         return self.choose(close, lambda: whole, lambda: exact)
 
 
 @dataclass(frozen=True)
 class Axis(Line):
-    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region."""
+    """One axis to resize: its extents before and after, the scale that coordinates are computed with, the region.
+
+    The last three have the dtype of the coordinates.
+    """
 
     index: int
     extent: int
     result: int
-    scale: np.float32
-    start: np.float32
-    end: np.float32
+    scale: np.floating
+    start: np.floating
+    end: np.floating
+
+    @property
+    def epsilon(self) -> float:
+        return float(np.finfo(self.scale.dtype).eps)
 
     @property
     def points(self) -> np.ndarray:
-        return np.arange(self.result, dtype=np.float32)
+        return np.arange(self.result, dtype=self.scale.dtype)
 
     @property
-    def before(self) -> np.float32:
-        return np.float32(self.extent)
+    def before(self) -> np.floating:
+        return self.scale.dtype.type(self.extent)
 
     @property
-    def last(self) -> np.float32:
-        return np.float32(self.extent - 1)
+    def last(self) -> np.floating:
+        return self.scale.dtype.type(self.extent - 1)
 
     @property
-    def after(self) -> np.float32:
-        return np.float32(self.result)
+    def after(self) -> np.floating:
+        return self.scale.dtype.type(self.result)
 
     def changes(self, rule: Rule) -> bool:
         """Whether the result differs from the input."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...dialects import arith, builders, ir, scalars, scf, tensor
+from ...dialects import arith, builders, ir, scalars, scf
 from ...dialects.types import element_type
 from .context import Context
-from .loops import sequential
 from .tensor import Tensor
 
 # Comparisons of a feature with a split, in the order of TreeEnsemble's numbers for them.
@@ -77,8 +76,8 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest) -> Tensor:
             found = scalars.either(found, lost)
         return found
 
-    def walk(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        row, root = at[0], builders.extract(roots, [at[1]])
+    def walk(root: ir.Value, _leaf: ir.Value) -> ir.Value:
+        row = builders.linalg_index(0)
         loop = scf.WhileOp([index], [root])
         before, after = (region.blocks.append(index) for region in (loop.before, loop.after))
         with ir.InsertionPoint(before):
@@ -88,10 +87,10 @@ def leaves_of(ctx: Context, x: Tensor, forest: Forest) -> Tensor:
             node = scalars.to_index(after.arguments[0])
             way = [builders.extract(table, [node]) for table in (on_true, on_false)]
             scf.YieldOp([scalars.select(goes_true(row, node), *way)])
-        return [tensor.InsertOp(scalars.invert(loop.results[0]), states[0], list(at)).result]
+        return scalars.invert(loop.results[0])
 
-    shape = (x.shape[0], len(forest.roots))
-    return ctx.wrap(sequential(shape, [builders.empty(shape, index)], walk)[0], "int64")
+    out = builders.empty((x.shape[0], len(forest.roots)), index)
+    return ctx.wrap(builders.generic([roots], [out], [[1], [0, 1]], "pp", walk)[0], "int64")
 
 
 def votes(ctx: Context, leaves: Tensor, weights: np.ndarray, aggregate: str, dtype: str) -> Tensor:

@@ -325,7 +325,12 @@ def _buffer_type(kind: ir.Type) -> ir.Type:
 def _tensor(kind: ir.Type, buffer: ir.Value, writable: bool = False) -> ir.Value:
     """The tensor that lies in a buffer; there is nothing to read or write where it has no elements."""
     if _is_empty(kind):
-        return tensor.EmptyOp(ir.RankedTensorType(kind).shape, ir.RankedTensorType(kind).element_type).result
+        index, ranked = ir.IndexType.get(), ir.RankedTensorType(kind)
+        dims = [arith.ConstantOp(index, axis) if n < 0 else None for axis, n in enumerate(ranked.shape)]
+        shape = [
+            n if dim is None else memref.DimOp(buffer, dim).result for n, dim in zip(ranked.shape, dims, strict=True)
+        ]
+        return tensor.EmptyOp(shape, ranked.element_type).result
     return bufferization.to_tensor(kind, buffer, restrict=True, writable=writable)
 
 

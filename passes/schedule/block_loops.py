@@ -241,9 +241,12 @@ def _view(buffer: ir.Value, region: Region) -> ir.Value:
         one = ir.MemRefType.get([1], ir.MemRefType(buffer.type).element_type)
         return memref.ReinterpretCastOp(one, buffer, [], [], [], [0], [1], [1]).result
     kept, (dynamic, static) = kept_dims(region), split_offsets(region)
-    strides, _ = ir.MemRefType(buffer.type).get_strides_and_offset()
+    strides, first = ir.MemRefType(buffer.type).get_strides_and_offset()
     sizes = [interval.size for interval in region]
-    layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [strides[d] for d in kept] or [1])
+    open_ = ir.ShapedType.get_dynamic_stride_or_offset()
+    if not dynamic and open_ not in (first, *strides):  # upstream wants the number where there is one
+        open_ = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
+    layout = ir.StridedLayoutAttr.get(open_, [strides[d] for d in kept] or [1])
     kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)
     return memref.SubViewOp(kind, buffer, dynamic, [], [], static, sizes, [1] * len(sizes)).result
 

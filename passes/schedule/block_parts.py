@@ -88,8 +88,10 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
 
     need(result, region)
     for op in reversed([o.operation for o in function.regions[0].blocks[0].operations]):
-        if not len(op.results) or op.results[0] not in parts:
+        if not any(value in parts for value in op.results):
             continue
+        if len(op.results) != 1:
+            raise NotSchedulable("no blocks of an op with several results")
         part = parts[op.results[0]]
         if op.name == "linalg.generic":
             _need_operands(op, part, sums if op.results[0] == result else {}, need)
@@ -119,8 +121,8 @@ def _need_operands(
 ) -> None:
     """What a block of a structured op's result reads."""
     maps = indexing_maps(op)
-    if len(op.results) != 1 or any(inner.name == "linalg.index" for inner in nested(op)):
-        raise NotSchedulable("no blocks of an op with several results, or that computes with its place")
+    if any(inner.name == "linalg.index" for inner in nested(op)):
+        raise NotSchedulable("no blocks of an op that computes with its place")
     loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(loop_extents(op))]
     for interval, expression in zip(part, maps[-1].results, strict=True):
         dim = dim_of(expression)

@@ -131,7 +131,7 @@ def clip(g: Graph) -> None:
 
 def is_inf(g: Graph) -> None:
     x = g.tensor(g.allows("IsInf"))
-    sides = {name: g.integer(0, 1) for name in ("detect_negative", "detect_positive") if g.chance(0.4)}
+    sides: dict[str, Any] = {name: g.integer(0, 1) for name in ("detect_negative", "detect_positive") if g.chance(0.4)}
     g.node("IsInf", [x], **sides)
 
 

@@ -6,11 +6,36 @@ from random import Random
 
 import numpy as np
 import onnx
-from fuzz import elementwise, movement, neural, reductions
+from fuzz import (
+    control,
+    elementwise,
+    indexing,
+    learning,
+    movement,
+    neural,
+    quantized,
+    reductions,
+    signals,
+    transformer,
+    vision,
+)
 from fuzz.graph import Graph, Rejected
 
 # Each entry adds one node or a few to a graph, or raises Rejected.
-TABLE = {**elementwise.ENTRIES, **movement.ENTRIES, **neural.ENTRIES, **reductions.ENTRIES}
+_ROOMS = (
+    elementwise,
+    movement,
+    indexing,
+    reductions,
+    neural,
+    vision,
+    signals,
+    transformer,
+    quantized,
+    learning,
+    control,
+)
+TABLE = {op: entry for room in _ROOMS for op, entry in room.ENTRIES.items()}
 # Ops that most models have, and what fuses around them, come more often.
 _OFTEN = ("Add", "Mul", "Sub", "Relu", "Sigmoid", "MatMul", "Gemm", "Conv", "Conv", "Transpose", "Reshape", "Concat")
 _OFTEN += (

@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 from random import Random
 from typing import Any
 
 import numpy as np
 import onnx
+from fuzz.schemas import Rejected, allowed_dtypes, check_dtypes, result_dtypes, schema_of
 from fuzz.values import draw_array
-from onnx import defs, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from tilewright.model import numpy_dtype
-from tilewright.tools._oracle import NodeOracle, NoOracle, tensor_type
+from tilewright.tools._oracle import NodeOracle, NoOracle, tensor_type, value_type
 
 LARGEST = 1 << 14  # elements of any tensor
-OPSETS = (*(24, 21, 18, 17, 13) * 4, 26, 25, 23, 22, 20, 19, 16, 15, 14, 12, 11, 10, 9, 8, 7)
+ML = "ai.onnx.ml"
+OPSETS = (*(24, 21, 18, 17, 13) * 4, *(28, 26) * 2, 27, 25, 23, 22, 20, 19, 16, 15, 14, 12, 11, 10, 9, 8, 7)
 FLOATS = ("float32",) * 12 + ("float64", "float16", "bfloat16")
 INTEGERS = (*("int64", "int32") * 3, "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 DTYPES = (*FLOATS * 2, *INTEGERS, *("bool",) * 4)
-
-
-class Rejected(Exception):
-    """What an entry of the table proposed is no node of this graph: the next one is asked."""
 
 
 class Graph:
@@ -36,10 +33,13 @@ class Graph:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.opset = random.choice(OPSETS)
+        self.opsets = {"": self.opset, ML: random.choice((5, 5, 5, 4, 3, 2, 1))}
+        self.depth = 0  # of nested graphs, here
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, np.ndarray] = {}
         self.weights: dict[str, np.ndarray] = {}
-        self.values: dict[str, np.ndarray] = {}
+        self.values: dict[str, Any] = {}  # tensors, and lists of them
+        self.opaque: set[str] = set()  # what no other node may read, nor be a result
         self.operands: list[str] = []  # what a node may read: neither axes nor shapes
 
     # Draws.
@@ -100,8 +100,9 @@ class Graph:
         return self.values[name].ndim
 
     def dtype(self, name: str) -> str:
-        """A tensor's dtype."""
-        return self.values[name].dtype.name
+        """A tensor's dtype; "" for what is none."""
+        value = self.values[name]
+        return value.dtype.name if isinstance(value, np.ndarray) else ""
 
     def leaf(self, array: np.ndarray, operand: bool = True) -> str:
         """An input, an initialiser or a Constant node."""
@@ -179,50 +180,81 @@ class Graph:
         """The dtypes of an input that the op's schema has at this opset."""
         return allowed_dtypes(op, self.opset, index)
 
+    def gives(self, op: str, index: int = 0) -> list[str]:
+        """The dtypes of an output that the op's schema has at this opset."""
+        return result_dtypes(op, self.opset, index)
+
     def has_attribute(self, op: str, name: str) -> bool:
         """Whether the op has this attribute at this opset."""
         return name in schema_of(op, self.opset).attributes
 
-    def node(self, op: str, inputs: Sequence[str | None], outputs: int = 1, **attributes: Any) -> list[str]:
-        """Add a node; Rejected where the schema or the oracle does not take it. Attributes that are None are left out."""
+    def node(
+        self, op: str, inputs: Sequence[str | None], outputs: int = 1, domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """Add a node; Rejected where the schema or the oracle does not take it. Attributes that are None are left out.
+
+        What is no tensor is for its entry alone to read.
+        """
         names = [name or "" for name in inputs]
         while names and not names[-1]:
             names.pop()
-        _check_types(op, self.opset, [self.dtype(name) if name else "" for name in names])
+        opset = self.opsets[domain]
+        check_dtypes(op, opset, [self.dtype(name) if name else "" for name in names], domain)
         results = [f"y{len(self.values) + i}" for i in range(outputs)]
         given = {key: value for key, value in attributes.items() if value is not None}
-        if not given.keys() <= schema_of(op, self.opset).attributes.keys():
+        if not given.keys() <= schema_of(op, opset, domain).attributes.keys():
             raise Rejected
-        node = helper.make_node(op, names, results, f"{op}_{len(self.nodes)}", **given)
+        node = helper.make_node(op, names, results, f"{op}_{len(self.nodes)}", domain=domain, **given)
         try:
-            made = NodeOracle(node, [helper.make_opsetid("", self.opset)])({**self.values, "": None})
+            made = NodeOracle(node, [helper.make_opsetid(*pair) for pair in self.opsets.items()])(
+                {**self.values, "": None}
+            )
         except NoOracle as error:
             raise Rejected(str(error)) from error
-        if any(not isinstance(a, np.ndarray) or a.size > LARGEST or a.ndim > 6 for a in made.values()):
+        tensors = {name: a for name, a in made.items() if isinstance(a, np.ndarray)}
+        if any(a.size > LARGEST or a.ndim > 6 or a.dtype.kind == "O" for a in tensors.values()):
             raise Rejected
         self.nodes.append(node)
         self.values |= made
-        self.operands += results
+        self.operands += tensors
         return results
 
-    def subgraph(self, build: Callable[[], str]) -> onnx.GraphProto:
-        """What ``build`` adds here as a nested graph, which reads the outer values by name."""
+    def subgraph(
+        self, build: Callable[..., Sequence[str]], values: Sequence[np.ndarray] = (), shaped: bool = True
+    ) -> onnx.GraphProto:
+        """What ``build`` adds here as a nested graph, which reads the outer values by name.
+
+        ``build`` takes the names of the nested graph's inputs, for each of which an example value is given, and returns
+        those of its outputs. Shapes of both are written down if ``shaped``, those of rank 0 always.
+        """
         at, operands = len(self.nodes), list(self.operands)
         weights = dict(self.weights)
-        result = build()
+        formals = [f"b{len(self.values) + i}" for i in range(len(values))]
+        self.values |= dict(zip(formals, values, strict=True))
+        self.operands += formals
+        self.depth += 1
+        results = list(build(*formals))
+        self.depth -= 1
         nodes = self.nodes[at:]
         del self.nodes[at:]
-        if not any(result in node.output for node in nodes):  # an output has to be the graph's own
-            nodes.append(helper.make_node("Identity", [result], [f"{result}_out{at}"]))
-            result = nodes[-1].output[0]
+        kinds = [self._kind(self.values[name], shaped) for name in results]
+        made = {name for node in nodes for name in node.output}
+        for i, name in enumerate(results):  # an output has to be the graph's own, and one alone
+            if name not in made or name in results[:i]:
+                nodes.append(helper.make_node("Identity", [name], [f"{name}_out{at}_{i}"]))
+                results[i] = nodes[-1].output[0]
         own = {name: a for name, a in self.weights.items() if name not in weights}
         for name in own:
             del self.weights[name]
         # Inputs that came with it are the model's, and in sight.
         self.operands = operands + [name for name in self.inputs if name not in operands]
-        outputs = [helper.make_value_info(result, onnx.TypeProto())]
+        inputs = [helper.make_value_info(name, self._kind(a, shaped)) for name, a in zip(formals, values, strict=True)]
+        outputs = [helper.make_value_info(name, kind) for name, kind in zip(results, kinds, strict=True)]
         tensors = [numpy_helper.from_array(a, name) for name, a in own.items()]
-        return helper.make_graph(nodes, f"branch_{at}", [], outputs, tensors)
+        return helper.make_graph(nodes, f"body_{at}_{len(self.values)}", inputs, outputs, tensors)
+
+    def _kind(self, value: np.ndarray, shaped: bool) -> onnx.TypeProto:
+        return helper.make_tensor_type_proto(tensor_type(value), value.shape if shaped or not value.ndim else None)
 
     def model(self) -> onnx.ModelProto:
         """The model; its outputs are what no node reads, and a few others."""
@@ -230,18 +262,19 @@ class Graph:
 
         reads = {name for node in self.nodes for name in needed(node)}
         made = [name for node in self.nodes if node.op_type != "Constant" for name in node.output]
+        made = [name for name in made if isinstance(self.values[name], np.ndarray) and name not in self.opaque]
         results = [name for name in made if name not in reads or self.chance(0.15)]
         used = reads | set(results)
-        types = {name: helper.make_tensor_type_proto(tensor_type(a), a.shape) for name, a in self.values.items()}
+        opsets = [helper.make_opsetid(*pair) for pair in self.opsets.items()]
         graph = helper.make_graph(
             self.nodes,
             "fuzz",
-            [helper.make_value_info(name, types[name]) for name in self.inputs if name in used],
-            [helper.make_value_info(name, types[name]) for name in results],
+            [helper.make_value_info(name, value_type(a)) for name, a in self.inputs.items() if name in used],
+            [helper.make_value_info(name, value_type(self.values[name])) for name in results],
             [numpy_helper.from_array(a, name) for name, a in self.weights.items() if name in used],
         )
         self.inputs = {name: a for name, a in self.inputs.items() if name in used}
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
@@ -249,40 +282,3 @@ def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
         return math.prod(np.broadcast_shapes(a, b)) <= LARGEST
     except ValueError:
         return False
-
-
-@cache
-def schema_of(op: str, opset: int) -> Any:
-    """The op's schema at an opset; Rejected where it has none, or is deprecated."""
-    if not defs.has(op, max_inclusive_version=opset):
-        raise Rejected(f"{op} is newer than opset {opset}")
-    schema = defs.get_schema(op, opset)
-    if schema.deprecated:
-        raise Rejected(f"{op} is deprecated in opset {opset}")
-    return schema
-
-
-@cache
-def allowed_dtypes(op: str, opset: int, index: int) -> list[str]:
-    """The dtypes of an input by the schema; an index beyond the last is a variadic input's."""
-    formal = schema_of(op, opset).inputs
-    types = formal[min(index, len(formal) - 1)].types
-    return sorted(_dtype_name(t) for t in types if t.startswith("tensor("))  # else in an order of the process
-
-
-def _dtype_name(text: str) -> str:
-    name = text[len("tensor(") : -1]
-    return {"float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn"}.get(name, name)
-
-
-def _check_types(op: str, opset: int, dtypes: Sequence[str]) -> None:
-    formal = schema_of(op, opset).inputs
-    bound: dict[str, str] = {}
-    for index, dtype in enumerate(dtypes):
-        if not dtype:
-            continue
-        if dtype not in allowed_dtypes(op, opset, index):
-            raise Rejected(f"{op} of {dtype}")
-        variable = formal[min(index, len(formal) - 1)]
-        if variable.is_homogeneous and bound.setdefault(variable.type_str, dtype) != dtype:
-            raise Rejected(f"{op} of {dtype} and {bound[variable.type_str]}")

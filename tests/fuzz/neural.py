@@ -87,10 +87,7 @@ def pool(op: str, g: Graph) -> None:
 
 
 def global_pool(op: str, g: Graph) -> None:
-    x = _images(g, op)
-    if g.rank(x) == 3 and g.dtype(x) != "float32":  # of which the reference loses an axis
-        raise Rejected
-    g.node(op, [x])
+    g.node(op, [_images(g, op)])
 
 
 def batch_norm(g: Graph) -> None:
@@ -125,6 +122,9 @@ def resize(g: Graph) -> None:
     x = g.tensor(g.allows("Resize"), (1, 4), where=lambda a: a.size > 0 and finite(a))
     floats = is_float(g.values[x])  # others are rounded, and who is right at a half is chance
     mode = g.one_of(["nearest", "linear", "cubic"]) if floats else "nearest"
+    if g.opset >= 18 and g.chance(0.3):
+        _resize_along(g, x, mode)
+        return
     shape = g.shape(x)
     if mode == "cubic" and len(shape) not in (2, 4):
         mode = "linear"
@@ -146,21 +146,60 @@ def resize(g: Graph) -> None:
         g.node("Resize", [x, absent, g.known(scales, "float32")], **given)
 
 
+def _resize_along(g: Graph, x: str, mode: str) -> None:
+    """A Resize of some axes: with one scale for all, a region, or a filter that widens where it makes smaller."""
+    axes = sorted(g.some(range(g.rank(x)), 1))[-2:]
+    given: dict[str, Any] = {"mode": mode, "axes": axes}
+    if mode != "nearest" and g.chance(0.5):
+        given["antialias"] = 1
+    if g.chance(0.3):
+        given |= {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 1.5}
+        starts = [g.random.uniform(-0.2, 0.5) for _ in axes]
+        roi: str | None = g.known([*starts, *(a + g.random.uniform(0.2, 1) for a in starts)], "float32")
+    else:
+        roi = None
+        given["keep_aspect_ratio_policy"] = g.one_of([None, "stretch", "not_larger", "not_smaller"])
+    g.node("Resize", [x, roi, None, g.known([g.integer(1, 9) for _ in axes])], **given)
+
+
 def recurrent(op: str, g: Graph) -> None:
     gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
     x = g.tensor(
         [d for d in g.allows(op) if d == "float32"], 3, where=lambda a: a.size > 0 and finite(a), style="ordinary"
     )
-    steps, batch, width = g.shape(x)
-    hidden, direction = g.integer(1, 5), g.one_of([None, "reverse", "bidirectional"])
+    batch_first = g.opset >= 14 and g.chance(0.2)
+    steps, batch, width = g.shape(x) if not batch_first else (g.shape(x)[i] for i in (1, 0, 2))
+    hidden, direction = g.integer(1, 5), g.one_of([None, "forward", "reverse", "bidirectional"])
     ways = 2 if direction == "bidirectional" else 1
     leaf = partial(g.fresh, g.dtype(x), style="ordinary")
     inputs: list[str | None] = [x, leaf((ways, gates * hidden, width)), leaf((ways, gates * hidden, hidden))]
     inputs.append(leaf((ways, 2 * gates * hidden)) if g.chance(0.6) else None)
     inputs.append(g.leaf(np.array([g.integer(1, steps) for _ in range(batch)], np.int32)) if g.chance(0.3) else None)
-    inputs.append(leaf((ways, batch, hidden)) if g.chance(0.4) else None)
-    more = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
+    states = (batch, ways, hidden) if batch_first else (ways, batch, hidden)
+    inputs += [leaf(states) if g.chance(0.4) else None for _ in range(2 if op == "LSTM" else 1)]
+    if op == "LSTM" and g.chance(0.3):
+        inputs.append(leaf((ways, 3 * hidden)))  # peepholes
+    more: dict[str, Any] = {"linear_before_reset": g.integer(0, 1)} if op == "GRU" else {}
+    if g.chance(0.3):
+        more |= _activations(g, ways * {"RNN": 1, "GRU": 2, "LSTM": 3}[op], bounded=op != "RNN")
+    if batch_first:
+        more["layout"] = 1
+    if g.chance(0.15):
+        more["clip"] = g.random.uniform(0.2, 3)
     g.node(op, inputs, g.integer(1, 3 if op == "LSTM" else 2), hidden_size=hidden, direction=direction, **more)
+
+
+def _activations(g: Graph, count: int, bounded: bool) -> dict[str, Any]:
+    """Activations by name, and the numbers of those that have some; gates without bounds would multiply every error."""
+    choices = ["Tanh", "Sigmoid", "Softsign", "HardSigmoid", *([] if bounded else ["Relu", "LeakyRelu"])]
+    names = [g.one_of(choices) for _ in range(count)]
+    alphas = {"HardSigmoid": 0.3, "LeakyRelu": 0.02}
+    given: dict[str, Any] = {"activations": names}
+    if any(name in alphas for name in names):
+        given["activation_alpha"] = [alphas[name] for name in names if name in alphas]
+    if "HardSigmoid" in names:
+        given["activation_beta"] = [0.4 for name in names if name == "HardSigmoid"]
+    return given
 
 
 ENTRIES: dict[str, Entry] = {

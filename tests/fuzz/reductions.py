@@ -9,6 +9,8 @@ from fuzz.elementwise import Entry
 from fuzz.graph import FLOATS, Graph, Rejected
 from fuzz.values import finite, not_nan, steady
 
+from tilewright.tools._oracle import is_float
+
 REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),
     *("ReduceSum", "ReduceSumSquare"),
@@ -17,6 +19,8 @@ REDUCTIONS = (
 
 def reduction(op: str, g: Graph) -> None:
     x = g.tensor(g.allows(op), where=lambda a: not_nan(a) and (a.size > 0 or g.opset >= 18))
+    if op == "ReduceLogSum" and not is_float(g.values[x]) and not (g.values[x].size and (g.values[x] > 0).all()):
+        raise Rejected  # an integer that is the logarithm of 0, or of a negative number
     keepdims = g.one_of([0, 1, None])
     axes = g.axes(g.rank(x), 1) if g.rank(x) and g.chance(0.9) else None
     if g.has_attribute(op, "axes"):
@@ -97,13 +101,22 @@ EQUATIONS = (
 )
 
 
+def _equation(g: Graph) -> str:
+    """Any equation of one to three terms; a label may be in some of them, twice in one, and summed up or not."""
+    terms = ["".join(g.random.choices("ijkl", k=g.integer(1, 3))) for _ in range(g.integer(1, 3))]
+    result = "".join(g.some(sorted(set("".join(terms)))))
+    outer = "..." if g.chance(0.2) else ""
+    terms = [outer + term if i == 0 or g.chance(0.5) else term for i, term in enumerate(terms)]
+    return ",".join(terms) + ("->" + outer + result if outer or g.chance(0.8) else "")
+
+
 def einsum(g: Graph) -> None:
-    equation = g.one_of(EQUATIONS)
+    equation = g.one_of(EQUATIONS) if g.chance(0.6) else _equation(g)
     dtype, extents, names = g.one_of(g.allows("Einsum")), {}, []
     outer = [g.integer(1, 3), g.integer(1, 3)]
     for term in equation.partition("->")[0].split(","):
         labels = term.removeprefix("...")
-        shape = (outer if labels != term else []) + [extents.setdefault(label, g.integer(1, 7)) for label in labels]
+        shape = (outer if labels != term else []) + [extents.setdefault(label, g.integer(1, 5)) for label in labels]
         there = [o for o in g.operands if g.dtype(o) == dtype and g.shape(o) == tuple(shape) and steady(g.values[o])]
         names.append(g.one_of(there) if there else g.fresh(dtype, shape, "ordinary"))
     g.node("Einsum", names, equation=equation)

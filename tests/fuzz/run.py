@@ -1,7 +1,8 @@
 """``cd tests && python -m fuzz.run --count N --seed S``: random models, ours against onnxruntime and onnx's reference.
 
-Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with ``SEED-INDEX_inputs.npz``, which
-``tilewright reduce`` reads too. The same numbers give the same models.
+Every fourth is compiled with open extents. Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with
+``SEED-INDEX_inputs.npz``, which ``tilewright reduce`` reads too. The same numbers give the same models. What is known is
+kept in ``SEED.json`` of that folder, from which ``--resume`` goes on.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from fuzz.generator import generate
+from fuzz.record import Record
 from parallel import call_all
 from rich.console import Console
 from rich.progress import track
 
 from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._reducer import Case
-from tilewright.tools._verdict import Verdict, answer, judge
+from tilewright.tools._verdict import Verdict, answer, judge, run_open, run_ours, run_shared
 from tilewright.tools.reduce import shrink, write
 
 Number = tuple[int, int]  # seed, index
@@ -29,20 +31,24 @@ Number = tuple[int, int]  # seed, index
 def main() -> int:
     """Run the models, print the counts; the exit code is 1 for a mismatch."""
     args = _arguments()
-    numbers = [(args.seed, args.first + i) for i in range(args.count)]
-    counts: Counter[str] = Counter()
+    path = args.output / f"{args.seed}.json"
+    record = Record.read(path) if args.resume else Record(path, args.first)
+    numbers = [(args.seed, i) for i in range(record.next, args.first + args.count)]
     console = Console(stderr=True)
     answers = verdicts(numbers, args.processes, args.seconds)
-    for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
-        counts[verdict.kind] += 1
-        name = f"{number[0]}-{number[1]}"
-        if verdict.fails:
-            print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
-            print(f"  {save(number, verdict, args.output / f'{name}.onnx', args.seconds, args.budget)}", flush=True)
-        elif args.verbose and verdict.kind != "agrees":
-            print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
-    print(", ".join(f"{count} {kind}" for kind, count in counts.most_common()), f"of {len(numbers)}")
-    return int(any(Verdict(kind).fails for kind in counts))
+    try:
+        for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
+            name = f"{number[0]}-{number[1]}"
+            record.add(number[1], name, verdict)
+            if verdict.fails:
+                print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
+                print(f"  {save(number, verdict, args.output / f'{name}.onnx', args.seconds, args.budget)}", flush=True)
+            elif args.verbose and verdict.kind != "agrees":
+                print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
+    finally:
+        record.write()
+    print(record.summary())
+    return int(record.fails)
 
 
 def _arguments() -> argparse.Namespace:
@@ -50,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     cli.add_argument("--count", type=int, default=1000, help="how many (1000)")
     cli.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
     cli.add_argument("--first", type=int, default=0, help="the number of the first one (0)")
+    cli.add_argument("--resume", action="store_true", help="go on behind the last one that OUTPUT/SEED.json knows")
     cli.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time")
     cli.add_argument("--seconds", type=float, default=300.0, help="the most that one may take (300)")
     cli.add_argument("--budget", type=float, default=120.0, help="seconds to reduce a mismatch (120)")
@@ -67,7 +74,12 @@ def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Itera
 def check(number: Number) -> Verdict:
     """Make a model and judge it in this process."""
     model, inputs = generate(*number)
-    return judge(model, inputs, answer, second_opinion=True)
+    return judge(model, inputs, answer, second_opinion=True, run=_way(number))
+
+
+def _way(number: Number) -> Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]]:
+    """How a model is compiled: of every fourth the extents are open, and of half of these equal ones the same."""
+    return {3: run_open, 7: run_shared}.get(number[1] % 8, run_ours)
 
 
 def _whose(number: Number, lost: Lost, seconds: float) -> Verdict:
@@ -76,7 +88,7 @@ def _whose(number: Number, lost: Lost, seconds: float) -> Verdict:
     if isinstance(made, Lost):
         return Verdict("unknown", f"the oracle {made.reason}")
     model, inputs = made
-    verdict = judge(model, inputs, Child(answer, seconds).call, second_opinion=True)
+    verdict = judge(model, inputs, Child(answer, seconds).call, second_opinion=True, run=_way(number))
     return verdict if verdict.kind != "agrees" else Verdict("hang", f"with what came before it: {lost.reason}")
 
 
@@ -90,13 +102,14 @@ def save(number: Number, verdict: Verdict, path: Path, seconds: float, budget: f
     if isinstance(made, Lost):
         return f"not reduced: {made.reason}"
     model, inputs = made
-    ask = Child(answer, seconds).call
+    ask, run = Child(answer, seconds).call, _way(number)
     case, last = Case(model, inputs), verdict
-    if judge(model, inputs, ask, second_opinion=True).alike(verdict):
-        case, last = shrink(model, inputs, verdict, ask, budget=budget, second_opinion=True)
+    if judge(model, inputs, ask, second_opinion=True, run=run).alike(verdict):
+        case, last = shrink(model, inputs, verdict, ask, budget=budget, second_opinion=True, run=run)
     path.parent.mkdir(parents=True, exist_ok=True)
     write(case, path)
-    return f"{path}: {', '.join(node.op_type for node in case.nodes)}: {last.reason}"
+    opened = "" if run is run_ours else " (open extents)"
+    return f"{path}{opened}: {', '.join(node.op_type for node in case.nodes)}: {last.reason}"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def draw_array(random: Random, dtype: str, shape: tuple[int, ...], style: str = 
     generator = np.random.default_rng(random.getrandbits(64))
     kind = numpy_dtype(dtype)
     if dtype == "bool":
-        return generator.random(shape) < random.choice((0.5, 0.5, 0.1, 0.9))
+        return np.asarray(generator.random(shape) < random.choice((0.5, 0.5, 0.1, 0.9)))
     if dtype.startswith(("int", "uint")):
         return _integers(random, generator, kind, shape, style)
     return _floats(random, generator, kind, shape, style)

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from onnx import ModelProto, parser
+from onnx import ModelProto, helper, parser
 from onnx_case import model_of
 
+import tilewright as tw
 from tilewright import driver
 from tilewright.frontends import import_model
 from tilewright.passes.infra import PassContext
@@ -270,3 +271,11 @@ def test_the_pass_is_what_does_it() -> None:
     assert len(_kernels(ATTENTION["on the query"], off)) == 2
     assert len(_kernels(ATTENTION["heads in the batch"], off)) == 4
     assert _kernels(LAYER_NORM["moments"], off) != _kernels(LAYER_NORM["moments"])
+
+
+@pytest.mark.parametrize("op", ["LayerNormalization", "RMSNormalization"])
+def test_a_norm_of_no_elements_compiles(op: str) -> None:
+    names = {"x": np.zeros((2, 0), np.float32), "g": np.zeros(0, np.float32)}
+    model = model_of([helper.make_node(op, list(names), ["y"])], names, ["y"], opset=23)
+    module = tw.compile(model, workers=0, num_threads=1, cache=False)
+    assert module.run(names)[0].shape == (2, 0)

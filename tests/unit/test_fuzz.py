@@ -78,3 +78,21 @@ def test_who_dies_without_us_is_the_oracle(monkeypatch):
     )
     [(number, verdict)] = run.verdicts([(0, 0)], 1, 1)
     assert (number, verdict.kind) == ((0, 0), "unknown")
+
+
+def test_a_run_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
+    judged = []
+
+    def verdicts(numbers, processes, seconds):
+        for number in numbers:
+            judged.append(number[1])
+            yield number, Verdict("disputed", "why") if number[1] == 1 else Verdict("agrees")
+            if len(judged) == 3:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "verdicts", verdicts)
+    monkeypatch.setattr(sys, "argv", ["run", "--seed", "5", "--count", "6", "--output", str(tmp_path), "--resume"])
+    with pytest.raises(KeyboardInterrupt):
+        run.main()
+    assert run.main() == 0 and judged == list(range(6))
+    assert "5 agrees, 1 disputed of 6" in capsys.readouterr().out

@@ -81,7 +81,6 @@ _FLOAT_MATH = {
     "Ceil": math.ceil,
     "Cos": math.cos,
     "Cosh": math.cosh,
-    "Erf": math.erf,
     "Exp": math.exp,
     "Floor": math.floor,
     "Log": math.log,
@@ -113,6 +112,12 @@ def equal(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     if a.dtype == TEXT:
         return equal_text(ctx, a, b)
     return ctx.elementwise(lambda x, y: _compare("eq")(x, y, a.signed), a, b, dtype="bool")
+
+
+@op("Erf")
+def erf(ctx: Context, x: Tensor) -> Tensor:
+    wide = x if x.floating else ctx.cast(x, "float64")  # integers up to opset 12, the results cut off
+    return ctx.cast(ctx.elementwise(math.erf, wide), x.dtype)
 
 
 _binary("Add", lambda a, b, _: scalars.add(a, b))

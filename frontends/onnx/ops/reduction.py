@@ -6,7 +6,7 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....dialects import arith, builders, ir, math, scalars, tensor
+from ....dialects import builders, ir, math, scalars, tensor
 from ....dialects.types import element_type
 from ....sizes import Extent, if_equal, is_open, product
 from .. import open_axes
@@ -22,7 +22,7 @@ Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 @dataclass(frozen=True)
 class _Rule:
-    """``after(fold(before(x), …))``; ``init`` is made from the element type and its sign."""
+    """``after(fold(before(x), …))``, ``after`` in floats; ``init`` is made from the element type and its sign."""
 
     fold: Fold = lambda a, b, _: scalars.add(a, b)
     init: Callable[[ir.Type, bool], float | int] = lambda _type, _signed: 0
@@ -38,17 +38,15 @@ _RULES = {
     "ReduceMax": _Rule(scalars.maximum, scalars.lowest),
     "ReduceMin": _Rule(scalars.minimum, scalars.highest),
     "ReduceL1": _Rule(before=lambda a: math.absf(a) if scalars.is_float(a) else math.absi(a)),
-    "ReduceL2": _Rule(before=lambda a: scalars.mul(a, a), after=lambda a: _through_float(math.sqrt, a)),
+    "ReduceL2": _Rule(before=lambda a: scalars.mul(a, a), after=math.sqrt),
     "ReduceSumSquare": _Rule(before=lambda a: scalars.mul(a, a)),
-    "ReduceLogSum": _Rule(after=lambda a: _through_float(math.log, a)),
+    "ReduceLogSum": _Rule(after=math.log),
 }
 
 
-def _through_float(body: Unary, value: ir.Value) -> ir.Value:
-    """A float function of an integer as well, the result cut off."""
-    if scalars.is_float(value):
-        return body(value)
-    return arith.fptosi(value.type, body(arith.sitofp(ir.F64Type.get(), value)))
+def _through_float(ctx: Context, body: Unary, x: Tensor) -> Tensor:
+    """A float function of integers as well, the results cut off."""
+    return ctx.cast(ctx.elementwise(body, x if x.floating else ctx.cast(x, "float64")), x.dtype)
 
 
 def widened(ctx: Context, x: Tensor) -> Tensor:
@@ -69,7 +67,7 @@ def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepd
         count = product([if_equal(open_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
         result = ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count), signed), result)
     if rule.after:
-        result = ctx.elementwise(rule.after, result)
+        result = _through_float(ctx, rule.after, result)
     return ctx.cast(result, x.dtype)
 
 
@@ -80,14 +78,16 @@ def mean(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor
 
 def _reduction(name: str, by_input: int) -> None:
     """A reduction whose axes are an attribute up to opset ``by_input`` - 1, an input from then on."""
-    rule = _RULES.get(name)
+
+    def rule_of(x: Tensor) -> _Rule | None:
+        return _RULES.get("ReduceSum" if name == "ReduceL1" and not x.signed else name)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
         if axes and is_open(axes):
             chosen: Sequence[Extent] = [open_axes.wrapped(axis, x.rank) for axis in axes]
         else:
             chosen = ctx.axes([int(axis) for axis in axes or range(x.rank)], x.rank)
-        if rule is None:
+        if (rule := rule_of(x)) is None:
             return log_sum_exp(ctx, x, chosen, bool(keepdims))
         return _reduced(ctx, x, rule, chosen, bool(keepdims))
 
@@ -101,16 +101,15 @@ def _reduction(name: str, by_input: int) -> None:
     ) -> Tensor:
         chosen = [] if axes is None else ctx.sizes(axes, "axes")
         if not chosen and noop_with_empty_axes:
-            return _elementwise_only(ctx, x, rule)
+            return _elementwise_only(ctx, x, rule_of(x))
         return reduced(ctx, x, chosen, keepdims)
 
 
 def _elementwise_only(ctx: Context, x: Tensor, rule: _Rule | None) -> Tensor:
     """A reduction over no axes: what it does to a single element."""
-    steps = [] if rule is None else [step for step in (rule.before, rule.after) if step]
-    for step in steps:
-        x = ctx.elementwise(step, x)
-    return x
+    if rule is not None and rule.before:
+        x = ctx.elementwise(rule.before, x)
+    return _through_float(ctx, rule.after, x) if rule is not None and rule.after else x
 
 
 for _name in (*_RULES, "ReduceLogSumExp"):
@@ -119,7 +118,7 @@ for _name in (*_RULES, "ReduceLogSumExp"):
 
 def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
-    wide = widened(ctx, x)
+    wide = widened(ctx, x) if x.floating else ctx.cast(x, "float64")
     peak = open_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)

@@ -1,7 +1,7 @@
 """Resize and Upsample, one axis after another: every mode is separable.
 
 Where scales and sizes are known at import, where an element of the result comes from and with which weights are tables
-of one entry for each index of an axis, computed here in f32 as onnxruntime does. That leaves one shape of loop for
+of one entry for each index of an axis, computed here. That leaves one shape of loop for
 all the modes, coordinate transformations and borders; a table that only repeats or skips makes no gather at all.
 What only the run knows is ``open_resize.py``'s.
 """
@@ -9,7 +9,7 @@ What only the run knows is ``open_resize.py``'s.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .. import open_resize
 from ..context import Context
 from ..open_resize import OpenAxis
 from ..registry import op
-from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, triangle
+from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, triangle
 from ..tensor import Tensor
 from .gather import gather
 
@@ -103,26 +103,26 @@ def _mode(ctx: Context, mode: str) -> str:
 def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, roi: Tensor | None = None) -> Axes:
     if scales.size != len(along):
         ctx.invalid(f"{scales.size} scales for {len(along)} axes")
-    extents = [x.shape[axis] for axis in along]
+    extents, dtype = [x.shape[axis] for axis in along], precision(x.dtype)
     if not ctx.is_known(scales):
-        return open_resize.by_scales(ctx, along, extents, scales, roi)
+        return open_resize.by_scales(ctx, along, extents, scales, roi, dtype)
     factors = ctx.known(scales, "scales").astype(np.float32)
     if (factors <= 0).any():
         ctx.invalid(f"scales {factors.tolist()} are not all positive")
     resized = [n for n, factor in zip(extents, factors, strict=True) if factor != 1 or roi is not None]
     if is_open(resized) or not _is_known(ctx, roi):
-        return open_resize.by_scales(ctx, along, extents, scales, roi)
+        return open_resize.by_scales(ctx, along, extents, scales, roi, dtype)
     results = [
         n if factor == 1 else math.floor(np.float32(n) * factor) for n, factor in zip(extents, factors, strict=True)
     ]
-    return _axes(ctx, along, extents, results, factors, roi)
+    return _axes(ctx, along, extents, results, factors.astype(dtype), roi)
 
 
 def _by_sizes(
     ctx: Context, x: Tensor, along: Sequence[int], sizes: Sequence[Extent], roi: Tensor | None, policy: str
 ) -> Axes:
     """With a policy other than stretch one scale serves all axes, and the sizes are bounds."""
-    extents = [x.shape[axis] for axis in along]
+    extents, dtype = [x.shape[axis] for axis in along], precision(x.dtype)
     if len(sizes) != len(along) or 0 in extents:
         ctx.invalid(f"sizes {list(sizes)} do not fit axes {list(along)} of shape {list(x.shape)}")
     if policy not in ("stretch", "not_larger", "not_smaller"):
@@ -130,8 +130,9 @@ def _by_sizes(
     pairs = list(zip(extents, sizes, strict=True))
     resized = [pair for pair in pairs if pair[0] != pair[1] or roi is not None or policy != "stretch"]
     if any(map(is_open, resized)) or not _is_known(ctx, roi):
-        return open_resize.by_sizes(ctx, along, extents, sizes, roi, policy)
-    scales = [np.float32(1) if n == size else np.float32(size) / np.float32(n) for n, size in pairs]
+        return open_resize.by_sizes(ctx, along, extents, sizes, roi, policy, dtype)
+    number = np.dtype(dtype).type
+    scales = [number(1) if n == size else number(size) / number(n) for n, size in pairs]
     if policy != "stretch":
         scales = [(min if policy == "not_larger" else max)(scales)] * len(along)
         sizes = [math.floor(scale * n + 0.5) for n, scale in zip(extents, scales, strict=True)]
@@ -147,12 +148,12 @@ def _axes(
     along: Sequence[int],
     extents: Sequence[Extent],
     results: Sequence[Extent],
-    scales: Iterable[np.float32],
+    scales: Sequence[np.floating] | np.ndarray,
     roi: Tensor | None,
 ) -> list[Axis]:
-    """The axes whose extents are known; the others do not change."""
+    """The axes whose extents are known; the others do not change. The scales have the dtype of the coordinates."""
     none = [0.0] * len(along) + [1.0] * len(along)
-    region = np.array(none if roi is None else ctx.known(roi, "roi"), np.float32)
+    region = np.array(none if roi is None else ctx.known(roi, "roi"), np.asarray(scales).dtype)
     starts, ends = region[: len(along)], region[len(along) :]
     return [
         Axis(index, before, after, scale, start, end)

@@ -111,7 +111,8 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
             continue
         term, axes = made
         rest = {q: n for q, n in terms.items() if q != p}
-        if not is_close(terms[p], 1 / row_length(rows.x, axes)):
+        length = row_length(rows.x, axes)
+        if not length or not is_close(terms[p], 1 / length):  # of no elements there is no mean
             return None
         if not centred:
             return (axes, epsilon, None) if not rest and _is_square(term, rows) else None

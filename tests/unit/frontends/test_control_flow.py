@@ -258,3 +258,15 @@ def test_a_scan_whose_body_has_another_signature_is_refused():
     assert "its body has 1 outputs, it must have at least 2" in refused(made)
     made.graph.node[0].input.append("x")
     assert "its body has 4 inputs, it is given 5" in refused(made)
+
+
+def test_elements_of_no_extent_are_stacked():
+    text = """
+        y, z = Loop (n, , x) <body = step (int64 i, bool c, float[0] a) => (bool d, float[0] b, float[0] e) {
+            d = Identity(c)
+            b = Neg(a)
+            e = Abs(b)
+        }>
+    """
+    inputs = {"x": values(0), "n": np.array(3)}
+    check(model("float[0] y, float[3,0] z", text, inputs), inputs)

@@ -122,6 +122,17 @@ def test_a_forest_compiles():
     np.testing.assert_allclose(got, np.asarray(want), rtol=1e-5, atol=1e-6)
 
 
+def test_one_row_in_one_tree_compiles():
+    lone = {"nodes_modes": np.array([0], np.uint8), "nodes_splits": np.array([0.5], np.float32)}
+    lone["leaf_weights"] = np.array([3, 7], np.float32)
+    attributes: dict[str, Any] = {name: numpy_helper.from_array(a, name) for name, a in lone.items()}
+    attributes |= {f"nodes_{name}": [n] for name, n in (("featureids", 0), ("truenodeids", 0), ("falsenodeids", 1))}
+    attributes |= {"nodes_trueleafs": [1], "nodes_falseleafs": [1], "leaf_targetids": [0, 0], "tree_roots": [0]}
+    x = np.array([[0.25]], np.float32)
+    model, _ = foreign_model("TreeEnsemble", [x], ML, version=5, n_targets=1, aggregate_function=1, **attributes)
+    assert tw.compile(model, cache=False, workers=0, num_threads=1)(x)[0].tolist() == [[3.0]]
+
+
 def members(sets: list[float]) -> dict[str, Any]:
     """A root that asks whether feature 0 is in a set, and a node below false that asks for another."""
     proto = {

@@ -107,10 +107,11 @@ def test_the_first_versions(mode):
     check(model, *((x, numbers(1, 1, 2, 1.5)) for x in IMAGES))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("coordinates", ["tf_half_pixel_for_nn", "align_corners", "tf_crop_and_resize"])
-def test_the_programs_tables_are_the_imports(coordinates):
+def test_the_programs_tables_are_the_imports(coordinates, dtype):
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": "floor"}  # which shows the last bit
-    line, roi = RNG.random(31, np.float32), numbers(0.13, 0.87)
+    line, roi = RNG.random(31, dtype), np.array([0.13, 0.87], dtype)
     module = tw.compile(open_model([line, roi, numbers(2)], "h", **attributes), workers=0, num_threads=1, cache=False)
     for scale in (1.7, 0.7, 0.37):
         model, _ = node_model("Resize", [line, roi, numbers(scale)], (1, 2), opset=19, **attributes)

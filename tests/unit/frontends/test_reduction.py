@@ -29,6 +29,21 @@ def test_integers(name):
     check_node(f"Reduce{name}", (X * 10).astype(np.int32), opset=12, axes=[1])
 
 
+@pytest.mark.parametrize("name", ["LogSum", "LogSumExp", "L2"])
+def test_logarithms_and_roots_of_integers_are_cut_off(name):
+    numbers = np.array([[3, 5, 90], [1, 0, 0]], np.int32)
+    check_node(f"Reduce{name}", numbers, opset=13, axes=[1])
+    check_node(f"Reduce{name}", numbers.astype(np.int64), opset=13, axes=[0, 1])
+
+
+def test_unsigned_magnitudes():
+    numbers = np.array([[2**31 + 5, 2], [0, 1]], np.uint32)
+    for name in ("ReduceL1", "ReduceL2"):
+        model, inputs = node_model(name, [numbers], opset=13, axes=[0], keepdims=0)
+        want = [2**31 + 5, 3] if name == "ReduceL1" else [5, 2]  # of the sum of squares modulo 2 ** 32
+        np.testing.assert_array_equal(run_model(import_model(model), inputs)[0], want)
+
+
 def test_unsigned_maximum():
     check_node("ReduceMax", np.array([[1, 250], [3, 4]], np.uint8))
 

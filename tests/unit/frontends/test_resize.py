@@ -131,3 +131,16 @@ def test_neither_scales_nor_sizes():
     del model.graph.node[0].input[1:]
     with pytest.raises(ModelError, match="neither scales nor sizes are given"):
         import_model(model)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"])
+@pytest.mark.parametrize("sizes", [(), (9, 4)])
+def test_coordinates_of_float64_are_float64(coordinates, mode, sizes):
+    wide, roi = X.astype(np.float64), np.array([0, 0, 0.1, 0, 1, 1, 0.9, 1])
+    numbers = [None, np.array([1, 2, *sizes])] if sizes else [scales(1.7, 0.37)]
+    attributes = {"coordinate_transformation_mode": coordinates, "mode": mode, "nearest_mode": "round_prefer_ceil"}
+    model, inputs = node_model("Resize", [wide, roi, *numbers], known=[1, 2, 3][: 3 if sizes else 2], **attributes)
+    [want] = map(np.asarray, ReferenceEvaluator(model).run(None, inputs))
+    rtol = 2e-6 if mode == "cubic" else 1e-12  # the reference's cubic weights are float32, as the attribute is
+    np.testing.assert_allclose(run_model(import_model(model), inputs)[0], want, rtol=rtol, atol=rtol)

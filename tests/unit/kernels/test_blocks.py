@@ -135,3 +135,34 @@ def test_a_kernel_has_versions_down_to_single_elements():
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
     names = list(schedules("softmax of open rows"))
     assert sum(name.startswith("reduce") for name in names) == 2
+
+
+@pytest.mark.parametrize("op", ["ArgMin(x)", "Hardmax<axis = 0>(x)"])
+def test_where_an_extreme_of_columns_lies(op: str):
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g (float[A, B] x) => (float y) {{ y = {op} }}'
+    )
+    made.graph.output[0].type.tensor_type.elem_type = 7 if "Arg" in op else 1
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    module, session = tw.compile(made, cache=False, workers=0), onnxruntime.InferenceSession(made.SerializeToString())
+    for shape in ((1, 1), (3, 5), (70, 33)):
+        x = RNG.standard_normal(shape).astype(np.float32)
+        np.testing.assert_array_equal(module(x)[0], session.run(None, {"x": x})[0])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes"),
+    [
+        ("float[1, K] x, float[K, 1] z", [((1, k), (k, 1)) for k in (1, 8, 77)]),
+        ("float[A, 0] x, float[0, B] z", [((a, 0), (0, b)) for a, b in ((3, 5), (1, 1))]),
+    ],
+)
+def test_products_of_one_element_and_of_sums_over_nothing(shapes: str, sizes: list):
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({shapes}) => (float y) {{ y = MatMul(x, z) }}'
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    module = tw.compile(made, cache=False, workers=0)
+    for one, other in sizes:
+        x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in (one, other))
+        np.testing.assert_allclose(module(x, z)[0], x @ z, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,89 @@
+"""What a model should give: where the oracles are less exact than the schemas, or than each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, TypeProto, helper
+
+from tilewright.tools._oracle import NodeOracle, Noise, NoOracle
+from tilewright.tools._oracle_faults import fault
+
+RNG = np.random.default_rng(0)
+OPSETS = [helper.make_opsetid("", 21)]
+
+
+def spread(value: np.ndarray, op: str, more: dict[str, np.ndarray] | None = None, **attributes) -> float:
+    """How far noise moves a node's result, relative to it."""
+    names = ["x", *(name if a.size else "" for name, a in (more or {}).items())]
+    step = NodeOracle(helper.make_node(op, names, ["y"], **attributes), OPSETS)
+    values = {"x": value, **(more or {})}
+    exact, shaken = (step(values, noise)["y"].astype(np.float64) for noise in (None, Noise(0)))
+    return float(np.max(np.abs(shaken - exact)) / np.max(np.abs(exact)))
+
+
+def test_a_result_has_the_schemas_type():
+    values = {"x": np.array([2**16, 3], np.uint32)}
+    made = NodeOracle(helper.make_node("ReduceSumSquare", ["x"], ["y"], keepdims=0), OPSETS)(values)["y"]
+    assert made.dtype == np.uint32 and made == 9  # modulo 2 ** 32; the reference's own is uint64
+
+
+@pytest.mark.parametrize(("op", "rough"), [("Erf", True), ("Tanh", False)])
+def test_what_is_computed_in_single_has_its_noise(op, rough):
+    assert (spread(RNG.standard_normal(8), op) > 2.0**-22) == rough
+
+
+def test_scales_have_no_noise():
+    sizes = {"roi": np.zeros(0), "scales": np.array([2.0], np.float32)}  # a little less, and an element is gone
+    assert spread(RNG.standard_normal(5).astype(np.float32), "Resize", sizes, mode="linear") < 1e-5
+
+
+@pytest.mark.parametrize(("mode", "rough"), [("cubic", True), ("linear", False)])
+def test_cubic_weights_are_single(mode, rough):
+    sizes = {"roi": np.zeros(0), "scales": np.array([1.5], np.float32)}
+    assert (spread(RNG.standard_normal(6), "Resize", sizes, mode=mode) > 2.0**-22) == rough
+
+
+def test_onnxruntime_is_asked_about_nodes_of_newer_models():
+    opsets = [helper.make_opsetid("", 28), helper.make_opsetid("ai.onnx.ml", 5)]
+    x = np.array([[-1.0, -2.0]], np.float32)
+    for node in (
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Normalizer", ["x"], ["y"], domain="ai.onnx.ml", norm="L1"),
+    ):
+        assert NodeOracle(node, opsets, order=["onnxruntime"])({"x": x})["y"].shape == x.shape
+
+
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_an_oracle_is_not_asked_where_it_is_wrong(kernel):
+    spatial = 1, 2, kernel, kernel
+    x = RNG.standard_normal(spatial)  # the reference counts the second channel's indices from 0
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], kernel_shape=[2, 2])
+    with pytest.raises(NoOracle, match="reference: its indices are those in one channel"):
+        NodeOracle(node, OPSETS, order=["reference"])({"x": x})
+    assert NodeOracle(node, OPSETS)({"x": x})["i"][0, 1].min() >= kernel * kernel
+
+
+def test_a_fault_counts_in_nested_graphs():
+    inner = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Abs", ["x"], ["s"])],
+        "body",
+        [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))],
+        [helper.make_value_info(n, TypeProto()) for n in ("d", "s")],
+    )
+    loop = helper.make_node("Loop", ["n", "c"], ["s"], body=inner)
+    assert "without an axis" in fault("reference", loop, {})
+    branch = helper.make_graph([loop], "then", [], [helper.make_value_info("s", TypeProto())])
+    assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
+
+
+@pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
+def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
+    weights = {"w": np.eye(2, dtype=np.float32)[None], "r": np.zeros((1, 2, 2), np.float32)} if op == "RNN" else {}
+    attributes: dict[str, Any] = {"hidden_size": 2} if op == "RNN" else {}
+    node = helper.make_node(op, ["x", *weights], ["y"], **attributes)
+    values = {"x": np.array([[[1, 1e-6]]], np.float32), **weights}
+    exact, shaken = (NodeOracle(node, OPSETS)(values, noise)["y"].reshape(-1) for noise in (None, Noise(0)))
+    assert (abs(shaken[1] - exact[1]) > 1e-6) == wide

@@ -1,0 +1,124 @@
+"""Where an oracle is known to be wrong: there it is not asked. Each fault is as narrow as is known, with its reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto
+
+Feeds = Mapping[str, Any]  # a node's inputs by name, those that are known
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``who`` is wrong about ``op`` where ``when`` holds, for a reason."""
+
+    who: str
+    op: str
+    when: Callable[[NodeProto, Feeds], bool]
+    reason: str
+
+
+def fault(who: str, node: NodeProto, feeds: Feeds) -> str:
+    """Why an oracle is not to be asked about a node on these inputs; empty where it is."""
+    inner = [n for graph in nested(node) for n in graph.node]
+    for known in FAULTS:
+        if (known.who, known.op) == (who, node.op_type) and known.when(node, feeds):
+            return known.reason
+    return next(filter(None, (fault(who, n, {}) for n in inner)), "")
+
+
+def nested(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
+
+
+def _shape(node: NodeProto, feeds: Feeds, index: int = 0) -> tuple[int, ...]:
+    """The shape of an input; () where it is not known, as in a nested graph."""
+    value = feeds.get(node.input[index])
+    return getattr(value, "shape", ())
+
+
+def _unpooled(node: NodeProto, feeds: Feeds) -> list[int]:
+    """The shape of a MaxUnpool's result where none is given."""
+    batch, channels, *spatial = _shape(node, feeds)
+    given = {a.name: list(a.ints) for a in node.attribute}
+    strides, pads = given.get("strides", [1] * len(spatial)), given.get("pads", [0] * 2 * len(spatial))
+    cut = [a + b for a, b in zip(pads, pads[len(spatial) :], strict=False)]
+    sides = zip(spatial, strides, given["kernel_shape"], cut, strict=True)
+    return [batch, channels, *((n - 1) * stride + k - less for n, stride, k, less in sides)]
+
+
+def _ignored_by_layers(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a recurrent layer has what the reference does not read."""
+    names = {a.name for a in node.attribute}
+    ignored = {"clip", "input_forget", *(["activations"] if node.op_type != "RNN" else [])}
+    return bool(names & ignored) or (len(node.input) > 4 and node.input[4] != "")
+
+
+def _stacks(node: NodeProto) -> bool:
+    """Whether a Loop has scan outputs."""
+    body = next(nested(node))
+    return len(body.output) + 1 > len(body.input)
+
+
+FAULTS = (
+    Fault(
+        "reference",
+        "MaxPool",
+        lambda node, feeds: len(node.output) > 1 and math.prod(_shape(node, feeds)[:2]) > 1,
+        "its indices are those in one channel, the op's in the whole tensor",
+    ),
+    Fault(
+        "onnxruntime",
+        "MaxUnpool",
+        lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),
+        "its indices are in the shape that is given; in ONNX's data they are in the one that the window makes",
+    ),
+    Fault(
+        "reference",
+        "AveragePool",
+        lambda node, feeds: any(a.name == "ceil_mode" and a.i for a in node.attribute),
+        "it moves the windows where ceil_mode adds one",
+    ),
+    *(
+        Fault(
+            "onnxruntime",
+            f"Reduce{name}",
+            lambda node, feeds: 0 in _shape(node, feeds),
+            "it leaves some axes of a tensor without elements as they are",
+        )
+        for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    ),
+    Fault(
+        "reference",
+        "GlobalMaxPool",
+        lambda node, feeds: len(_shape(node, feeds)) != 4,
+        "it reduces two axes, whatever the rank",
+    ),
+    Fault(
+        "reference",
+        "Unique",
+        lambda node, feeds: any(a.name == "sorted" and not a.i for a in node.attribute),
+        "it sorts",
+    ),
+    Fault(
+        "reference",
+        "Normalizer",
+        lambda node, feeds: any(a.s == b"MAX" for a in node.attribute) or not node.attribute,
+        "it divides by the greatest magnitude, the op by the greatest number",
+    ),
+    *(
+        Fault(
+            "reference", op, _ignored_by_layers, "it reads neither clip, lengths of sequences nor activations of gates"
+        )
+        for op in ("RNN", "GRU", "LSTM")
+    ),
+    Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
+    Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
+)
