@@ -56,14 +56,15 @@ class Wiring:
     """What of a segment's calls no size changes, but by a choice of tensors: which memory each word means, and how long
     it is used.
 
+    ``bases`` has the base of each word; ``offsets`` where its offset is in a table of 0, the places of what is inside,
+    and the sizes, in this order.
+
     Tensors that calls make are numbered in their order. Those ``kept`` are read after the segment and have memory of
     their own; the others are ``inside`` the arena, and used from one call to another (``lives``).
     """
 
-    bases: np.ndarray  # of each word
-    offsets: (
-        np.ndarray
-    )  # of each word: where its offset is in 0, the places of what is inside, and the sizes, in this order
+    bases: np.ndarray
+    offsets: np.ndarray
     kept: tuple[int, ...]
     inside: tuple[int, ...]
     lives: tuple[tuple[int, int], ...]
