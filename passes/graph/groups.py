@@ -170,8 +170,8 @@ class RowRule:
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
         rows, columns, before = dims
-        if any(extent < 0 for extent in _extents(op, columns)):
-            return None  # rows of any length are not held in a buffer
+        if any(extent < 0 for extent in _extents(op, columns)) and (len(columns) > 1 or before < len(rows)):
+            return None  # of any length, rows are held that lie along one dim, the innermost one
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
