@@ -281,7 +281,7 @@ def split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:
 def empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None) -> ir.Value:
     """``tensor.empty``; extents of ``DYNAMIC`` are ``length``."""
     sizes = [length if extent == DYNAMIC else extent for extent in shape]
-    if None in sizes:
+    if any(size is None for size in sizes):
         raise NotSchedulable("a tile of open size")
     return tensor.EmptyOp(sizes, element).result
 
