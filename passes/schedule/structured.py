@@ -116,7 +116,7 @@ def without_unit_dims(region: Region, shape: Sequence[int]) -> tuple[Region, tup
 
 def vector_axis(shape: Sequence[int]) -> int:
     """The axis of a result that vectors lie along: the innermost one with more than one element."""
-    return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+    return max((axis for axis, extent in enumerate(shape) if extent != 1), default=len(shape) - 1)
 
 
 def loop_along(op: ir.Operation, operand: int) -> int | None:

@@ -48,7 +48,7 @@ class _Norm:
                 result = scalars.mul(result, given.pop(0))
             return scalars.add(result, given.pop()) if given else result
 
-        out = builders.empty(shape_of(data), builders.element_of(data))
+        out = builders.empty(builders.shape_of(data), builders.element_of(data))
         maps = [range(rank), rows, *(read.places for read in params), range(rank)]
         return builders.generic([data, inverse, *(r.value for r in params)], [out], maps, "p" * rank, body)[0]
 
@@ -111,7 +111,8 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
             continue
         term, axes = made
         rest = {q: n for q, n in terms.items() if q != p}
-        if not is_close(terms[p], 1 / row_length(rows.x, axes)):
+        length = row_length(rows.x, axes)
+        if not length or not is_close(terms[p], 1 / length):
             return None
         if not centred:
             return (axes, epsilon, None) if not rest and _is_square(term, rows) else None
