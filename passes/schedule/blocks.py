@@ -145,6 +145,7 @@ def _kinds(function: func.FuncOp) -> list[OpClass]:
 
 
 def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
+    """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
     module = block_module(function, sizes, chunk)
     schedule = choose(functions(module)[0])
     if schedule is None:

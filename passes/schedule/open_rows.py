@@ -55,10 +55,12 @@ class OpenRows(Blocks):
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
-        return (self.row.function,)
+        """What is made of each element, or of a row that is one step where one element is made of it."""
+        return (self.row.function,) * (1 if DYNAMIC in self.versions[0].sizes else self.row.chunk)
 
     @property
     def elements(self) -> int:
+        """Of a result that is measured."""
         return 1
 
     def __str__(self) -> str:
@@ -98,6 +100,7 @@ class OpenAttention(Blocks):
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
+        """Both products, with as many keys as a block and a chunk have."""
         largest = self.versions[0]
         assert isinstance(largest, AttentionVersion)
         return (largest.scores[0].function, largest.blocks[0].function)
