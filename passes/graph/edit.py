@@ -237,7 +237,10 @@ def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
 
 
 def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:
-    """The order of dims of a transposing copy, also of the identity; None for any other op, of open sizes if ``known``."""
+    """The order of dims of a transposing copy, also of the identity; None for any other op.
+
+    With ``known`` copies of open sizes are others too.
+    """
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return None
     block = op.regions[0].blocks[0]

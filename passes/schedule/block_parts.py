@@ -25,9 +25,7 @@ from .structured import (
 )
 
 
-def block_module(
-    function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False
-) -> ir.Module:
+def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False) -> ir.Module:
     """A module with one function: the kernel's ops on tensors of a block's sizes.
 
     Its arguments are those tensors of the kernel's that the result depends on, in order. With ``sums``, sizes of chunks

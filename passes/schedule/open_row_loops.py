@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from ...dialects.walk import defining_op
 from ..structure import dim_of, indexing_maps
 from .block_loops import Held, Part, Segment, loop_over, part_of, tensor_of, view_of, write
 from .block_parts import parts_of
-from .blocks import Blocks, Version
+from .blocks import Block, Blocks, Version
 from .nest import HANDLERS
 from .open_border import OpenBorder
 from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
@@ -106,15 +107,16 @@ class AttentionPart(Part):
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)
             else:
                 end = arith.muli(count, index_constant(size))
-            last = arith.subi(self.length, index_constant(size))
-
-            def body(place: ir.Value, block=block, size=size, part=part, last=last) -> None:
-                columns = Interval(Linear(0, ((arith.minui(place, last), 1),)), size)
-                inside = (Interval(Linear(), rows[self.plan.rows[1]].size), columns)
-                part.compute_block(block, (*rows[:-1], columns), {}, view_of(self.scores, inside))
-
+            body = functools.partial(self._score_block, part, block, rows, size)
             loop_over(start, end, size, body)
             start = end
+
+    def _score_block(self, part: Part, block: Block, rows: Region, size: int, place: ir.Value) -> None:
+        """Scores of ``size`` keys from ``place`` on, or of the last ones."""
+        last = arith.subi(self.length, index_constant(size))
+        columns = Interval(Linear(0, ((arith.minui(place, last), 1),)), size)
+        inside = (Interval(Linear(), rows[self.plan.rows[1]].size), columns)
+        part.compute_block(block, (*rows[:-1], columns), {}, view_of(self.scores, inside))
 
     def _weights(self, rows: Region) -> None:
         """Row by row of the scores."""

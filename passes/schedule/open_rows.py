@@ -192,7 +192,7 @@ def _row(function: func.FuncOp, sizes: Sizes, target: Target) -> Row:
 
 
 def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
-    """A module with a function that computes a value of the kernel from its arguments, and ``given`` ones behind them."""
+    """A module with a function that computes a value of a kernel from its arguments, and ``given`` ones behind them."""
     module = ir.Module.create()
     inputs = [*function.arguments, *given]
     with ir.InsertionPoint(module.body):

@@ -11,7 +11,7 @@
 // CHECK-LABEL: func.func @less_greatest(
 // CHECK-SAME:    tw.extent = 4096 : i64, tw.parallel, {{.*}}tw.schedule = "rows of any length in steps of 64"
 // CHECK:         %[[LENGTH:.*]] = memref.dim %{{.*}}, %c1
-// CHECK:         memref.subview %{{.*}}[1, %[[LENGTH]]] [1, 1]
+// CHECK:         memref.subview %{{.*}} [1, %{{.*}}] [1, 1] : memref<?x?xf32> to memref<?xf32
 // CHECK:         %[[VECTOR:.*]] = linalg.fill {{.*}} -> tensor<64xf32>
 // CHECK:         scf.for %{{.*}} step %c64 iter_args(%{{.*}} = %[[VECTOR]])
 // CHECK:         scf.for %{{.*}} step %c16

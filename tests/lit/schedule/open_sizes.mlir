@@ -11,8 +11,7 @@
 // CHECK:         %[[BUFFER:.*]] = memref.reinterpret_cast %[[R]] to offset: [0], sizes: [%[[M]], 8], strides: [8, 1]
 // CHECK:         %[[ROWS:.*]] = memref.dim %[[BUFFER]], %c0
 // CHECK:         %[[COUNT:.*]] = arith.divui %[[ROWS]], %c16
-// CHECK:         %[[WHOLE:.*]] = arith.muli %[[COUNT]], %c16
-// CHECK:         %[[REST:.*]] = arith.subi %[[ROWS]], %[[WHOLE]]
+// CHECK:         %[[REST:.*]] = arith.remui %[[ROWS]], %c16
 // CHECK:         %[[FOURS:.*]] = arith.divui %[[REST]], %c4
 // CHECK:         scf.for
 // CHECK:             memref.subview %[[BUFFER]][%{{.*}}, 0] [16, 8] [1, 1]

@@ -20,7 +20,17 @@ from tilewright.target import host
 
 RNG = np.random.default_rng(5)
 # Batch, rows and keys.
-SIZES = ((1, 1, 1), (2, 3, 3), (1, 17, 2), (1, 1, 200), (1, 64, 64), (2, 77, 77), (1, 130, 65), (1, 200, 128), (1, 5, 31))
+SIZES = (
+    (1, 1, 1),
+    (2, 3, 3),
+    (1, 17, 2),
+    (1, 1, 200),
+    (1, 64, 64),
+    (2, 77, 77),
+    (1, 130, 65),
+    (1, 200, 128),
+    (1, 5, 31),
+)
 
 Q, K, V = "float[B, 3, S, 16] q", "float[B, 3, 16, T] k", "float[B, 3, T, 24] v"
 PRODUCTS = "s = MatMul(q, k) {} y = MatMul(p, v)"
