@@ -43,8 +43,9 @@ class RowPart(Part):
         source: func.FuncOp,
         arguments: Arguments,
         buffer: ir.Value,
+        dot_lanes: int,
     ) -> None:
-        super().__init__(version, segments, blocks, source, arguments, buffer)
+        super().__init__(version, segments, blocks, source, arguments, buffer, dot_lanes)
         assert isinstance(blocks, OpenRows)
         self.row, self.length = blocks.row, _row_length(self)
 
@@ -64,8 +65,9 @@ class AttentionPart(Part):
         source: func.FuncOp,
         arguments: Arguments,
         buffer: ir.Value,
+        dot_lanes: int,
     ) -> None:
-        super().__init__(version, segments, blocks, source, arguments, buffer)
+        super().__init__(version, segments, blocks, source, arguments, buffer, dot_lanes)
         assert isinstance(version, AttentionVersion) and isinstance(blocks, OpenAttention)
         self.scores_of, self.plan = version.scores, blocks
         last = defining_op(OpenBorder.of(source).inner)
@@ -86,7 +88,7 @@ class AttentionPart(Part):
         self._weights(rows)
         product, given = self.plan.product, self._given(self.plan.product, self.weights, rows)
         none = Blocks((), {}, self.sums, 1, 1)
-        Part(self.version, {}, none, product, given, self.buffer).sum_up(region, place)
+        Part(self.version, {}, none, product, given, self.buffer, self.dot_lanes).sum_up(region, place)
 
     def _given(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
@@ -101,7 +103,7 @@ class AttentionPart(Part):
         given, none = self._given(stage, None, rows), Blocks((), {}, (), 1, 1)
         for number, block in enumerate(self.scores_of):
             *_, size = shape_of(OpenBorder.of(block.function).inner)
-            part = Part(self.version, {}, none, stage, given, self.scores)
+            part = Part(self.version, {}, none, stage, given, self.scores, self.dot_lanes)
             count = arith.divui(self.length, index_constant(size))
             if number:
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)
