@@ -236,12 +236,17 @@ def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
     return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
 
 
-def permutation_of(op: ir.Operation) -> list[int] | None:
-    """The order of dims of a transposing copy, also of the identity; None for any other op."""
+def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:
+    """The order of dims of a transposing copy, also of the identity; None for any other op.
+
+    With ``known`` copies of open sizes are others too.
+    """
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return None
     block = op.regions[0].blocks[0]
-    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0] or is_dynamic_op(op):
+    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0]:
+        return None
+    if known and is_dynamic_op(op):
         return None
     if not is_tensor(op.operands[0]) or builders.element_of(op.operands[0]) != builders.element_of(op.results[0]):
         return None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, ir
+from ...dialects import builders, extents, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import is_static, operations, permutation_of, permuted, programs, set_maps, shape_of, users
+from .edit import operations, permutation_of, permuted, programs, set_maps, shape_of, users
+from .open_sizes import open_sizes
 
 
 @dataclass(frozen=True)
@@ -57,22 +58,25 @@ def _fold_result(op: ir.Operation) -> None:
     readers = users(op)
     order = _outer_order(readers[0]) if len(readers) == 1 else None
     fill = defining_op(op.operands[2])
-    if order is None or fill is None or fill.name != "linalg.fill" or not is_static(op.results[0]):
+    if order is None or fill is None or fill.name != "linalg.fill":
         return
     maps = indexing_maps(op)
     if any(dim_of(e) is None for e in maps[2].results):
         return
-    shape = [shape_of(op.results[0])[d] for d in order]
     with ir.InsertionPoint(op), op.location:
-        op.operands[2] = builders.full(shape, fill.operands[0])
+        sizes = iter(open_sizes(op.operands[2]))
+        shape = [next(sizes) if n < 0 else n for n in shape_of(op.operands[2])]
+        out = tensor.EmptyOp([shape[d] for d in order], builders.element_of(op.results[0]))
+        op.operands[2] = linalg.fill(fill.operands[0], outs=[out.result])
     maps[2] = permuted(maps[2], order)
     set_maps(op, maps)
     op.results[0].set_type(op.operands[2].type)
+    extents.forget(op.results[0])
     readers[0].results[0].replace_all_uses_with(op.results[0])
     readers[0].erase()
 
 
 def _outer_order(op: ir.Operation | None) -> list[int] | None:
     """The order of a transpose that keeps the innermost dim; None for anything else."""
-    order = permutation_of(op) if op is not None else None
+    order = permutation_of(op, known=False) if op is not None else None
     return order if order and order != sorted(order) and order[-1] == len(order) - 1 else None

@@ -27,7 +27,7 @@ from ..classify import (
     num_inputs,
 )
 from ..structure import is_tensor
-from .edit import captures, users
+from .edit import captures, splat_of, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 
@@ -170,13 +170,13 @@ class RowRule:
         if not is_reduction(op, facts) or (dims := _row_dims(op)) is None:
             return None
         rows, columns, before = dims
-        if any(extent < 0 for extent in _extents(op, columns)):
-            return None  # rows of any length are not held in a buffer
+        if any(extent < 0 for extent in _extents(op, columns)) and (len(columns) > 1 or before < len(rows)):
+            return None  # of any length, rows are held that lie along one dim, the innermost one
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
         """Whether the op works on the same rows, and reads and is read accordingly; notes what kind it is."""
-        if self._shape(op) is None:
+        if self._shape(op) is None or (min(self.columns, default=0) < 0 and _computes_with_sizes(op)):
             return False
         row = self._gives_rows(op)
         reads = [(s in group.rows, self._reads(op, dims)) for s, dims in reads_inside(op, group)]
@@ -272,6 +272,11 @@ def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
 
 def _is_simple(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.results) == 1
+
+
+def _computes_with_sizes(op: ir.Operation) -> bool:
+    """Whether a body reads scalars from outside that are no constants: no kernel of rows of any length takes these."""
+    return any(not is_tensor(v) and splat_of(v) is None for v in captures(op))
 
 
 def _gathers(op: ir.Operation) -> bool:

@@ -40,6 +40,8 @@ from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
 from .notation import value_text
+from .open_row_loops import part_of_kind
+from .open_rows import choose_attention, choose_rows
 from .schedule import Schedule
 from .structured import NotSchedulable, squeezed
 from .values import values_of
@@ -107,12 +109,21 @@ class ApplySchedule(Pass):
 
     def _open(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
         target = self.target or host()
-        try:
-            if not self.plain:
-                blocks = choose_blocks(function, lambda block: _nest(heuristic.choose(block, target)))
+
+        def choose(block: func.FuncOp) -> Schedule | None:
+            return _nest(heuristic.choose(block, target))
+
+        families: tuple[Callable[[], Blocks], ...] = (
+            lambda: choose_attention(function, choose, target),
+            lambda: choose_rows(function, target),
+            lambda: choose_blocks(function, choose),
+        )
+        for family in families if not self.plain else ():
+            try:
+                blocks = family()
                 return blocks, as_blocks(function, blocks, target)
-        except NotSchedulable:
-            pass
+            except NotSchedulable:
+                continue
         return None, as_it_is(function)
 
 
@@ -126,7 +137,8 @@ def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Modul
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         source = defining_op(dests[0])
         assert source is not None  # which makes a tensor of the result's buffer
-        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_lanes)
+        kind = part_of_kind(blocks)
+        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_lanes, kind)
         return dests
 
     made = destination_passing(function, body)
@@ -300,7 +312,7 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
         if any(not stage.at for stage in schedule.stages):
             made.attributes[AHEAD] = ir.UnitAttr.get()
     if isinstance(schedule, Blocks):
-        work = max(heuristic.work(schedule.versions[0].blocks[0].function), 1)
+        work = max(sum(heuristic.work(measured) for measured in schedule.measured), 1)
         made.attributes[PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
         made.attributes[PARALLEL] = ir.UnitAttr.get()
     elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:

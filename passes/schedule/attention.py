@@ -22,7 +22,7 @@ _BLOCK = 64
 def can_attend(first: ir.Operation, scores: Contraction, last: ir.Operation, product: Contraction) -> bool:
     """Whether `attention` has a schedule for these products: one dim of rows, vectors along the columns of both."""
     return all(
-        len(_long(op, kind.m)) == 1 and len(_long(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
+        len(long_loops(op, kind.m)) == 1 and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
         for op, kind in ((first, scores), (last, product))
     )
 
@@ -44,7 +44,7 @@ def attention(
     if not can_attend(first, scores, last, product):
         return None
     made, weights = reductions[0].operands[0], last.operands[product.lhs]
-    rows, columns = _long(last, product.m)[0], _long(last, product.n)[0]
+    rows, columns = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
     row_axis, column_axis = result_axis(last, rows, result), result_axis(last, columns, result)
     if is_read(made) or is_read(weights) or row_axis is None or column_axis is None:
         return None
@@ -83,7 +83,7 @@ def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool
     A tile of a left operand's rows would be gathered element by element. Those of a right operand are read whole, but
     again and again, and where a large power of two divides their distance they share few lines of the first cache.
     """
-    value, long = op.operands[number], _long(op, rows)
+    value, long = op.operands[number], long_loops(op, rows)
     extents = loop_extents(op)
     real = [loop for loop in _walked(op, number) if loop is not None and extents[loop] != 1]
     return is_read(value) and len(long) == 1 and long[0] in real[:-2] and real[-1] not in long
@@ -96,7 +96,7 @@ def copy_rows(
     name = value_name(op.operands[number])
     schedule = schedule.cache_read(name, _around(schedule, depth))
     value = schedule.nest(name).value
-    row, last = _walked(op, number).index(_long(op, rows)[0]), len(value.axes) - 1
+    row, last = _walked(op, number).index(long_loops(op, rows)[0]), len(value.axes) - 1
     chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
     cuts = [(row, 1), *([(last, chunk)] if length > chunk else [])]
     whole = [] if length > chunk else [value.axes[last].name]
@@ -117,7 +117,8 @@ def _walked(op: ir.Operation, number: int) -> list[int | None]:
     return [dim_of(expression) for expression in indexing_maps(op)[number].results]
 
 
-def _long(op: ir.Operation, loops: Sequence[int]) -> list[int]:
+def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:
+    """Those of an op's loops that have more than one step."""
     extents = loop_extents(op)
     return [loop for loop in loops if extents[loop] != 1]
 
@@ -126,6 +127,6 @@ def _vectors_along_columns(op: ir.Operation, kind: Contraction) -> bool:
     """Whether the right operand can be read in place as vectors along its columns."""
     source = defining_op(op.operands[kind.rhs])
     maps = indexing_maps(op)
-    column, rhs, out = _long(op, kind.n)[0], maps[kind.rhs].results, maps[2].results
+    column, rhs, out = long_loops(op, kind.n)[0], maps[kind.rhs].results, maps[2].results
     packed = source is not None and source.name == "linalg.unpack"
     return not packed and dim_of(rhs[len(rhs) - 1]) == column and dim_of(out[len(out) - 1]) == column

@@ -21,6 +21,7 @@ from .border import copy_box, fill_box
 from .nest import build_nest
 from .open_border import OpenBorder
 from .structured import (
+    DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
@@ -29,6 +30,7 @@ from .structured import (
     full_region,
     kept_dims,
     outside,
+    relative,
     shape_of,
     split_offsets,
 )
@@ -45,6 +47,7 @@ def build_blocks(
     hi: ir.Value,
     arguments: Mapping[ir.Value, ir.Value],
     dot_lanes: int = 0,
+    kind: type[Part] | None = None,
 ) -> None:
     """Emit the loops at the insertion point.
 
@@ -53,6 +56,7 @@ def build_blocks(
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
         dot_lanes: how many sums of four products of bytes one instruction of the target makes.
+        kind: what computes the blocks of a version; ``Part`` if not given.
     """
     border = OpenBorder.of(function)
     inner = border.view(buffer, arguments)
@@ -62,7 +66,7 @@ def build_blocks(
     parts = []
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append(_Part(version, chosen, blocks, function, arguments, inner, dot_lanes))
+        parts.append((kind or Part)(version, chosen, blocks, function, arguments, inner, dot_lanes))
     groups = _group_count(parts[0].blocks, blocks)
     steps = arith.muli(groups, index_constant(blocks.panels))
     first, last = (arith.divui(arith.muli(n, steps), index_constant(STEPS)) for n in (lo, hi))
@@ -74,7 +78,7 @@ def build_blocks(
             ends = (group, arith.addi(group, index_constant(1)))
             part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
 
-    _loop(first, last, 1, body)
+    loop_over(first, last, 1, body)
 
 
 def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
@@ -85,7 +89,7 @@ def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class Segment:
     """``count`` blocks along an axis, from ``start`` on."""
 
     size: int
@@ -97,7 +101,7 @@ class _Segment:
         return Interval(self.start + Linear(0, ((number, self.size),)), self.size)
 
 
-def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
+def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
     """An axis cut into blocks, as many of each size as fit, the largest first.
 
     No element is in two of them: threads that computed it at the same time could read what the other has half done.
@@ -105,21 +109,35 @@ def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, _Segment]:
     found, start, rest = {}, Linear(), extent
     for size in sizes:
         count = arith.divui(rest, index_constant(size))
-        found[size] = _Segment(size, start, count)
+        found[size] = Segment(size, start, count)
         start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
     return found
 
 
-class _Part:
+@dataclass(frozen=True)
+class Held:
+    """A ``region`` of a value that a kernel keeps for itself, as a tensor of those of the value's ``dims``."""
+
+    value: ir.Value
+    region: Region
+    dims: tuple[int, ...]
+
+    def within(self, part: Region) -> Region:
+        """A part of the value as one of the tensor."""
+        inner = relative(part, self.region)
+        return tuple(inner[d] for d in self.dims)
+
+
+class Part:
     """Emits the loop over a version's blocks of the result in ``buffer``: all choices of its axes' segments' blocks."""
 
     def __init__(
         self,
         version: Version,
-        segments: Mapping[int, _Segment],
+        segments: Mapping[int, Segment],
         blocks: Blocks,
         source: func.FuncOp,
-        arguments: Mapping[ir.Value, ir.Value],
+        arguments: Mapping[ir.Value, ir.Value | Held],
         buffer: ir.Value,
         dot_lanes: int,
     ) -> None:
@@ -134,13 +152,16 @@ class _Part:
 
         def body(number: ir.Value) -> None:
             region = self._region(number)
-            place = _view(self.buffer, region)
-            if self.sums:
-                self._sum(region, place)
-            else:
-                self._block(self.version.blocks[0], region, {}, place, panel)
+            self.compute(region, view_of(self.buffer, region), panel)
 
-        _loop(first, last, 1, body)
+        loop_over(first, last, 1, body)
+
+    def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
+        """One block of the result, ``region``, or a panel of it, into ``place``."""
+        if self.sums:
+            self.sum_up(region, place)
+        else:
+            self.compute_block(self.version.blocks[0], region, {}, place, panel)
 
     def _region(self, block: ir.Value) -> Region:
         """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
@@ -152,7 +173,7 @@ class _Part:
                 block = arith.divui(block, segment.count)
         return tuple(region)
 
-    def _sum(self, region: Region, place: ir.Value) -> None:
+    def sum_up(self, region: Region, place: ir.Value) -> None:
         """A block of sums over open axes: chunk by chunk into a buffer of this thread, and from there to its place."""
         last = defining_op(OpenBorder.of(self.source).inner)
         assert last is not None  # what sums up
@@ -162,16 +183,16 @@ class _Part:
         kind = ir.MemRefType(place.type)
         total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
         whole = full_region(kind.shape)
-        _write(fill_box(outside(fill.operands[0]), _tensor(total, writable=True), whole), total)
+        write(fill_box(outside(fill.operands[0]), tensor_of(total, writable=True), whole), total)
         self._chunks(last, self.sums, region, {}, total)
-        _write(copy_box(_tensor(total), _tensor(place, writable=True), whole), place)
+        write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
 
     def _chunks(
         self, op: ir.Operation, sums: Sequence[int], region: Region, chosen: Mapping[int, Interval], total: ir.Value
     ) -> None:
         """The loops over chunks, the last one for each of their sizes."""
         loop, *inner = sums
-        extent, start = self._loop_extent(op, loop), index_constant(0)
+        extent, start = self.loop_extent(op, loop), index_constant(0)
         for block in self.version.blocks if not inner else self.version.blocks[:1]:
             size = block.sums[loop]
             left = arith.subi(extent, start)
@@ -182,27 +203,27 @@ class _Part:
                 if inner:
                     self._chunks(op, inner, region, part, total)
                 else:
-                    self._block(block, region, part, total)
+                    self.compute_block(block, region, part, total)
 
-            _loop(start, end, size, body)
+            loop_over(start, end, size, body)
             start = end
 
-    def _loop_extent(self, op: ir.Operation, loop: int) -> ir.Value:
+    def loop_extent(self, op: ir.Operation, loop: int) -> ir.Value:
         """How many steps a loop has, by a tensor that it walks."""
         for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
             for axis, expression in enumerate(indexing_map.results):
                 if dim_of(expression) != loop:
                     continue
-                if operand in self.arguments:
-                    return tensor.DimOp(self.arguments[operand], index_constant(axis)).result
+                if operand in self.arguments and isinstance(held := self.arguments[operand], ir.Value):
+                    return tensor.DimOp(held, index_constant(axis)).result
                 source = defining_op(operand)
                 if source is not None and source.name == "linalg.generic":
                     walked = dim_of(indexing_maps(source)[-1].results[axis])
                     if walked is not None:
-                        return self._loop_extent(source, walked)
+                        return self.loop_extent(source, walked)
         raise NotSchedulable("a loop whose extent no argument shows")
 
-    def _block(
+    def compute_block(
         self,
         block: Block,
         region: Region,
@@ -217,25 +238,25 @@ class _Part:
         parts, given = parts_of(self.source, region, sums), {}
         inputs = [value for value in self.source.arguments if value in parts]
         for own, value in zip(block.function.arguments, inputs, strict=False):
-            given[own] = _part_of(self.arguments[value], parts[value])
+            given[own] = part_of(self.arguments[value], parts[value])
         if sums:
-            given[list(block.function.arguments)[-1]] = _tensor(place)
+            given[list(block.function.arguments)[-1]] = tensor_of(place)
         steps = index_constant(block.schedule.extent // self.panels)
         first = index_constant(0) if panel is None else arith.muli(panel, steps)
         end = steps if panel is None else arith.addi(first, steps)
-        target = _tensor(place, writable=True)
+        target = tensor_of(place, writable=True)
         result = OpenBorder.of(block.function).inner
-        _write(build_nest(block.schedule, result, target, first, end, given, self.dot_lanes), place)
+        write(build_nest(block.schedule, result, target, first, end, given, self.dot_lanes), place)
 
 
-def _loop(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
+def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:
     loop = scf.ForOp(first, end, index_constant(step))
     with ir.InsertionPoint(loop.body):
         body(loop.induction_variable)
         scf.YieldOp([])
 
 
-def _view(buffer: ir.Value, region: Region) -> ir.Value:
+def view_of(buffer: ir.Value, region: Region) -> ir.Value:
     """A region of a buffer, without its dims of extent 1; a single element has one."""
     if not region:
         one = ir.MemRefType.get([1], ir.MemRefType(buffer.type).element_type)
@@ -243,26 +264,29 @@ def _view(buffer: ir.Value, region: Region) -> ir.Value:
     kept, (dynamic, static) = kept_dims(region), split_offsets(region)
     strides, first = ir.MemRefType(buffer.type).get_strides_and_offset()
     sizes = [interval.size for interval in region]
-    open_ = ir.ShapedType.get_dynamic_stride_or_offset()
-    if not dynamic and open_ not in (first, *strides):  # upstream wants the number where there is one
-        open_ = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
-    layout = ir.StridedLayoutAttr.get(open_, [strides[d] for d in kept] or [1])
+    offset = ir.ShapedType.get_dynamic_stride_or_offset()
+    if not dynamic and offset not in (first, *strides):  # upstream wants the number where there is one
+        offset = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
+    layout = ir.StridedLayoutAttr.get(offset, [strides[d] for d in kept] or [1])
+    open_ = [memref.DimOp(buffer, index_constant(d)).result for d, size in enumerate(sizes) if size == DYNAMIC]
     kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)
-    return memref.SubViewOp(kind, buffer, dynamic, [], [], static, sizes, [1] * len(sizes)).result
+    return memref.SubViewOp(kind, buffer, dynamic, open_, [], static, sizes, [1] * len(sizes)).result
 
 
-def _tensor(buffer: ir.Value, writable: bool = False) -> ir.Value:
+def tensor_of(buffer: ir.Value, writable: bool = False) -> ir.Value:
     kind = ir.MemRefType(buffer.type)
     return bufferization.to_tensor(
         ir.RankedTensorType.get(kind.shape, kind.element_type), buffer, restrict=True, writable=writable
     )
 
 
-def _write(value: ir.Value, buffer: ir.Value) -> None:
+def write(value: ir.Value, buffer: ir.Value) -> None:
     bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
 
 
-def _part_of(source: ir.Value, region: Region) -> ir.Value:
+def part_of(source: ir.Value | Held, region: Region) -> ir.Value:
     """A region of a tensor, squeezed."""
+    if isinstance(source, Held):
+        source, region = source.value, source.within(region)
     part = extract(source, region).value
     return part if shape_of(part) else builders.reshape(part, [1])

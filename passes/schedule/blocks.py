@@ -94,6 +94,11 @@ class Blocks:
         """Of the largest block's result."""
         return math.prod(self.versions[0].sizes)
 
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The functions that tell how much work so many elements are."""
+        return (self.versions[0].blocks[0].function,)
+
     def __str__(self) -> str:
         shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)
         return "\n".join(f"blocks of {sizes}:\n{schedule}" for sizes, schedule in shown)
@@ -106,13 +111,13 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
     """
     own_inner(function)
     result = OpenBorder.of(function).inner
-    cuts, sums = _cuts(function, result), _open_sums(result)
+    cuts, sums = _cuts(function, result), open_sums(result)
     versions = []
     for chosen in itertools.product(*cuts.values()):
         sizes = list(shape_of(result))
         for axis, size in zip(cuts, chosen, strict=True):
             sizes[axis] = size
-        blocks = tuple(_block(function, tuple(sizes), chunk, choose) for chunk in _chunks(sums))
+        blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
     panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
@@ -139,7 +144,8 @@ def _kinds(function: func.FuncOp) -> list[OpClass]:
     return [classify(op) for op in function.regions[0].blocks[0].operations]
 
 
-def _block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
+def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
+    """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
     module = block_module(function, sizes, chunk)
     schedule = choose(functions(module)[0])
     if schedule is None:
@@ -147,7 +153,7 @@ def _block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose
     return Block(module, schedule, chunk)
 
 
-def _open_sums(result: ir.Value) -> tuple[int, ...]:
+def open_sums(result: ir.Value) -> tuple[int, ...]:
     """The loops of the last op that sum over open axes."""
     op = defining_op(result)
     if op is None or op.name != "linalg.generic":
@@ -158,14 +164,14 @@ def _open_sums(result: ir.Value) -> tuple[int, ...]:
 
 def _sums_rows(result: ir.Value) -> bool:
     """Whether the last op reduces along the innermost axis of what it reads, of open extent."""
-    op, sums = defining_op(result), _open_sums(result)
+    op, sums = defining_op(result), open_sums(result)
     if op is None or not sums or isinstance(classify(op), Contraction):
         return False
     walked = zip(shape_of(op.operands[0]), indexing_maps(op)[0].results, strict=True)
     return dim_of([expression for extent, expression in walked if extent != 1][-1]) in sums
 
 
-def _chunks(sums: tuple[int, ...]) -> list[dict[int, int]]:
+def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:
     """The sizes of chunks: the last of the loops goes in several, the others one by one."""
     return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
 
@@ -174,7 +180,7 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along."""
     shape = shape_of(result)
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
-    if not open_ and not _open_sums(result):
+    if not open_ and not open_sums(result):
         raise NotSchedulable("a kernel of known sizes")
     if _sums_rows(result):  # of any length, one by one
         return {axis: (1,) for axis in range(len(shape))}

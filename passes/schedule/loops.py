@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...dialects import ir, scf
+from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
 from ..kernel import UNROLL, integer
 from .structured import Linear
 
 Values = Sequence[ir.Value]
+RowStep = Callable[[Linear, int, "int | ir.Value", Values], Values]
 
 
 def chunked(
@@ -51,7 +52,7 @@ def along_row(
     tile: int,
     vector: int,
     init: Values,
-    step: Callable[[Linear, int, int, Values], Values],
+    step: RowStep,
     at_once: int = 1,
 ) -> Values:
     """Run ``step(offset, size, again, carried)`` over a row: whole tiles in a loop, whole vectors, and a last vector.
@@ -67,6 +68,36 @@ def along_row(
         values = step(Linear(start), size, 0, values)
         start += size
     return values
+
+
+def along_open_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:
+    """``along_row`` for a row whose length only the run knows; its rest goes one by one where no last vector fits."""
+
+    def steps(start: ir.Value, end: ir.Value, size: int, carried: Values) -> Values:
+        loop = scf.ForOp(start, end, index_constant(size), list(carried))
+        with ir.InsertionPoint(loop.body):
+            place = Linear(0, ((loop.induction_variable, 1),))
+            scf.YieldOp(list(step(place, size, 0, list(loop.inner_iter_args))))
+        return list(loop.results)
+
+    def last(start: ir.Value, end: ir.Value, carried: Values) -> Values:
+        loop = scf.ForOp(start, end, index_constant(vector), list(carried))
+        with ir.InsertionPoint(loop.body):
+            place = Linear(-vector, ((length, 1),))
+            again = arith.subi(index_constant(vector), arith.subi(length, start))
+            scf.YieldOp(list(step(place, vector, again, list(loop.inner_iter_args))))
+        return list(loop.results)
+
+    def whole(size: int) -> ir.Value:
+        return arith.muli(arith.divui(length, index_constant(size)), index_constant(size))
+
+    start, values = index_constant(0), init
+    for size in dict.fromkeys((tile, vector)) if vector else (tile,):
+        values, start = steps(start, end := whole(size), size, values), end
+    if vector:
+        fits = arith.cmpi(arith.CmpIPredicate.uge, length, index_constant(vector))
+        values, start = last(start, end := arith.select(fits, length, start), values), end
+    return steps(start, length, 1, values)
 
 
 def powers_of_two(n: int) -> list[int]:

@@ -12,9 +12,10 @@ from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, itera
 from .axes import power_floor
 from .dot_product import dot_products
 from .gather import reads_at_indices
-from .loops import Values, along_row, chunked
-from .rows import compute_row_along, in_chunks, materialize_shared, row_vector
+from .loops import Values, chunked
+from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
 from .structured import (
+    DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
@@ -60,6 +61,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if form.dot_lanes:
         return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
+    if any(loops[loop].size == DYNAMIC for loop in serial):
+        raise NotSchedulable("a sum over an open axis, step by step")
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
     init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
@@ -151,9 +154,9 @@ def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> t
     all reductions go one by one. So do those of a contraction whose tile is one row: it adds rows of its right operand,
     each times a scalar, and as a matmul of one row it would read them as columns.
     """
-    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size > 1]
+    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size != 1]
     reductions.sort(key=lambda loop: (form.sums.index(loop) if loop in form.sums else -1, loop))
-    tiled = [i for i, interval in enumerate(loops) if interval.size > 1 and i not in reductions]
+    tiled = [i for i, interval in enumerate(loops) if interval.size != 1 and i not in reductions]
     maps = indexing_maps(op)[:-1]
     if _is_contraction(op) and len(tiled) > 1:
         both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
@@ -177,12 +180,13 @@ def _row_reduction(
         raise NotSchedulable("a row reduction of more than one row at a time")
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
-    chunk = min(tiler.form.row_chunk or 64, power_floor(size))
+    chunk = tiler.form.row_chunk or 64
+    chunk = chunk if size == DYNAMIC else min(chunk, power_floor(size))
     element = element_of(op.results[0])
     partial = linalg.fill(_neutral(op), outs=[empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}
 
-    def step(tiler: Tiler, offset: Linear, length: int, again: int, carried: Values) -> Values:
+    def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         [value] = carried
         loops[inside] = Interval(offset, length)
         where = (Interval(Linear(), length),)
@@ -200,8 +204,7 @@ def _row_reduction(
 
             return chunked(sizes[loop], 1, acc, walk)
         vector = row_vector(tiler, size)
-        at_once = tiler.form.rows_at_once
-        [acc] = along_row(size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part), at_once)
+        [acc] = walk_row(tiler, size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part))
         return acc
 
     shared = _row_made_here(tiler, op, loops) if not serial else None
@@ -231,7 +234,9 @@ def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tup
     return None if made or not in_chunks(tiler, row) else (producer, row)
 
 
-def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int) -> ir.Value:
+def _combine(
+    tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int | ir.Value
+) -> ir.Value:
     """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results.
 
     The first ``again`` elements of the chunk are in the partial results already: those stay as they are.
@@ -246,10 +251,11 @@ def _combine(tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int,
     identity = ir.AffineMap.get_identity(len(kept))
     made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
     clone_body(op, block, list(block.arguments), loops, kept)
-    if again:
+    if again != 0:
         end = list(block.operations)[-1].operation
         with ir.InsertionPoint(end):
-            is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, index_constant(again))
+            first = index_constant(again) if isinstance(again, int) else again
+            is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, first)
             end.operands[0] = arith.select(is_new, end.operands[0], block.arguments[len(inputs)])
     return made.results[0]
 

@@ -8,8 +8,19 @@ from ...dialects import ir
 from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types
 from .axes import ROW_VECTORS, power_floor
-from .loops import Values, along_row
-from .structured import Interval, Linear, Region, Tile, extract, insert, kept_dims, operand_region
+from .loops import RowStep, Values, along_open_row, along_row
+from .structured import (
+    DYNAMIC,
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    Tile,
+    extract,
+    insert,
+    kept_dims,
+    operand_region,
+)
 from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
 # Elements of the narrowest vectors.
@@ -18,9 +29,9 @@ _LEAST = 4
 
 def in_chunks(tiler: Tiler, region: Region) -> bool:
     """Whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
-    longest = max((interval.size for interval in region), default=1)
-    chunk = tiler.form.row_chunk
-    whole = longest <= chunk and longest == power_floor(longest)
+    sizes, chunk = [interval.size for interval in region], tiler.form.row_chunk
+    longest = max(sizes, default=1)
+    whole = DYNAMIC not in sizes and longest <= chunk and longest == power_floor(longest)
     return chunk > 0 and not whole and len(kept_dims(region)) == 1
 
 
@@ -36,16 +47,16 @@ def compute_row_along(
     region: Region,
     dest: ir.Value | None,
     init: Values,
-    use: Callable[[Tiler, Linear, int, int, Values], Values],
+    use: Callable[[Tiler, Linear, int, int | ir.Value, Values], Values],
 ) -> tuple[Tile, Values]:
     """``compute_row``, and what ``use(tiler, offset, size, again, carried)`` makes of each chunk as it is made."""
     axis = kept_dims(region)[0]
     materialize_shared(tiler, op, loop_intervals(op, region))
-    target = dest if dest is not None else fresh(op.results[0], region)
+    target = dest if dest is not None else fresh(op.results[0], region, tiler.form.length)
     base, size = region[axis].offset, region[axis].size
     vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
 
-    def step(start: Linear, length: int, again: int, carried: Values) -> Values:
+    def step(start: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         row, *others = carried
         part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
         where = (Interval(start, length),)
@@ -54,14 +65,23 @@ def compute_row_along(
         inner.known[op.results[0], part] = tile
         return [insert(tile.value, row, where), *use(inner, start, length, again, others)]
 
-    form = tiler.form
-    row, *made = along_row(size, power_floor(form.row_chunk), vector, [target, *init], step, form.rows_at_once)
+    row, *made = walk_row(tiler, size, power_floor(tiler.form.row_chunk), vector, [target, *init], step)
     return Tile(row, (axis,)), made
+
+
+def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, step: RowStep) -> Values:
+    """Run ``step`` along a row, of the form's length where ``size`` is ``DYNAMIC``."""
+    if size != DYNAMIC:
+        return along_row(size, chunk, vector, init, step, tiler.form.rows_at_once)
+    if tiler.form.length is None:
+        raise NotSchedulable("a row of open length in a kernel of none")
+    return along_open_row(tiler.form.length, chunk, vector, init, step)
 
 
 def row_vector(tiler: Tiler, size: int) -> int:
     """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
-    return min(max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST), power_floor(size))
+    vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST)
+    return vector if size == DYNAMIC else min(vector, power_floor(size))
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

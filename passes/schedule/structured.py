@@ -9,7 +9,7 @@ from ...dialects import arith, bufferization, ir, linalg, tensor, vector
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ...errors import CompileError
-from ..structure import dim_of, indexing_maps
+from ..structure import dim_of, dims_in, indexing_maps
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
@@ -58,7 +58,10 @@ class Linear:
 
 @dataclass(frozen=True)
 class Interval:
-    """``size`` elements from ``offset``, ``stride`` apart, along one dimension of a value."""
+    """``size`` elements from ``offset``, ``stride`` apart, along one dimension of a value.
+
+    A size of ``DYNAMIC`` is all of an axis whose extent only the run knows.
+    """
 
     offset: Linear
     size: int
@@ -89,7 +92,7 @@ def relative(region: Region, whole: Region) -> Region:
 
 
 def kept_dims(region: Region) -> tuple[int, ...]:
-    return tuple(i for i, interval in enumerate(region) if interval.size > 1)
+    return tuple(i for i, interval in enumerate(region) if interval.size != 1)
 
 
 def shape_of(value: ir.Value) -> list[int]:
@@ -113,7 +116,7 @@ def without_unit_dims(region: Region, shape: Sequence[int]) -> tuple[Region, tup
 
 def vector_axis(shape: Sequence[int]) -> int:
     """The axis of a result that vectors lie along: the innermost one with more than one element."""
-    return max((axis for axis, extent in enumerate(shape) if extent > 1), default=len(shape) - 1)
+    return max((axis for axis, extent in enumerate(shape) if extent != 1), default=len(shape) - 1)
 
 
 def loop_along(op: ir.Operation, operand: int) -> int | None:
@@ -162,7 +165,7 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
             if coefficient == 0:
                 continue
             offset = offset + loops[loop].offset * coefficient
-            if loops[loop].size > 1:
+            if loops[loop].size != 1:
                 if walker is not None or coefficient < 0:
                     raise NotSchedulable("two tiled loops walk one dimension, or one walks it backwards")
                 walker = loop
@@ -176,6 +179,10 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
 
 def covered(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
     """All places between the first and the last that an index expression takes while the loops walk their tiles."""
+    if isinstance(expression, ir.AffineDimExpr):
+        return loops[expression.position]
+    if any(loops[loop].size == DYNAMIC for loop in dims_in(expression)):
+        raise NotSchedulable("an open axis that is not walked by one loop")
     if isinstance(expression, ir.AffineFloorDivExpr) and isinstance(expression.lhs, ir.AffineDimExpr):
         walked, divisor = loops[expression.lhs.position], ir.AffineConstantExpr(expression.rhs).value
         return Interval(walked.offset.exact_div(divisor), -(-walked.size // divisor))
@@ -212,9 +219,10 @@ def _quotient(
 def extract(source: ir.Value, region: Region) -> Tile:
     """``tensor.extract_slice`` of a region, without its unit dims."""
     dynamic, static = split_offsets(region)
-    op = tensor.ExtractSliceOp(
-        tile_type(source, region), source, dynamic, [], [], static, [i.size for i in region], [i.stride for i in region]
-    )
+    sizes, strides = [i.size for i in region], [i.stride for i in region]
+    open_ = [tensor.DimOp(source, index_constant(d)).result for d, size in enumerate(sizes) if size == DYNAMIC]
+    made = tile_type(source, region)
+    op = tensor.ExtractSliceOp(made, source, dynamic, open_, [], static, sizes, strides)
     return Tile(op.result, kept_dims(region))
 
 
@@ -270,8 +278,12 @@ def split_offsets(region: Region) -> tuple[list[ir.Value], list[int]]:
     return dynamic, static
 
 
-def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
-    return tensor.EmptyOp(list(shape), element).result
+def empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None) -> ir.Value:
+    """``tensor.empty``; extents of ``DYNAMIC`` are ``length``."""
+    sizes = [length if extent == DYNAMIC else extent for extent in shape]
+    if any(size is None for size in sizes):
+        raise NotSchedulable("a tile of open size")
+    return tensor.EmptyOp(sizes, element).result
 
 
 def clone_body(

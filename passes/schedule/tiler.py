@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
 from ...dialects.walk import defining_op
-from ..classify import indexing_maps, iterator_types, loop_extents
+from ..classify import dim_of, indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
 from .loopnest import MAX_TILE
 from .structured import (
+    DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
@@ -44,6 +45,7 @@ class Form:
     at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
     outer_product: whether the tile and that loop stay together as a matmul.
     dot_lanes: how many sums of four products of bytes one instruction makes; 0: it is no such sum.
+    length: of whole rows, where only the run knows it.
     """
 
     row_chunk: int = 0
@@ -54,6 +56,7 @@ class Form:
     apart: bool = False
     outer_product: bool = False
     dot_lanes: int = 0
+    length: ir.Value | None = None
 
 
 class Tiler:
@@ -180,8 +183,8 @@ def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
     return Tile(dest if dest is not None else fresh(op.results[0], region), kept_dims(region))
 
 
-def fresh(value: ir.Value, region: Region) -> ir.Value:
-    return empty([region[d].size for d in kept_dims(region)], element_of(value))
+def fresh(value: ir.Value, region: Region, length: ir.Value | None = None) -> ir.Value:
+    return empty([region[d].size for d in kept_dims(region)], element_of(value), length)
 
 
 def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -230,8 +233,8 @@ def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:
 def loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
     """The loops' intervals that compute ``region`` of the result: reductions in full."""
     maps, rank = indexing_maps(op), indexing_maps(op)[0].n_dims
-    extents = loop_extents(op)
-    if any(extent < 1 for extent in extents):
+    extents, shown = loop_extents(op), {dim_of(expression) for m in maps for expression in m.results}
+    if 0 in extents or not shown.issuperset(range(rank)):
         raise NotSchedulable("a loop whose extent no operand shows")
     loops = [Interval(Linear(), extents[i]) for i in range(rank)]
     for interval, expression in zip(region, maps[-1].results, strict=True):
@@ -250,7 +253,9 @@ def tile_op(
     init: Tile | None = None,
 ) -> Tile:
     """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
-    kept = [i for i, interval in enumerate(loops) if interval.size > 1]
+    kept = [i for i, interval in enumerate(loops) if interval.size != 1]
+    if any(loops[i].size == DYNAMIC for i in kept):
+        raise NotSchedulable("a tile of open size")
     if math.prod(loops[i].size for i in kept if iterator_types(op)[i] == "parallel") > MAX_TILE:
         raise NotSchedulable("a tile of more elements than registers and a compiler can take")
     maps, inputs, input_maps = indexing_maps(op), [], []

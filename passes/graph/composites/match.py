@@ -58,15 +58,16 @@ class Composite:
 
 
 def row_length(x: ir.Value, axes: Sequence[int]) -> int:
-    """The number of elements of a row of ``x`` along ``axes``."""
-    return math.prod(shape_of(x)[axis] for axis in axes)
+    """The number of elements of a row of ``x`` along ``axes``; 0 where only the run knows it."""
+    extents = [shape_of(x)[axis] for axis in axes]
+    return math.prod(extents) if min(extents) >= 0 else 0
 
 
 def reduce_rows(
     body: Callable[[ir.Value, ir.Value], ir.Value], start: float, x: ir.Value, axes: Sequence[int]
 ) -> ir.Value:
     """Reduce over axes, which stay with extent 1."""
-    kept = [1 if d in axes else n for d, n in enumerate(shape_of(x))]
+    kept = [1 if d in axes else n for d, n in enumerate(builders.shape_of(x))]
     return builders.reshape(builders.reduce(body, start, x, axes), kept)
 
 

@@ -48,7 +48,7 @@ class _Norm:
                 result = scalars.mul(result, given.pop(0))
             return scalars.add(result, given.pop()) if given else result
 
-        out = builders.empty(shape_of(data), builders.element_of(data))
+        out = builders.empty(builders.shape_of(data), builders.element_of(data))
         maps = [range(rank), rows, *(read.places for read in params), range(rank)]
         return builders.generic([data, inverse, *(r.value for r in params)], [out], maps, "p" * rank, body)[0]
 

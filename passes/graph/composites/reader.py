@@ -15,7 +15,7 @@ from ...classify import (
     iterator_types,
     num_inputs,
 )
-from ..edit import VIEWS, is_static, reassociation_of, shape_of, splat_of, terminator
+from ..edit import VIEWS, is_tensor, reassociation_of, shape_of, splat_of, terminator
 from ..groups import Facts, is_reduction
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
@@ -117,7 +117,7 @@ class Reader:
         constant = splat_of(value)
         if constant is not None:
             return polynomial.number(float(constant))
-        if not is_static(value):
+        if not is_tensor(value):
             raise UnreadableError
         view = defining_op(value)
         if value != self.stop and view is not None and view.name in VIEWS:
@@ -139,8 +139,6 @@ def itself(value: ir.Value) -> Read:
 def through_unit_view(view: ir.Operation, places: list[int | None]) -> list[int | None] | None:
     """Where a view's source is read for the view's places; None if dims other than of extent 1 are split or joined."""
     source, result = view.operands[0], view.results[0]
-    if not is_static(source) or not is_static(result):
-        return None
     expands = view.name == "tensor.expand_shape"
     wide = shape_of(result if expands else source)
     inner: list[int | None] = [None] * len(shape_of(source))

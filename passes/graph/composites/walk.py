@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...classify import Broadcast, Elementwise, body_ops, num_inputs
-from ..edit import VIEWS, is_cheap, is_static, splat_of, users
+from ..edit import VIEWS, is_cheap, is_tensor, splat_of, users
 from ..groups import Facts, is_map, is_reduction
 
 _FLOATS = ("f32", "f64")
@@ -25,7 +25,7 @@ def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
 
 def is_plain_float(value: ir.Value) -> bool:
     """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
-    return is_static(value) and str(builders.element_of(value)) in _FLOATS
+    return is_tensor(value) and str(builders.element_of(value)) in _FLOATS
 
 
 @dataclass(frozen=True)
@@ -124,4 +124,4 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
 
 def _inputs(op: ir.Operation) -> list[ir.Value]:
     count = num_inputs(op) if op.name == "linalg.generic" else len(op.operands)
-    return [v for v in list(op.operands)[:count] if is_static(v) and splat_of(v) is None]
+    return [v for v in list(op.operands)[:count] if is_tensor(v) and splat_of(v) is None]

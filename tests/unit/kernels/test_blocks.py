@@ -48,6 +48,11 @@ KINDS = {
     "open sum": ("float[2, 9, A, B] x, float[2, 9, B, 16] z", "y = MatMul(x, z)", "2 9 A B, 2 9 B 16"),
     "mean of an image": ("float[2, 20, A, B] x", "y = ReduceMean<keepdims = 1>(x, hw)", "2 20 A B"),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
+    "root of a sum of rows": (
+        "float[A, 4, 20] x",
+        "a = Abs(x) s = ReduceSum<keepdims = 0>(a, zero) y = Sqrt(s)",
+        "A 4 20",
+    ),
     "maximum of columns": ("float[A, B, 20] x", "y = ReduceMax<keepdims = 0>(x, one)", "A B 20"),
     "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
 }
@@ -133,8 +138,8 @@ def test_a_kernel_has_versions_down_to_single_elements():
 
 
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
-    names = list(schedules("softmax of open rows"))
-    assert sum(name.startswith("reduce") for name in names) == 2
+    names = list(schedules("root of a sum of rows"))
+    assert sum(name.startswith("reduce") for name in names) == 1 < len(names)
 
 
 @pytest.mark.parametrize("op", ["ArgMin(x)", "Hardmax<axis = 0>(x)"])

@@ -1,0 +1,168 @@
+"""Attention and softmax over open axes, as one kernel each: one program for all numbers of rows and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from kernel_runner import TARGET
+
+import tilewright as tw
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.frontends import import_model
+from tilewright.passes import pipeline
+from tilewright.passes.infra import PassContext
+from tilewright.target import host
+
+RNG = np.random.default_rng(5)
+# Batch, rows and keys.
+SIZES = (
+    (1, 1, 1),
+    (2, 3, 3),
+    (1, 17, 2),
+    (1, 1, 200),
+    (1, 64, 64),
+    (2, 77, 77),
+    (1, 130, 65),
+    (1, 200, 128),
+    (1, 5, 31),
+)
+
+Q, K, V = "float[B, 3, S, 16] q", "float[B, 3, 16, T] k", "float[B, 3, T, 24] v"
+PRODUCTS = "s = MatMul(q, k) {} y = MatMul(p, v)"
+
+# Inputs (a letter is an open size) and nodes.
+KINDS = {
+    "plain": ((Q, K, V), PRODUCTS.format("p = Softmax<axis = -1>(s)")),
+    "mask of keys": (
+        (Q, K, V, "float[B, 1, 1, T] m"),
+        PRODUCTS.format("d = Div(s, eight) a = Add(d, m) p = Softmax<axis = -1>(a)"),
+    ),
+    "mask of rows and keys": ((Q, K, V, "float[S, T] m"), PRODUCTS.format("a = Add(s, m) p = Softmax<axis = -1>(a)")),
+    "boolean mask": (
+        (Q, K, V, "bool[B, 1, S, T] m"),
+        PRODUCTS.format("a = Where(m, s, low) p = Softmax<axis = -1>(a)"),
+    ),
+    "weights that are masked": (
+        (Q, K, V, "bool[B, 1, S, T] m"),
+        PRODUCTS.format("w = Softmax<axis = -1>(s) p = Where(m, w, zero)"),
+    ),
+    "three dims": (
+        ("float[B, S, 16] q", "float[B, 16, T] k", "float[B, T, 24] v"),
+        PRODUCTS.format("p = Softmax<axis = -1>(s)"),
+    ),
+    "heads within rows": (
+        ("float[B, S, 3, 16] h", "float[B, T, 3, 16] g", "float[B, T, 3, 24] u"),
+        "q = Transpose<perm = [0, 2, 1, 3]>(h) k = Transpose<perm = [0, 2, 3, 1]>(g) v = Transpose<perm = [0, 2, 1, 3]>(u)"
+        " s = MatMul(q, k) p = Softmax<axis = -1>(s) o = MatMul(p, v) y = Transpose<perm = [0, 2, 1, 3]>(o)",
+    ),
+    "rows of known number": (
+        ("float[B, 3, 37, 16] q", K, V),
+        PRODUCTS.format("p = Softmax<axis = -1>(s)"),
+    ),
+}
+NUMBERS = {"eight": 8.0, "low": -1e9, "zero": 0.0}
+
+
+def model(inputs: Sequence[str], body: str) -> onnx.ModelProto:
+    made = onnx.parser.parse_model(
+        f'<ir_version: 9, opset_import: ["": 18]> g ({", ".join(inputs)}) => (float y) {{ {body} }}'
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    read = {name for node in made.graph.node for name in node.input}
+    numbers = {name: np.array(number, np.float32) for name, number in NUMBERS.items() if name in read}
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(a, name) for name, a in numbers.items())
+    return made
+
+
+def values(inputs: Sequence[str], batch: int, rows: int, keys: int) -> dict[str, np.ndarray]:
+    """Random inputs; of a mask each row has elements that stay."""
+    sizes, made = {"B": batch, "S": rows, "T": keys}, {}
+    for given in inputs:
+        kind, shape, name = given.replace("]", "[").split("[")
+        extents = [sizes.get(word) or int(word) for word in shape.split(", ")]
+        array = RNG.standard_normal(extents, dtype=np.float32)
+        made[name.strip()] = array if kind == "float" else (array > 0) | (np.arange(keys) == 0)
+    return made
+
+
+def check(module: tw.Module, session: onnxruntime.InferenceSession, inputs: dict[str, np.ndarray]) -> None:
+    want = np.asarray(session.run(None, inputs)[0])
+    [got] = module(*(inputs[info.name] for info in module.inputs))
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * max(1.0, float(np.abs(want).max())))
+
+
+def schedules(made: onnx.ModelProto) -> list[str]:
+    """The schedules of the program's kernels, "" where one runs as plain loops."""
+    target = TARGET.get(host())
+    with make_context(), ir.Location.unknown():
+        planned = pipeline.plan(import_model(made), target, PassContext())
+        names = {call.kernel for call in planned.main.calls}
+        return [pipeline.lower_kernel(planned.kernels[n], target, PassContext())[1].schedule for n in names]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_attention_over_open_keys_is_right(kind: str, threads: int):
+    inputs, body = KINDS[kind]
+    made = model(inputs, body)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    module = tw.compile(made, workers=0, num_threads=threads)
+    for batch, rows, keys in SIZES:
+        check(module, session, values(inputs, batch, rows, keys))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_attention_over_open_keys_is_one_kernel(kind: str):
+    texts = schedules(model(*KINDS[kind]))
+    assert "" not in texts
+    assert [text.startswith("blocks") and "scores in blocks" in text for text in texts].count(True) == 1
+    assert len(texts) == (2 if kind == "heads within rows" else 1), "keys alone are turned before"
+
+
+def test_rows_without_a_key_that_stays_are_no_numbers():
+    inputs, body = KINDS["mask of keys"]
+    module = tw.compile(model(inputs, body), workers=0)
+    given = values(inputs, 2, 20, 18)
+    given["m"][0] = -np.inf
+    [got] = module(*(given[info.name] for info in module.inputs))
+    assert np.isnan(got[0]).all() and np.isfinite(got[1]).all()
+
+
+def test_keys_at_minus_infinity_count_for_nothing():
+    inputs, body = KINDS["mask of keys"]
+    module = tw.compile(model(inputs, body), workers=0)
+    given = values(inputs, 1, 9, 40)
+    given["m"][..., 21:] = -np.inf
+    [got] = module(*(given[info.name] for info in module.inputs))
+    cut = {"q": given["q"], "k": given["k"][..., :21], "v": given["v"][:, :, :21], "m": given["m"][..., :21]}
+    [want] = module(*(np.ascontiguousarray(cut[info.name]) for info in module.inputs))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+
+
+# Rows of open length with nothing but rows, and the number of kernels.
+ROWS = {
+    "softmax": ("y = Softmax<axis = -1>(x)", 1),
+    "log softmax": ("y = LogSoftmax<axis = -1>(x)", 1),
+    "softmax of a sum": ("a = Add(x, x) y = Softmax<axis = -1>(a)", 1),
+    "norm of rows": ("y = ReduceL2<axes = [2], keepdims = 1>(x)", 1),
+    "greatest": ("y = ReduceMax<axes = [2], keepdims = 0>(x)", 1),
+}
+
+
+@pytest.mark.parametrize("kind", ROWS)
+def test_rows_of_open_length_are_one_kernel(kind: str):
+    body, kernels = ROWS[kind]
+    text = f'<ir_version: 9, opset_import: ["": 13]> g (float[A, 3, B] x) => (float y) {{ {body} }}'
+    made = onnx.parser.parse_model(text)
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    texts = schedules(made)
+    assert len(texts) == kernels and all(texts)
+    session, module = onnxruntime.InferenceSession(made.SerializeToString()), tw.compile(made, workers=0, num_threads=2)
+    for a, b in ((1, 1), (2, 3), (1, 15), (3, 16), (2, 17), (1, 64), (2, 77), (1, 128), (5, 200), (40, 1000)):
+        check(module, session, {"x": RNG.standard_normal((a, 3, b), dtype=np.float32)})
