@@ -72,10 +72,15 @@ def _scale_of(op: ir.Operation) -> float | None:
 
 
 def _scale(value: ir.Value, factor: float) -> None:
-    """Let all readers of a value read its product with a number."""
-    op, uses = defining_op(value), [(use.owner.operation, use.operand_number) for use in value.uses]
-    assert op is not None
-    with ir.InsertionPoint.after(op), op.location:
+    """Let all readers of a value read its product with a number; its sizes, which stay, are asked for before that."""
+    uses = [(use.owner.operation, use.operand_number) for use in value.uses]
+    sizes = [user for user, _ in uses if user.name == "tensor.dim"]
+    last = defining_op(value)
+    assert last is not None
+    for op in sizes:
+        last = op if last.is_before_in_block(op) else last
+    with ir.InsertionPoint.after(last), last.location:
         scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
     for user, number in uses:
-        user.operands[number] = scaled
+        if user not in sizes:
+            user.operands[number] = scaled

@@ -51,6 +51,7 @@ KINDS = {
         (Q, K, V, "bool[B, 1, S, T] m"),
         PRODUCTS.format("w = Softmax<axis = -1>(s) p = Where(m, w, zero)"),
     ),
+    "scaled queries": ((Q, K, V), "d = Mul(q, half) s = MatMul(d, k) p = Softmax<axis = -1>(s) y = MatMul(p, v)"),
     "three dims": (
         ("float[B, S, 16] q", "float[B, 16, T] k", "float[B, T, 24] v"),
         PRODUCTS.format("p = Softmax<axis = -1>(s)"),
@@ -65,7 +66,7 @@ KINDS = {
         PRODUCTS.format("p = Softmax<axis = -1>(s)"),
     ),
 }
-NUMBERS = {"eight": 8.0, "low": -1e9, "zero": 0.0}
+NUMBERS = {"eight": 8.0, "half": 0.5, "low": -1e9, "zero": 0.0}
 
 
 def model(inputs: Sequence[str], body: str) -> onnx.ModelProto:
