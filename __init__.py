@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .driver import build, check_model, compile, import_model
     from .inspection import CheckReport
     from .model import Model, TensorInfo
+    from .options import CompileReport
     from .passes.infra import PassContext
     from .passes.schedule.schedule import Schedule
-    from .product import CompileReport
     from .runtime.module import Module, load_module
     from .target import Target
 
@@ -66,7 +66,7 @@ __all__ = [
 
 _HOMES = {
     "CheckReport": ".inspection",
-    "CompileReport": ".product",
+    "CompileReport": ".options",
     "Model": ".model",
     "Module": ".runtime.module",
     "PassContext": ".passes.infra",

@@ -24,8 +24,9 @@ from .dims import InputShapes
 from .errors import CompileError
 from .inspection import CheckReport, Specialization, Work
 from .model import Model
+from .options import CompileReport, ExecutorKind, Options
 from .planning import Asked, as_file, model_bytes, plan_model, plan_source
-from .product import CompileReport, ExecutorKind, Options, Product, Stepwise
+from .product import Product, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module

@@ -16,7 +16,7 @@ from .dims import InputShapes
 from .errors import ModelError
 from .jobs import Planned
 from .model import Model
-from .product import CompileReport, Options
+from .options import CompileReport, Options
 from .specialization import Sizes
 from .workers import Job, Pool
 

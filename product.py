@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from . import jobs, reuse
 from .cache import Cache
+from .compilation import Part, compile_kernels, notes_on
 from .errors import ArtifactError, CompileError
-from .jobs import Planned, Settings
+from .jobs import Planned
 from .model import open_sizes
+from .options import CompileReport, Options
 from .program import Kernel, Plan, Program, Signature, Step
 from .runtime.artifact import Code
 from .runtime.executor import Executor, Steps
@@ -26,76 +25,11 @@ from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.timed import TimedRoutine
 from .runtime.weights import Weights, WeightsWriter
 from .sizes import is_open
-from .target import Target, host
+from .target import host
 from .workers import Job, Pool
-
-ExecutorKind = Literal["objects", "engine"]
-
-_OF_PROGRAM = (
-    "kernels",
-    "calls",
-    "prepared",
-    "arena_bytes",
-    "weight_bytes",
-    "code_bytes",
-    "specializations",
-    "notes",
-)
-
-
-@dataclass
-class CompileReport:
-    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
-
-    ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program and its ``specializations``
-    together, ``calls`` and the arena are its own. ``cached`` says that the whole is from the cache, ``cached_kernels``
-    how many of the kernels are.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    kernels: int = 0
-    calls: int = 0
-    prepared: int = 0
-    arena_bytes: int = 0
-    weight_bytes: int = 0
-    code_bytes: int = 0
-    specializations: list[str] = field(default_factory=list)
-    cached: bool = False
-    cached_kernels: int = 0
-    notes: list[str] = field(default_factory=list)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of the block to ``seconds[name]``."""
-        start = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-    def of_program(self) -> dict[str, Any]:
-        """What is said of the program, however it was made."""
-        return {name: getattr(self, name) for name in _OF_PROGRAM}
-
-
-@dataclass(frozen=True)
-class Options(Settings):
-    """How to compile. ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere."""
-
-    executor: ExecutorKind = "objects"
-    num_threads: int | None = None
-    progress: Callable[[str], None] = lambda text: None
-    cache: Cache | None = None
-
 
 # How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
 _ONCE = 1
-
-
-class Part(NamedTuple):
-    """A kernel to be compiled."""
-
-    name: str
-    target: Target
-    opt_level: int
 
 
 @dataclass(frozen=True)
@@ -209,7 +143,7 @@ def _make_parts(
     wanted = dict.fromkeys([*main, *prepare])
     options.progress(f"compiling {len(wanted)} kernels")
     with report.stage("kernels"):
-        kernels = _compile_kernels(plan, list(wanted), options, pool, report)
+        kernels = compile_kernels(plan, list(wanted), options, pool, report)
     options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _executor({part.name: kernels[part] for part in prepare}, pool) if prepare else None
@@ -246,69 +180,9 @@ def _make_whole(
     sources = {name: plan.kernels[name] for name in names}
     context, metadata = options.pass_context(), manifest.to_json()
     module, kernels = whole.lower_program(plan.main, sources, options.target, metadata, context)
-    report.notes += _notes(plan, kernels)
+    report.notes += notes_on(plan, kernels)
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
-
-
-def _cached_kernels(plan: Plan, wanted: Sequence[Part], options: Options) -> dict[Part, Kernel]:
-    """Those of the kernels that the cache has."""
-    found: dict[Part, Kernel] = {}
-    for target, opt_level in dict.fromkeys(part[1:] for part in wanted) if options.cache else ():
-        assert options.cache is not None
-        alike = [part for part in wanted if part[1:] == (target, opt_level)]
-        sources = {part.name: plan.kernels[part.name] for part in alike}
-        kernels = reuse.find_kernels(options.cache, sources, replace(options, target=target, opt_level=opt_level))
-        found |= {part: kernels[part.name] for part in alike if part.name in kernels}
-    return found
-
-
-def _compile_kernels(
-    plan: Plan, wanted: Sequence[Part], options: Options, pool: Pool, report: CompileReport
-) -> dict[Part, Kernel]:
-    """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
-    nodes, kernels = _nodes(plan), _cached_kernels(plan, wanted, options)
-    report.cached_kernels = len(kernels)
-    ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
-    work = []
-    for part in ordered:
-        name, target, opt_level = part
-        settings = replace(options.fork(_label(part, options)), target=target, opt_level=opt_level)
-        work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
-    for part, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
-        options.join(_label(part, options), forked)
-        kernels[part] = kernel
-        if options.cache:
-            settings = replace(options, target=part.target, opt_level=part.opt_level)
-            reuse.keep_kernels(options.cache, plan.kernels, settings, {part.name: kernel})
-    for part, kernel in kernels.items():
-        report.notes += _notes(plan, {part.name: kernel})
-    return kernels
-
-
-def _label(part: Part, options: Options) -> str:
-    """What instruments call the compilation of a kernel: one for this machine, beside the target's, goes by both."""
-    return part.name if part.target == options.target else f"{part.name}.{part.target.cpu}"
-
-
-def _notes(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
-    """What the compiler has to say about kernels, with their nodes."""
-    nodes = _nodes(plan)
-    return [f"{_describe(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
-
-
-def _nodes(plan: Plan) -> dict[str, list[str]]:
-    """The model's nodes that each kernel computes, of all its calls."""
-    nodes: dict[str, dict[str, None]] = {}
-    for program in (*plan.programs, *plan.prepare.values()):
-        for call in program.calls:
-            nodes.setdefault(call.kernel, {}).update(dict.fromkeys(call.nodes))
-    return {name: list(found) for name, found in nodes.items()}
-
-
-def _describe(kernel: str, nodes: Sequence[str]) -> str:
-    shown = ", ".join(nodes[:3]) + (" and others" if len(nodes) > 3 else "")
-    return f"kernel '{kernel}'" + (f" (nodes {shown})" if nodes else "")
 
 
 def _write_weights(

@@ -12,6 +12,7 @@ from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.jobs import Planned
 from tilewright.model import Param, TensorInfo
+from tilewright.options import CompileReport, ExecutorKind
 from tilewright.passes.lower import entry
 from tilewright.program import Call, Kernel, Plan, Program, Slot
 from tilewright.runtime import artifact
@@ -177,12 +178,12 @@ def bytecode(text: str) -> bytes:
 
 
 @functools.cache
-def _affine_product(executor: product.ExecutorKind) -> product.Product:
+def _affine_product(executor: ExecutorKind) -> product.Product:
     options = driver.make_options(executor=executor)
-    return product.make(affine_plan(), options, workers.pool(0), product.CompileReport())
+    return product.make(affine_plan(), options, workers.pool(0), CompileReport())
 
 
-def affine_module(num_threads: int | None = None, executor: product.ExecutorKind = "objects") -> Module:
+def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects") -> Module:
     """A new module of ``affine_plan``, compiled in this process."""
     made = _affine_product(executor)
     return Module(artifact.Program(made.link(), made.code, made.manifest, made.weights), num_threads)

@@ -30,7 +30,8 @@ from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
     from tilewright.dims import InputShapes
-    from tilewright.product import Options, Stepwise
+    from tilewright.options import Options
+    from tilewright.product import Stepwise
 
 _HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "kernel")
 _LABEL = 10  # width of the names of a kernel's facts

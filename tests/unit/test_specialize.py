@@ -19,6 +19,7 @@ import tilewright as tw
 from tilewright import driver, product, workers
 from tilewright.jobs import Planned
 from tilewright.model import FileSlice, Param, TensorInfo
+from tilewright.options import CompileReport
 from tilewright.passes.instruments import DumpIR
 from tilewright.passes.merge import merge
 from tilewright.program import Call, Plan, Program, Routine, Slot, Step
@@ -353,7 +354,7 @@ def test_programs_with_kernels_of_one_name_run_side_by_side() -> None:
     """The number is in the code as well."""
     plan_, params = merged(plan(ADD, np.ones((64, 128), "f")), plan(OTHER_ADD, np.ones((64, 128), "f")))
     options = driver.make_options(cache=False)
-    made = product.make(Planned(plan_, params, "both"), options, workers.pool(0), product.CompileReport())
+    made = product.make(Planned(plan_, params, "both"), options, workers.pool(0), CompileReport())
     program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
     for number, want in enumerate((3, 2)):
         np.testing.assert_array_equal(start(program, 1, number).run([])[0], want)

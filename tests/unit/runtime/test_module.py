@@ -9,7 +9,8 @@ import pytest
 from handmade import SHAPE, affine, affine_module, affine_plan, copy_module, wait_module
 
 import tilewright as tw
-from tilewright import driver, product, workers
+from tilewright import compilation, driver, product, workers
+from tilewright.options import CompileReport
 from tilewright.runtime import tensor
 
 
@@ -146,8 +147,8 @@ def test_prepared_weights_are_those_of_the_program(module):
 def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
     options = driver.make_options()
-    part = product.Part("transpose", options.target, options.opt_level)
-    kernels = product._compile_kernels(plan, [part], options, workers.pool(0), product.CompileReport())
+    part = compilation.Part("transpose", options.target, options.opt_level)
+    kernels = compilation.compile_kernels(plan, [part], options, workers.pool(0), CompileReport())
     executor = product._executor({"transpose": kernels[part]}, workers.pool(0))
     find = executor._library.get_function("kernel")
     assert find(0).value
