@@ -29,22 +29,29 @@ from .structured import NotSchedulable, shape_of
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12
 
-# Sizes of blocks along rows, and along the innermost axis where that is open. A product's rows go over a block of the
-# weight together.
-_LIGHT = ((16, 4, 1), (64, 16, 4, 1))
-_WINDOWS = ((16, 4, 1), (16, 4, 1))
-_PRODUCTS = ((64, 16, 4, 1), (32, 8, 2, 1))
 # Elements along the open axes whose blocks go over a panel of a weight together.
 _HELD = 256
 # Elements of a block that are worth a share of their own.
 _PANEL = 1 << 12
-# Elements of a block at most, but for products.
-_LARGE = 1 << 15
 # Chunks of an open axis that is summed up.
 _CHUNKS = (64, 8, 1)
 
 Sizes = tuple[int, ...]
 Chooser = Callable[[func.FuncOp], Schedule | None]
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Sizes of blocks along rows, and along the innermost axis where that is open; elements of a block at most."""
+
+    rows: Sizes
+    columns: Sizes
+    most: int | None = 1 << 15
+
+
+_LIGHT = _Family((16, 4, 1), (64, 16, 4, 1))
+_WINDOWS = _Family((16, 4, 1), (16, 4, 1))
+_PRODUCTS = _Family((64, 16, 4, 1), (32, 8, 2, 1), None)  # rows go over a block of the weight together
 
 
 @dataclass(frozen=True)
@@ -133,11 +140,9 @@ def _panels(versions: Sequence[Version], shared: bool) -> int:
     if any(block.sums or any(not stage.at for stage in block.schedule.stages) for block in blocks):
         return 1
     common, elements = math.gcd(*(block.schedule.extent for block in blocks)), math.prod(versions[0].sizes)
-    return (
-        common
-        if shared
-        else max(n for n in range(1, common + 1) if common % n == 0 and (n == 1 or elements // n >= _PANEL))
-    )
+    if shared:
+        return common
+    return max(n for n in range(1, common + 1) if common % n == 0 and (n == 1 or elements // n >= _PANEL))
 
 
 def _kinds(function: func.FuncOp) -> list[OpClass]:
@@ -185,12 +190,12 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     if _sums_rows(result):  # of any length, one by one
         return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
-    rows, columns = _family(function)
+    family = _family(function)
     cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
     known = math.prod(n for n in shape if n > 0)
-    rows = tuple(n for n in rows if n == 1 or rows is _PRODUCTS[0] or n * known <= _LARGE)
+    rows = tuple(n for n in family.rows if n == 1 or family.most is None or n * known <= family.most)
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
-    cuts |= {innermost: columns} if innermost in open_ else {}
+    cuts |= {innermost: family.columns} if innermost in open_ else {}
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
 
@@ -215,7 +220,7 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     return {axis for axis in axes if axis is not None}
 
 
-def _family(function: func.FuncOp) -> tuple[Sizes, Sizes]:
+def _family(function: func.FuncOp) -> _Family:
     """The sizes that fit the heaviest op of a kernel."""
     kinds = _kinds(function)
     if any(isinstance(kind, Conv | DepthwiseConv | Pool | Transform) for kind in kinds):

@@ -81,7 +81,6 @@ def test_a_second_compilation_finds_the_workers_of_the_first(pool):
     assert own[0] & own[1]
 
 
-
 def test_refuses_unknown_targets_and_sources():
     with pytest.raises(tw.TargetError, match="unknown target 'vax'"):
         tw.compile("model.onnx", target="vax")
