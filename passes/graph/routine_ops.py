@@ -41,8 +41,9 @@ def is_body(function: func.FuncOp) -> bool:
 
 
 def is_choice(op: ir.Operation) -> bool:
-    """Whether an op is one of two tensors, whichever a condition says."""
-    return op.name == "arith.select" and isinstance(op.results[0].type, ir.RankedTensorType)
+    """Whether an op is one of two tensors of open sizes, whichever a condition says; of known ones it is a kernel."""
+    kind = op.results[0].type if op.name == "arith.select" else None
+    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
 
 
 def is_no_kernel(op: ir.Operation) -> bool:
