@@ -137,8 +137,8 @@ class Routines:
 
 
 def _stored(value: Any) -> Any:
-    """An array of the model's dtype in the elements that kernels see; text and what is no array stay as they are."""
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTif":
+    """An array of the model's dtype in the elements that kernels see; text, complex numbers and no arrays as they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTifc":
         return value.view(f"i{value.dtype.itemsize}")
     return value
 
