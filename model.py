@@ -53,7 +53,7 @@ def aligned(array: np.ndarray) -> np.ndarray:
     return array.copy() if array.ctypes.data % array.dtype.itemsize else array
 
 
-def bits_of(number: np.complexfloating) -> int:
+def bits_of(number: np.generic | np.ndarray) -> int:
     """A complex number as the integer that has its bits: the real part's are the low ones."""
     return int.from_bytes(number.tobytes(), "little")
 

@@ -243,8 +243,9 @@ class Context:
         return scalars.const(number, codes.compute_type(dtype))
 
     def _scalar(self, item: np.generic, dtype: str) -> ir.Value:
-        number = float(item) if is_float(dtype) else bits_of(item) if isinstance(item, np.complexfloating) else int(item)
-        return self.scalar(number, dtype)
+        if isinstance(item, np.complexfloating):
+            return self.scalar(bits_of(item), dtype)
+        return self.scalar(float(item) if is_float(dtype) else int(item), dtype)
 
     def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Tensor] = ()) -> list[Tensor]:
         """Convert a nested graph here, with its inputs bound and the outer names in sight; gives its outputs."""

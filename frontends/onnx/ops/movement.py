@@ -239,7 +239,7 @@ def _padded_by_constant(
 def _number(item: np.ndarray) -> int | float:
     """One stored element as a constant of its element type has it."""
     if item.dtype.kind == "c":
-        return bits_of(item[()])
+        return bits_of(item)
     return item.item() if item.dtype.kind in "biu" else float(item)
 
 

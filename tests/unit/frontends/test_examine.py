@@ -236,7 +236,7 @@ def test_a_rank_that_is_open_is_no_problem():
 
 def test_a_tensor_of_an_unknown_type_is_told_with_the_rest():
     made = model([node("Nosuch", "x w", "a", "one"), node("Identity", "w", "b")], [value("x")], ["a", "b"])
-    made.graph.initializer.append(helper.make_tensor("w", TensorProto.COMPLEX64, [2], np.array([1j, 2j], np.complex64)))
+    made.graph.initializer.append(TensorProto(name="w", data_type=99, dims=[2], raw_data=bytes(16)))
     report = tw.check_model(made)
-    assert problems(report) == {("tensor", "dtype complex64"): ("w",), ("Nosuch", "no converter at opset 18"): ("one",)}
+    assert problems(report) == {("tensor", "dtype 99"): ("w",), ("Nosuch", "no converter at opset 18"): ("one",)}
     assert report.parameters.bytes == 16
