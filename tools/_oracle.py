@@ -244,9 +244,9 @@ def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
     signs = noise.signs(value.shape)
     size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
-        wide = value.astype(np.float64)
-        shaken = wide + 4 * size * signs * np.max(np.abs(wide)) if rough else wide * (1 + size * signs)
-        tiny = np.abs(wide) < 2.0**-126
+        exact = value.astype(np.float64)
+        shaken = exact + 4 * size * signs * np.max(np.abs(exact)) if rough else exact * (1 + size * signs)
+        tiny = np.abs(exact) < 2.0**-126
         shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
 
