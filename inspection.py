@@ -102,7 +102,7 @@ class CheckReport:
         operators: those of all nodes: also in nested graphs and in functions that are called; the most used first.
         nodes: all of them, in the file's order.
         dtypes: the element types that values of the model have, as far as they are known.
-        give: options that fix what the file leaves open, as in "--input-shape x:1,3"; without them there is no work.
+        give: options that fix what the file leaves open, as in "--input-shape x:1,3": shapes that were tried and fit.
         work: None where shapes are open or something is unsupported.
         notes: what else a reader should know, a sentence each.
         specializations: the sizes that programs of their own were asked for; ``problems`` are also those of these.

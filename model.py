@@ -46,6 +46,18 @@ def stored(array: np.ndarray, dtype: str) -> np.ndarray:
     return array.view(np.uint8) if dtype in NARROW else array
 
 
+def aligned(array: np.ndarray) -> np.ndarray:
+    """The array as code may read it: contiguous, at a multiple of the elements' size; a copy of one that is not."""
+    array = np.require(array, requirements=("C", "A"))
+    # To numpy, complex numbers are aligned where their parts are; its own memory is to 16 bytes.
+    return array.copy() if array.ctypes.data % array.dtype.itemsize else array
+
+
+def bits_of(number: np.generic | np.ndarray) -> int:
+    """A complex number as the integer that has its bits: the real part's are the low ones."""
+    return int.from_bytes(number.tobytes(), "little")
+
+
 @dataclass(frozen=True)
 class TensorInfo:
     """Name, shape and dtype of a tensor at the program's border, exactly as in the model file."""
@@ -101,13 +113,13 @@ class Param:
         return flat.view(np.ndarray).view(dtype).reshape(shape)
 
     def aligned(self) -> np.ndarray:
-        """The data as code may read it: contiguous, at a multiple of the elements' size.
+        """The data as code may read it.
 
         A model file may have it at any byte. It is then read: a copy of mapped pages would be in memory twice.
         """
         dtype = numpy_dtype(self.info.dtype)
         if isinstance(self.source, np.ndarray) or not self.source.offset % dtype.itemsize:
-            return np.require(self.array(), requirements=("C", "A"))
+            return aligned(self.array())
         read = np.fromfile(self.source.path, np.uint8, self.source.nbytes, offset=self.source.offset)
         return read.view(dtype).reshape(self.info.static_shape)
 

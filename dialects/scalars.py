@@ -34,9 +34,17 @@ def const(number: Number | Sym, type_: ir.Type) -> ir.Value:
     if isinstance(number, Sym):
         value = extents.index(number)
         return value if isinstance(type_, ir.IndexType) else from_index(value, type_)
+    return arith.constant(type_, attribute(number, type_))
+
+
+def attribute(number: Number, type_: ir.Type) -> ir.Attribute:
+    """A number of an integer, index or float type as an attribute."""
     if is_float(type_):
-        return arith.constant(type_, ir.FloatAttr.get(type_, float(number)))
-    return arith.constant(type_, ir.IntegerAttr.get(type_, signless(int(number), type_)))
+        return ir.FloatAttr.get(type_, float(number))
+    value = signless(int(number), type_)
+    if value.bit_length() < 64:
+        return ir.IntegerAttr.get(type_, value)
+    return ir.Attribute.parse(f"{value} : {type_}")  # the bindings' own integers have 64 bits
 
 
 def like(value: ir.Value, number: Number | Sym) -> ir.Value:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..model import bits_of
 from ..sizes import Extent, Sym, if_equal, is_open
 from . import arith, cf, extents, ir, linalg, scalars, tensor
 
@@ -311,6 +312,4 @@ def _expr(item: MapItem) -> ir.AffineExpr:
 
 
 def _attribute(item: Any, elem: ir.Type) -> ir.Attribute:
-    if scalars.is_float(elem):
-        return ir.FloatAttr.get(elem, float(item))
-    return ir.IntegerAttr.get(elem, scalars.signless(int(item), elem))
+    return scalars.attribute(bits_of(item) if isinstance(item, np.complexfloating) else item, elem)

@@ -10,7 +10,7 @@ from . import ir
 
 # Signless everywhere: the frontend keeps signs in dtype names and picks signed or unsigned ops by them. A bool is a
 # byte holding 0 or 1, as a vector of i1 is stored as bits and a scalar as a byte. Narrow types are codes, which
-# ``codes`` reads and writes.
+# ``codes`` reads and writes. Complex numbers are both of their floats' bits, which ``complexes`` takes apart.
 _ELEMENTS = {
     "bool": "i8",
     "int8": "i8",
@@ -25,6 +25,8 @@ _ELEMENTS = {
     "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
+    "complex64": "i64",
+    "complex128": "i128",
     **dict.fromkeys(NARROW, "i8"),
 }
 
@@ -51,6 +53,11 @@ def is_float(dtype: str) -> bool:
 def is_integer(dtype: str) -> bool:
     """Whether the dtype is an integer one; bool is not."""
     return dtype.startswith(("int", "uint"))
+
+
+def is_complex(dtype: str) -> bool:
+    """Whether the dtype is a complex one."""
+    return dtype.startswith("complex")
 
 
 def is_signed(dtype: str) -> bool:

@@ -62,6 +62,7 @@ from .table import PASSES
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
 _DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
 _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+_DTYPES["i128"] = "complex128"
 
 
 # Why a kernel has no vectors.

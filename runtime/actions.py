@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..model import OBJECTS, numpy_dtype
+from ..model import OBJECTS, aligned, numpy_dtype
 from ..program import Step
 from .arithmetic import SCALARS
 from .host import FUNCTIONS
@@ -150,7 +150,7 @@ def _checked(value: Any, dtype: str, step: Step) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype != numpy_dtype(dtype):
         raise InputError(f"{where(step)}has a tensor of {array.dtype} where {dtype} is needed")
-    return np.require(array, requirements=("C", "A"))
+    return aligned(array)
 
 
 def _constant(step: Step) -> Action:

@@ -21,7 +21,7 @@ from .threads import Team
 _UNFIT = "the inputs' sizes do not fit"
 _MOST_RECORDINGS = 8  # of each segment: the sizes that a program sees in turn
 _ELEMENTS = {"i1": "i1", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "i2", "f32": "f4"}
-_ELEMENTS |= {"f64": "f8", "index": "i8"}  # others are held as bytes
+_ELEMENTS |= {"f64": "f8", "index": "i8", "i128": "c16"}  # others are held as bytes
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,8 @@ class Routines:
 
 
 def _stored(value: Any) -> Any:
-    """An array of the model's dtype in the elements that kernels see; text and what is no array stay as they are."""
-    if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTif":
+    """An array of the dtype in which kernels see its elements; text, complex numbers and what is none as they are."""
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTifc":
         return value.view(f"i{value.dtype.itemsize}")
     return value
 

@@ -11,7 +11,7 @@ import tvm_ffi
 
 from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
-from ..model import OBJECTS, TensorInfo, numpy_dtype
+from ..model import OBJECTS, TensorInfo, aligned, numpy_dtype
 from ..sizes import Extent, Sym, bounds
 
 ALIGNMENT = 64
@@ -50,7 +50,7 @@ def as_array(value: Any, info: TensorInfo) -> Any:
     array = value if isinstance(value, np.ndarray) else _import(value, info)
     if array.dtype != numpy_dtype(info.dtype):
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
-    return np.require(array, requirements=("C", "A"))
+    return aligned(array)
 
 
 def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:

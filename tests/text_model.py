@@ -13,6 +13,7 @@ import tilewright as tw
 
 RANDOM = np.random.default_rng(0)
 TYPES = {"float32": "float", "float16": "float16", "int64": "int64", "int32": "int32", "bool": "bool"}
+TYPES |= {name: name for name in ("complex64", "complex128")}
 
 
 def values(*shape: int) -> np.ndarray:

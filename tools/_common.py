@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
+
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, TilewrightError
 from tilewright.specialization import Sizes, given
@@ -183,6 +185,11 @@ def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Names
         print(json.dumps(record, default=str))  # symbols are text
     elif not args.quiet:
         print("\n".join(lines))
+
+
+def wide(array: np.ndarray) -> np.ndarray:
+    """The array in float64 or complex128, in which differences are computed."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:

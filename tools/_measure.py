@@ -12,6 +12,8 @@ from typing import TypeVar
 import numpy as np
 import psutil
 
+from tilewright.tools._common import wide
+
 MIN_RUNS = 3
 _STEP = 4 << 20  # bytes by which a process tree grows before its shares are read again
 
@@ -82,7 +84,7 @@ def relative_error(got: np.ndarray, want: np.ndarray) -> float:
     """
     if got.shape != want.shape:
         return float("inf")
-    a, b = got.astype(np.float64), want.astype(np.float64)
+    a, b = wide(got), wide(want)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     if not np.all(same | (np.isfinite(a) & np.isfinite(b))):
         return float("inf")

@@ -17,6 +17,7 @@ import onnx
 from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
+from tilewright.tools._common import wide
 from tilewright.tools._oracle_faults import fault, nested
 
 Arrays = Mapping[str, np.ndarray]
@@ -243,9 +244,9 @@ def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
     signs = noise.signs(value.shape)
     size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
-        wide = value.astype(np.float64)
-        shaken = wide + 4 * size * signs * np.max(np.abs(wide)) if rough else wide * (1 + size * signs)
-        tiny = np.abs(wide) < 2.0**-126
+        exact = value.astype(np.float64)
+        shaken = exact + 4 * size * signs * np.max(np.abs(exact)) if rough else exact * (1 + size * signs)
+        tiny = np.abs(exact) < 2.0**-126
         shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
 
@@ -255,18 +256,18 @@ def difference(
 ) -> str:
     """Empty where two arrays agree, else where and how they differ most.
 
-    Integers are to be equal, floats within ``tolerance`` (relative, absolute) or that of their dtype; and each element
-    may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
+    Integers are to be equal, floats and complex numbers within ``tolerance`` (relative, absolute) or that of their
+    dtype; and each element may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
     """
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
-    if not is_float(want):
+    if not is_float(want) and want.dtype.kind != "c":
         wrong = got != want
         for sample in samples:
             wrong &= np.broadcast_to(sample == want, want.shape) if sample.shape == want.shape else False
         return _told(wrong, got, want, wrong.astype(np.float64))
     rtol, atol = tolerance or TOLERANCES.get(want.dtype.name, TOLERANCES["bfloat16"])
-    a, b = got.astype(np.float64), want.astype(np.float64)
+    a, b = wide(got), wide(want)
     with np.errstate(all="ignore"):
         apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         apart = np.where(np.isnan(apart), np.inf, apart)
@@ -274,13 +275,14 @@ def difference(
         for sample in samples:
             if sample.shape != want.shape:
                 return ""
-            c = sample.astype(np.float64)
+            c = wide(sample)
             moved = np.where((c == b) | (np.isnan(c) & np.isnan(b)), 0.0, np.abs(c - b))
             allowed = np.maximum(allowed, np.where(np.isnan(moved), np.inf, _SPREAD * moved))
     return _told(apart > allowed, got, want, apart)
 
 
 TOLERANCES = {"float64": (1e-9, 1e-12), "float32": (1e-5, 1e-6), "float16": (4e-3, 1e-4), "bfloat16": (3e-2, 1e-3)}
+TOLERANCES |= {"complex128": TOLERANCES["float64"], "complex64": TOLERANCES["float32"]}
 _SPREAD = 8.0
 
 

@@ -23,6 +23,7 @@ from tilewright.tools._common import (
     parser,
     progress,
     report,
+    wide,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
         if dtype.kind in "iub" or info.dtype.startswith(("int", "uint")):
             return random.integers(0, 2, shape).astype(dtype)
         values = random.standard_normal(shape, np.float32)
+        if dtype.kind == "c":
+            return (values + 1j * random.standard_normal(shape, np.float32)).astype(dtype)
         return (np.abs(values) if info.dtype == "float8_e8m0fnu" else values).astype(dtype)  # which has no sign
 
     return {info.name: make(info) for info in infos}
@@ -142,7 +145,7 @@ def compare(got: Mapping[str, np.ndarray], want: Mapping[str, np.ndarray], args:
 def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     if got.shape != want.shape:
         raise InputError(f"output '{name}' has shape {got.shape}, {args.expect} expects {want.shape}")
-    a, b = got.astype(np.float64), want.astype(np.float64)
+    a, b = wide(got), wide(want)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     difference = np.where(same, 0.0, a - b)
     norm = float(np.linalg.norm(np.where(np.isfinite(b), b, 0.0)))
@@ -183,7 +186,8 @@ def _result(
 
 
 def _largest(array: np.ndarray, count: int) -> list[tuple[list[int], float]]:
-    values = array.astype(np.float64).reshape(-1)
+    """The places of the largest elements, and these; of complex ones their magnitudes."""
+    values = (np.abs(array) if array.dtype.kind == "c" else array).astype(np.float64).reshape(-1)
     order = np.argsort(-values, kind="stable")[:count]
     return [([int(i) for i in np.unravel_index(flat, array.shape)], float(values[flat])) for flat in order]
 

@@ -12,7 +12,7 @@ import onnx
 from ...dialects import builders, codes, extents, ir, scalars, tensor
 from ...dialects.types import element_type, is_float
 from ...errors import ModelError
-from ...model import NARROW, numpy_dtype
+from ...model import NARROW, bits_of, numpy_dtype
 from ...sizes import Extent, is_open
 from .objects import KINDS, Element, Object
 from .tensor import Tensor
@@ -243,6 +243,8 @@ class Context:
         return scalars.const(number, codes.compute_type(dtype))
 
     def _scalar(self, item: np.generic, dtype: str) -> ir.Value:
+        if isinstance(item, np.complexfloating):
+            return self.scalar(bits_of(item), dtype)
         return self.scalar(float(item) if is_float(dtype) else int(item), dtype)
 
     def subgraph(self, graph: onnx.GraphProto, inputs: Sequence[Tensor] = ()) -> list[Tensor]:

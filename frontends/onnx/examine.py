@@ -15,7 +15,7 @@ from ...errors import ModelError, UnsupportedError
 from ...inspection import CheckReport, Node, Operator, Problem, Verdict
 from ...inspection import Tensor as Described
 from ...model import Model
-from ...sizes import Extent, Sym, is_open
+from ...sizes import Sym, is_open
 from . import inventory, ops
 from .check import check_model
 from .graph import Graph
@@ -26,10 +26,8 @@ from .nodes import Place, op_title
 from .refusals import Refusals
 from .remedies import remedy
 from .standins import FAILED, Failed
+from .trials import candidates
 from .weights import DECODED, DTYPES, MAPPED, Detached, Source, detach, type_name
-
-# Extents that open dimensions are tried with; those of a first axis have 1. Some networks need an image's size.
-_TRIED = (224, 64, 512, 1)
 
 
 def examine(source: Source, input_shapes: InputShapes | None = None) -> tuple[CheckReport, Model | None]:
@@ -62,7 +60,7 @@ def examine(source: Source, input_shapes: InputShapes | None = None) -> tuple[Ch
         give=tuple(done.give),
         notes=tuple(done.notes),
     )
-    return report, None if done.give else done.model
+    return report, done.model
 
 
 def _inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
@@ -86,40 +84,46 @@ def _check_external(detached: Detached, tensors: Sequence[TensorProto]) -> None:
 
 @dataclass
 class _Converted:
-    """The model, if it is one; its graph; the options that fix its open shapes; and notes."""
+    """The model, if it is one and its shapes are not just tried; its graph; options with shapes that fit; and notes."""
 
     model: Model | None
     graph: Graph
     give: Sequence[str]
-    notes: Sequence[str] = ()
+    notes: Sequence[str]
 
 
 def _converted(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
-    """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them."""
+    """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them.
+
+    Ranges are taken as they are, for so the model is meant to be compiled.
+    """
     graph, what = detached.proto.graph, detached.what
     unreadable = _unreadable(model_inputs(graph))
-    open_ = open_shapes(graph, given, what, unreadable)
-    unknown = {name: Failed(_dtype(graph, name)) for name in open_}
-    missing = {name: FAILED for name in unreadable} | {n: unknown[n] for n, shape in open_.items() if shape is None}
-    ranked = {name: shape for name, shape in open_.items() if shape is not None}
+    missing = dict.fromkeys(unreadable, FAILED)
+    ranges = any(map(is_open, given_shapes(graph, given, what).values()))
+    open_ = {n: s for n, s in open_shapes(graph, given, what, unreadable).items() if s is None or not ranges}
 
-    def convert_with(without: Mapping[str, Failed], assumed: InputShapes, notes: Sequence[str] = ()) -> _Converted:
-        inputs = fixed_inputs(graph, {**given, **assumed}, what, without)
+    def convert_with(without: Mapping[str, Failed], tried: Mapping[str, Sequence[int]], *notes: str) -> _Converted:
+        inputs = fixed_inputs(graph, {**given, **tried}, what, without)
         model, made = convert(detached, opsets, inputs, without)
         for name, reason in unreadable.items():
             made.refusals.add_other("input", name, reason)
-        return _Converted(model, made, [example(n, assumed.get(n, s)) for n, s in open_.items()], [*notes, *made.notes])
+        give = [example(name, shape) for name, shape in tried.items()]
+        return _Converted(None if tried else model, made, give, [*notes, *made.notes])
 
-    if not ranked or any(map(is_open, given_shapes(graph, given, what).values())):  # as it is meant to be compiled
+    if not open_:
         return convert_with(missing, {})
-    reason = ""
-    for extent in _TRIED:
+    reasons = []
+    for shapes in candidates(open_):
         try:
-            return convert_with(missing, _assumed(ranked, extent))
+            return convert_with(missing, shapes)
         except ModelError as error:
-            reason = str(error).removeprefix(f"{what}: ")
-    note = f"no extents that were tried for the open shapes fit, so not all nodes could be checked: {reason}"
-    return convert_with(missing | unknown, {}, [note])
+            reasons.append(str(error).removeprefix(f"{what}: "))
+    note = (
+        "no extents that were tried for the open shapes fit, so not all nodes could be checked: give the model's own"
+        f" with --input-shape ({reasons[0]})"
+    )
+    return convert_with(missing | {name: Failed(_dtype(graph, name)) for name in open_}, {}, note)
 
 
 def _dtype(graph: onnx.GraphProto, name: str) -> str:
@@ -135,16 +139,6 @@ def _unreadable(inputs: Sequence[ValueInfoProto]) -> dict[str, str]:
         except UnsupportedError:
             refused[value.name] = f"type {inventory.described(value).dtype}"
     return refused
-
-
-def _assumed(shapes: Mapping[str, Sequence[Extent | str]], extent: int) -> dict[str, list[int]]:
-    """Shapes with every open dimension of an extent; those that are the first axis of an input have 1."""
-    first = {shape[0] for shape in shapes.values() if shape} - {""}
-
-    def extent_of(dim: Extent | str, axis: int) -> int:
-        return dim if isinstance(dim, int) else 1 if axis == 0 or dim in first else extent
-
-    return {name: [extent_of(dim, axis) for axis, dim in enumerate(shape)] for name, shape in shapes.items()}
 
 
 def _nodes(nodes: Sequence[FileNode], refusals: Refusals) -> list[Node]:

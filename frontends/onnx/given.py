@@ -95,11 +95,12 @@ def _axes(name: str, declared: Sequence[Own] | None, given: Sequence[int | str],
             f"{what}: input '{name}' has {len(own)} dimensions ({shape_text(own)}), the given shape {len(said)}"
             f" ({shape_text(given)}); give --input-shape {name}:{example_text(own)}"
         )
+    fitted = [text if isinstance(dim, str) else dim for text, dim in zip(given, own, strict=True)]
     for number, (extent, dim) in enumerate(zip(said, own, strict=True)):
         if isinstance(dim, int) and (extent != dim if isinstance(extent, int) else dim not in extent.within):
             raise ModelError(
                 f"{what}: input '{name}' is {shape_text(own)} in the file, which does not allow {shape_text(given)};"
-                f" give --input-shape {name}:{example_text(own)}"
+                f" give --input-shape {name}:{shape_text(fitted)}"
             )
         yield _Axis(name, number, dim, extent)
 

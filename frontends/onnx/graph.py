@@ -32,7 +32,7 @@ from .nodes import (
 )
 from .old_opsets import as_oldest
 from .ranks import refuse_rank
-from .refusals import Refusals, refuse_use, signature
+from .refusals import Refusals, refuse_results, refuse_use, signature
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
 from .weights import Detached, dtype_name, type_name
@@ -283,7 +283,9 @@ class Graph:
         attributes = {a.name: self._attribute(a) for a in node.attribute}
         padded = [*tensors, *[None] * (signature(converter)[0] - len(tensors))]
         made = converter(Context(self, node, name, opset), *padded, **attributes)
-        return [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
+        results = [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
+        refuse_results(node, domain, opset, results)
+        return results
 
     def _attribute(self, attribute: AttributeProto) -> object:
         value = helper.get_attribute_value(attribute)

@@ -11,7 +11,7 @@ from ...dims import InputShapes
 from ...errors import ModelError, UnsupportedError
 from ...model import OBJECTS, TensorInfo
 from ...sizes import Extent
-from .given import Agreed, Own, agreed, example_text
+from .given import Agreed, Own, agreed
 from .objects import element_of_type
 from .weights import dtype_name
 
@@ -73,9 +73,9 @@ def object_kind(value: ValueInfoProto) -> str:
     return found if found in OBJECTS else ""
 
 
-def example(name: str, shape: Sequence[Extent | str] | None) -> str:
+def example(name: str, shape: Sequence[int]) -> str:
     """The option that gives an open input a shape."""
-    return f"--input-shape {name}:{'1,3,224,224' if shape is None else example_text(shape)}"
+    return f"--input-shape {name}:{','.join(map(str, shape))}"
 
 
 def _agreed(graph: onnx.GraphProto, declared: Mapping[str, list[Own] | None], given: InputShapes, what: str) -> Agreed:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import onnx
-from onnx import NodeProto, TensorProto, TypeProto, helper
+from onnx import NodeProto, TensorProto, TypeProto
 
 from ...inspection import Parameters, Tensor
+from ...model import numpy_dtype
 from .nodes import Place, bodies, place, title
-from .weights import type_name
+from .weights import DTYPES, type_name
 
 _NARROW = {"uint4": 4, "int4": 4, "float4e2m1": 4, "uint2": 2, "int2": 2}  # bits of elements smaller than a byte
 
@@ -77,7 +78,9 @@ def _nbytes(tensor: TensorProto) -> int:
         return sum(map(len, tensor.string_data))
     if name in _NARROW:
         return -(-count * _NARROW[name] // 8)
-    return count * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    if tensor.data_type not in DTYPES:  # a type that ONNX has not: as much as there is
+        return len(tensor.raw_data)
+    return count * numpy_dtype(name).itemsize
 
 
 def described(value: onnx.ValueInfoProto) -> Tensor:

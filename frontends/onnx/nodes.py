@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import onnx
 from onnx import NodeProto, TensorProto
@@ -96,28 +96,32 @@ def unknown_op(domain: str, opset: int, known: bool) -> str:
     return f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown"
 
 
-def wrong_dtype(node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]) -> str:
-    """Which input has a dtype that the op's schema does not allow, in words; "" if none has.
+Side = Literal["input", "output"]
+
+
+def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Sequence[Value | None]) -> str:
+    """Which input or output has a dtype that the op's schema does not allow, in words; "" if none has.
 
     The newest schema is asked as well, as exporters are lenient: what a later version allows means the same in earlier
     ones.
     """
-    for tensor, (name, allowed) in zip(inputs, _input_dtypes(node.op_type, domain, opset), strict=False):
+    for tensor, (name, allowed) in zip(values, _dtypes(node.op_type, domain, opset, side), strict=False):
         if getattr(tensor, "dtype", "") in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
             continue
         if tensor is not None and tensor.dtype and allowed and tensor.dtype not in allowed:
-            return f"dtype {tensor.dtype} of input '{name}'"
+            return f"dtype {tensor.dtype} of {side} '{name}'"
     return ""
 
 
 @lru_cache
-def _input_dtypes(op: str, domain: str, opset: int) -> list[tuple[str, frozenset[str]]]:
+def _dtypes(op: str, domain: str, opset: int, side: Side) -> list[tuple[str, frozenset[str]]]:
     if not onnx.defs.has(op, domain=domain):
         return []
     schemas = [onnx.defs.get_schema(op, domain=domain)]
     if onnx.defs.has(op, opset, domain):
         schemas.append(onnx.defs.get_schema(op, opset, domain))
-    by_name = [{i.name: i.types for i in schema.inputs} for schema in schemas]
+    formal = [schema.inputs if side == "input" else schema.outputs for schema in schemas]
+    by_name = [{value.name: value.types for value in values} for values in formal]
     return [(name, frozenset(_dtype_of(t) for types in by_name for t in types.get(name, ()))) for name in by_name[0]]
 
 

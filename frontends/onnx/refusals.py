@@ -77,7 +77,13 @@ def refuse_use(
             raise Unsupported(f"attribute '{attribute.name}'", "attribute")
     if not variadic and len(inputs) > positional:
         raise Unsupported(f"{len(inputs)} inputs")
-    if reason := wrong_dtype(node, domain, opset, inputs):
+    if reason := wrong_dtype(node, domain, opset, "input", inputs):
+        raise Unsupported(reason, "dtype")
+
+
+def refuse_results(node: NodeProto, domain: str, opset: int, outputs: Sequence[Value]) -> None:
+    """Raise Unsupported for a dtype that the op does not give, as an attribute may ask for."""
+    if reason := wrong_dtype(node, domain, opset, "output", outputs):
         raise Unsupported(reason, "dtype")
 
 

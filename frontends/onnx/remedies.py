@@ -16,6 +16,7 @@ _BY_KIND = {
     "output": "take that output out of the model",
     "use": "export the model so that the node is used in another way",
 }
+_NOT_COMPLEX = "export the node with real and imaginary parts as float tensors: ONNX casts no complex numbers"
 _DTYPES = {
     "input": "let the model begin after what reads it, and compute that before the call",
     "tensor": "export the model with another element type",
@@ -30,6 +31,8 @@ def remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
     opset = opsets.get(domain, 0)
     if refusal.kind == "operator":
         return _operator(domain, op, opset)
+    if refusal.kind == "dtype" and "complex" in refusal.reason:
+        return "dtype", _NOT_COMPLEX
     if refusal.kind == "dtype":
         return "dtype", _DTYPES.get(refusal.op, "cast to a type that it takes before the node, and back after it")
     if refusal.kind == "attribute" and (newer := _newer_with(domain, op, refusal.reason, opset)):

@@ -26,7 +26,7 @@ DECODED = "tilewright:decoded"  # location of data that had to be decoded; the o
 
 Source = str | Path | bytes | onnx.ModelProto
 
-# Tilewright's dtype of each ONNX tensor type; strings and complex numbers have none.
+# Tilewright's dtype of each ONNX tensor type; strings have none.
 DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
     TensorProto.UINT8: "uint8",
@@ -38,6 +38,8 @@ DTYPES: dict[int, str] = {
     TensorProto.BOOL: "bool",
     TensorProto.FLOAT16: "float16",
     TensorProto.DOUBLE: "float64",
+    TensorProto.COMPLEX64: "complex64",
+    TensorProto.COMPLEX128: "complex128",
     TensorProto.UINT32: "uint32",
     TensorProto.UINT64: "uint64",
     TensorProto.BFLOAT16: "bfloat16",

@@ -19,7 +19,12 @@ _MESSAGES: Mapping[str, Mapping[int, str]] = {
 }
 _RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA = 9, 4, 10
 _DATA = {_RAW_DATA, _FLOAT_DATA, _DOUBLE_DATA, 5, 7, 11}  # and int32_data, int64_data, uint64_data
-_PLAIN: dict[int, int] = {TensorProto.FLOAT: _FLOAT_DATA, TensorProto.DOUBLE: _DOUBLE_DATA}
+_PLAIN: dict[int, int] = {
+    TensorProto.FLOAT: _FLOAT_DATA,
+    TensorProto.COMPLEX64: _FLOAT_DATA,
+    TensorProto.DOUBLE: _DOUBLE_DATA,
+    TensorProto.COMPLEX128: _DOUBLE_DATA,
+}
 _TRAINING_INFO = 20
 
 Data = bytes | mmap.mmap

@@ -9,6 +9,8 @@ import onnxruntime
 import pytest
 from agreement import TOLERANCE, check, program
 
+import tilewright as tw
+
 # The recorded cases of each model, as the folder's index.json lists them.
 CASES = {
     "pp_ocr_cls": ("down", "up"),
@@ -43,6 +45,15 @@ def test_answers_are_the_recorded_ones(name, case, shared_models):
         check(module.outputs, got, want, 2 * TOLERANCE)
         want = [with_exact_sigmoid(folder / "model.onnx", inputs)]
     check(module.outputs, got, want)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_shapes_that_check_tells_to_give_fit(name, shared_models):
+    path = shared_models / name / "model.onnx"
+    given = [text.removeprefix("--input-shape ").rpartition(":") for text in tw.check_model(path).give]
+    report = tw.check_model(path, {key: tuple(map(int, shape.split(","))) for key, _, shape in given})
+    assert report.supported and report.give == report.notes == ()
+    assert report.work is not None and all(node.verdict != "unchecked" for node in report.nodes)
 
 
 def with_exact_sigmoid(path: Path, inputs: dict[str, np.ndarray]) -> np.ndarray:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from ....dialects import arith, builders, ir, scalars
-from ....dialects.types import element_type
+from ....dialects import arith, builders, complexes, ir, scalars
+from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, floordiv, product
 from ..context import Context
 from ..loops import index
@@ -46,12 +46,13 @@ def col2im(
     ctx.demand_equal(product(blocks), x.shape[2], what)
     columns = ctx.reshape(x, [x.shape[0], channels, *block, *blocks])
     axes = list(zip(pads[:rank], dilations, strides, blocks, strict=True))
+    add = arith.ori if x.dtype == "bool" else complexes.add if is_complex(x.dtype) else scalars.add
 
     def body(_place: ir.Value, acc: ir.Value) -> ir.Value:
         at = [builders.linalg_index(d) for d in range(2 + 2 * rank)]
         found = [_block(i, k, *axis) for i, k, axis in zip(at[2 : 2 + rank], at[2 + rank :], axes, strict=True)]
         value = builders.extract(columns.value, [*at[:2], *at[2 + rank :], *(number for number, _ in found)])
-        total = arith.ori(acc, value) if x.dtype == "bool" else scalars.add(acc, value)
+        total = add(acc, value)
         return scalars.select(reduce(scalars.both, (there for _, there in found)), total, acc)
 
     elem = element_type(x.dtype)

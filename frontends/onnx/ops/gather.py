@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....dialects import builders, ir, scalars, tensor
-from ....dialects.types import element_type
+from ....dialects import builders, complexes, ir, scalars, tensor
+from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, is_open
-from ..context import KNOWN_LIMIT, Context
+from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..loops import index, sequential
 from ..registry import op
 from ..tensor import Tensor
@@ -78,6 +78,10 @@ _REDUCTIONS: dict[str, Fold] = {
     "max": scalars.maximum,
 }
 _BOOL_REDUCTIONS = {"add": "max", "mul": "min"}  # a bool stays 0 or 1
+_COMPLEX_REDUCTIONS: dict[str, Fold] = {
+    "add": lambda old, new, _: complexes.add(old, new),
+    "mul": lambda old, new, _: complexes.mul(old, new),
+}
 
 
 @op("Scatter")
@@ -156,6 +160,10 @@ def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequen
     if reduction not in _REDUCTIONS:
         ctx.invalid(f"reduction '{reduction}' is none of {', '.join(_REDUCTIONS)}")
     rule = _REDUCTIONS[_BOOL_REDUCTIONS.get(reduction, reduction) if x.dtype == "bool" else reduction]
+    if is_complex(x.dtype) and reduction != "none":
+        if reduction not in _COMPLEX_REDUCTIONS:
+            raise Unsupported(f"reduction '{reduction}' of {x.dtype}, whose numbers have no order", "dtype")
+        rule = _COMPLEX_REDUCTIONS[reduction]
     elem, signed, reads = element_type(x.dtype), x.signed, reduction != "none"
 
     def write(into: ir.Value, at: Sequence[ir.Value], value: ir.Value) -> ir.Value:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from ....dialects import builders, ir, scalars
-from ....dialects.types import bits, element_type
+from ....dialects.types import bits, element_type, is_complex
 from ....sizes import Extent
+from ..complex_parts import by_parts
 from ..context import Context
 from ..emitted import Emitted, chosen
 from ..registry import op
@@ -37,10 +40,13 @@ def grid_sample(
         ctx.invalid(f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(x.shape)}")
     if 0 in x.shape[2:]:
         ctx.invalid(f"there is nothing to sample in an input of shape {list(x.shape)}")
+    tables = [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
+    if is_complex(x.dtype) and rule.mode != "nearest":
+        return by_parts(ctx, x, *[partial(sampled, ctx, tables=tables, lead=2)] * 2)
     wide = x
     if not x.floating and rule.mode != "nearest":
         wide = ctx.cast(x, "float32" if bits(x.dtype) < 32 else "float64")
-    result = sampled(ctx, wide, [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)], lead=2)
+    result = sampled(ctx, wide, tables, lead=2)
     if wide is x:
         return result
     return ctx.cast(result if x.dtype == "bool" else saturated(ctx, result, x.dtype), x.dtype)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
-from ....model import stored
+from ....model import bits_of, stored
 from ....sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ..context import Context, splat
 from ..open_axes import slice_bounds, wrapped
@@ -230,11 +230,17 @@ def _padded_by_constant(
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:
-        item = stored(np.asarray(known), x.dtype)
-        value = builders.scalar(item.item() if item.dtype.kind in "biu" else float(item), elem)
+        value = builders.scalar(_number(stored(np.asarray(known), x.dtype)), elem)
     else:
         value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
     return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)
+
+
+def _number(item: np.ndarray) -> int | float:
+    """One stored element as a constant of its element type has it."""
+    if item.dtype.kind == "c":
+        return bits_of(item)
+    return item.item() if item.dtype.kind in "biu" else float(item)
 
 
 def _edge(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
-from ....dialects.types import bits, element_type, is_signed
+from ....dialects.types import bits, element_type, is_complex, is_signed
 from ....sizes import Extent, is_open, product
 from .. import open_resize
+from ..complex_parts import by_parts
 from ..context import Context
 from ..open_resize import OpenAxis
 from ..registry import op
@@ -163,6 +166,9 @@ def _axes(
 
 
 def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
+    if is_complex(x.dtype) and (rule.mode != "nearest" or rule.cropped):
+        rules = (rule, replace(rule, extrapolation=0.0))  # a number that is given is a real one
+        return by_parts(ctx, x, *(partial(_resized, ctx, axes=axes, rule=of_part) for of_part in rules))
     changed = [a for a in axes if a.changes(rule)]
     results: dict[int, Any] = {a.index: a.result for a in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]

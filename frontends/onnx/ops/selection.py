@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....dialects import builders, extents, ir, scalars, tensor
-from ....dialects.types import element_type
+from ....dialects import builders, complexes, extents, ir, scalars, tensor
+from ....dialects.types import element_type, is_complex
 from ....sizes import product
 from ..context import Context
 from ..loops import index, sequential
@@ -21,6 +21,8 @@ def non_zero(ctx: Context, x: Tensor) -> Tensor:
     """The places of elements other than 0, one in each column; a scalar counts as one axis of one element."""
     if ctx.is_known(x):
         return ctx.const(np.array(np.nonzero(np.atleast_1d(ctx.known(x, "X"))), np.int64))
+    if is_complex(x.dtype):  # whose zeros have several signs
+        x = ctx.elementwise(complexes.truth, x, dtype="bool")
     shape = x.shape or (1,)
     found = positions(ctx, ctx.reshape(x, [x.size]))
     behind = [product(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -226,17 +226,50 @@ def test_open_shapes_hide_no_problem_where_none_fits():
     assert problems(report) == {("my.Invented", UNKNOWN): ("one",)}
     assert verdicts(report)["no"] == "unchecked"
     assert "do not" in report.notes[0] or "fit" in report.notes[0]
+    assert report.give == ()
 
 
 def test_a_rank_that_is_open_is_no_problem():
     report = tw.check_model(model([node("Relu", "x", "y")], [value("x", None)], ["y"]))
     assert report.supported and report.give == ("--input-shape x:1,3,224,224",)
-    assert verdicts(report) == {"Relu_0": "unchecked"}
+    assert verdicts(report) == {"Relu_0": "compiled"}
+
+
+@pytest.mark.parametrize(
+    "op, inputs, weight, give",
+    [
+        # A second input's dimension is as large as the first one's, or 1 as the batch is: no name says which.
+        ("Add", {"x": [None, 4, None], "h": [4, None]}, None, ("x:1,4,224", "h:4,224")),
+        ("MatMul", {"x": [None, 8, None], "h": [2, None, 4]}, None, ("x:1,8,224", "h:2,224,4")),
+        ("Gemm", {"x": [None, None], "w": [5, None]}, None, ()),
+        ("Concat", {"x": [None, None, 3], "h": [None, None, 3]}, None, ("x:1,224,3", "h:1,224,3")),
+        ("Concat", {"x": [None, None, 1], "h": [None, 3, None]}, None, ("x:1,224,1", "h:1,3,1")),
+        # No rank in the file: an image, or rows.
+        ("Gemm", {"x": None}, (64, 3), ("x:1,64",)),
+        ("Conv", {"x": None}, (4, 3, 7, 7), ("x:1,3,224,224",)),
+        # None that is tried fits, and none is told.
+        ("MatMul", {"x": None}, (5, 3), ()),
+        ("MatMul", {"x": ["n", "k"]}, (5, 3), ()),
+    ],
+)
+def test_what_is_told_to_give_fits(op, inputs, weight, give):
+    weights = {} if weight is None else {"w": np.ones(weight, np.float32)}
+    one = node(op, " ".join([*inputs, *weights]), "y")
+    if op == "Concat":
+        one.attribute.append(helper.make_attribute("axis", 1))
+    made = model([one], [value(n, s) for n, s in inputs.items()], ["y"], weights)
+    report = tw.check_model(made)
+    assert report.give == tuple(f"--input-shape {text}" for text in give)
+    if give:
+        shapes = {name: tuple(map(int, sizes.split(","))) for name, sizes in (text.split(":") for text in give)}
+        assert tw.check_model(made, shapes).work is not None
+    else:
+        assert verdicts(report) == {f"{op}_0": "unchecked"} and "give the model's own" in report.notes[0]
 
 
 def test_a_tensor_of_an_unknown_type_is_told_with_the_rest():
     made = model([node("Nosuch", "x w", "a", "one"), node("Identity", "w", "b")], [value("x")], ["a", "b"])
-    made.graph.initializer.append(helper.make_tensor("w", TensorProto.COMPLEX64, [2], np.array([1j, 2j], np.complex64)))
+    made.graph.initializer.append(TensorProto(name="w", data_type=99, dims=[2], raw_data=bytes(16)))
     report = tw.check_model(made)
-    assert problems(report) == {("tensor", "dtype complex64"): ("w",), ("Nosuch", "no converter at opset 18"): ("one",)}
+    assert problems(report) == {("tensor", "dtype 99"): ("w",), ("Nosuch", "no converter at opset 18"): ("one",)}
     assert report.parameters.bytes == 16

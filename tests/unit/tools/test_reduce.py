@@ -120,6 +120,13 @@ def test_a_difference_within_what_rounding_does_is_none():
     assert "int64[1] instead of float32[2]" in difference(np.array([1]), want)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_both_parts_of_complex_numbers_count(dtype):
+    want = np.array([1 + 2j, complex(0, np.nan)], dtype)
+    assert difference(want * (1 + np.finfo(dtype).eps), want) == ""
+    assert "at 1 of 2 elements, most at [0]" in difference(want.conj(), want)
+
+
 def test_what_a_call_raises_is_its_answer():
     assert answer((int, "x")) == Raised("ValueError", "invalid literal for int() with base 10: 'x'")
 

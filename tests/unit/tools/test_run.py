@@ -76,6 +76,22 @@ def test_types_that_numpy_cannot_save_come_back(dtype, tmp_path):
     assert not np.isnan(back["x"].astype(np.float32)).any()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_made_up_compared_and_printed(dtype, tmp_path, capsys):
+    module = copy_module(dtype, (3,))
+    path = str(module.export_library(tmp_path / "copy.so"))
+    [name, out] = [module.inputs[0].name, module.outputs[0].name]
+    values = run.fill(module.inputs, "random", 0)[name]
+    assert values.dtype == dtype and (np.imag(values) != 0).all()
+    for part, agrees in ((values, 0), (np.real(values).astype(dtype), 1)):
+        run.write_arrays(tmp_path / "want.npz", {out: part})
+        assert run.main([path, "--expect", str(tmp_path / "want.npz"), "--print-top", "1"]) == agrees
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == f"{out} {dtype}[3]" and float(lines[1].split()[0]) == pytest.approx(
+            np.abs(values).max(), 1e-4
+        )
+
+
 def test_what_is_no_number_is_not_made_up():
     with pytest.raises(InputError, match="input 't' is a string: made-up inputs are numbers"):
         run.fill([tw.TensorInfo("x", (2,), "float32"), tw.TensorInfo("t", (2,), "string")], "random", 0)
