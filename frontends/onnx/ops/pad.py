@@ -1,0 +1,155 @@
+"""Pad: with a number, or with what the input itself has, repeated; negative amounts cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ....dialects import arith, builders, ir, scalars
+from ....dialects.types import element_type
+from ....model import bits_of, stored
+from ....sizes import Extent, floordiv, if_equal, largest
+from ..context import Context, splat
+from ..open_axes import wrapped
+from ..registry import op
+from ..tensor import Tensor
+from .movement import cut
+
+
+@op("Pad", since=2)
+def pad_by_attributes(
+    ctx: Context, x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
+) -> Tensor:
+    return _padded(ctx, x, mode, pads, ctx.const(value, x.dtype), range(x.rank))
+
+
+@op("Pad", since=11)
+def pad(
+    ctx: Context,
+    x: Tensor,
+    pads: Tensor,
+    constant_value: Tensor | None = None,
+    axes: Tensor | None = None,
+    *,
+    mode: str = "constant",
+) -> Tensor:
+    fill = ctx.const(0, x.dtype) if constant_value is None else constant_value
+    if x.open or not all(ctx.is_known(t) for t in (pads, axes) if t is not None):
+        return _padded_open(ctx, x, mode, pads, fill, axes)
+    along = range(x.rank) if axes is None else ctx.axes(ctx.ints(axes, "axes"), x.rank)
+    return _padded(ctx, x, mode, ctx.ints(pads, "pads"), fill, along)
+
+
+def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
+    """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
+    along = list(range(x.rank)) if axes is None else [wrapped(a, x.rank) for a in ctx.sizes(axes, "axes")]
+    given, count = ctx.sizes(pads, "pads"), len(along)
+    if len(given) != 2 * count:
+        ctx.invalid(f"{len(given)} pads for {count} axes, there must be twice as many")
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, before, after in zip(along, given[:count], given[count:], strict=True):
+        low = [if_equal(axis, i, before, n) for i, n in enumerate(low)]
+        high = [if_equal(axis, i, after, n) for i, n in enumerate(high)]
+    starts, ends = ([largest(-1 * n, 0) for n in amounts] for amounts in (low, high))
+    kept = [n - a - b for n, a, b in zip(x.shape, starts, ends, strict=True)]
+    core = ctx.wrap(builders.slice_(x.value, starts, kept), x.dtype)
+    low, high = [largest(n, 0) for n in low], [largest(n, 0) for n in high]
+    if mode == "constant":
+        value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), element_type(x.dtype))
+        return ctx.wrap(builders.pad(core.value, low, high, value), x.dtype)
+    if mode not in _SOURCES:
+        ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
+    return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
+
+
+def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:
+    """Negative amounts cut off; they do so before the others add."""
+    if len(pads) != 2 * len(axes):
+        ctx.invalid(f"{len(pads)} pads for {len(axes)} axes, there must be twice as many")
+    low, high = [0] * x.rank, [0] * x.rank
+    for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
+        low[axis], high[axis] = before, after
+    kept = {i: range(max(-a, 0), n - max(-b, 0)) for i, (a, n, b) in enumerate(zip(low, x.shape, high, strict=True))}
+    if any(r.stop < r.start for r in kept.values()):
+        ctx.invalid(f"pads {list(pads)} cut off more than the input's shape {list(x.shape)} has")
+    low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
+    if mode == "constant":
+        return _padded_by_constant(ctx, x, low, high, fill, kept)
+    if mode not in _SOURCES:
+        ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
+    core = cut(ctx, x, kept)
+    if 0 in core.shape:
+        if any(n == 0 and a + b for n, a, b in zip(core.shape, low, high, strict=True)):
+            ctx.invalid(f"mode '{mode}' has nothing to repeat in shape {list(core.shape)}")
+        return ctx.const(np.empty([a + n + b for n, a, b in zip(core.shape, low, high, strict=True)]), x.dtype)
+    return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
+
+
+def _padded_by_constant(
+    ctx: Context, x: Tensor, low: Sequence[int], high: Sequence[int], fill: Tensor, kept: dict[int, range]
+) -> Tensor:
+    elem, known = element_type(x.dtype), splat(fill)
+    if x.known is not None and known is not None and x.size <= builders.MAX_CONSTANT:
+        part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
+        return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
+    if known is not None:
+        value = builders.scalar(_number(stored(np.asarray(known), x.dtype)), elem)
+    else:
+        value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
+    return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)
+
+
+def _number(item: np.ndarray) -> int | float:
+    """One stored element as a constant of its element type has it."""
+    if item.dtype.kind == "c":
+        return bits_of(item)
+    return item.item() if item.dtype.kind in "biu" else float(item)
+
+
+def _edge(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
+    inside = scalars.maximum(scalars.sub(at, scalars.like(at, before)), scalars.like(at, 0))
+    return scalars.minimum(inside, scalars.like(at, extent - 1))
+
+
+def _wrap(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
+    shift = -before % extent if isinstance(before, int) and isinstance(extent, int) else _above(before, extent)
+    return arith.remui(scalars.add(at, scalars.like(at, shift)), scalars.like(at, extent))
+
+
+def _above(before: Extent, extent: Extent) -> Extent:
+    """What makes ``before`` a multiple of an extent that is at least 1."""
+    extent = largest(extent, 1)
+    return -floordiv(-1 * before, extent) * extent - before
+
+
+def _reflect(at: ir.Value, before: Extent, extent: Extent) -> ir.Value:
+    if extent == 1:
+        return scalars.like(at, 0)
+    period = largest(2 * (extent - 1), 1)  # there and back, the ends once
+    at = _wrap(at, before, period)
+    return scalars.minimum(at, scalars.sub(scalars.like(at, period), at))
+
+
+_SOURCES: dict[str, Callable[[ir.Value, Extent, Extent], ir.Value]] = {
+    "edge": _edge,
+    "wrap": _wrap,
+    "reflect": _reflect,
+}
+
+
+def _padded_by_copies(
+    ctx: Context,
+    x: Tensor,
+    low: Sequence[Extent],
+    high: Sequence[Extent],
+    source: Callable[[ir.Value, Extent, Extent], ir.Value],
+) -> Tensor:
+    """``source`` says which index of the input an index of the result (with what lies before, and the extent) shows."""
+
+    def body(*at: ir.Value) -> ir.Value:
+        padded = zip(at, low, x.shape, high, strict=True)
+        return builders.extract(x.value, [source(i, a, n) if (a, b) != (0, 0) else i for i, a, n, b in padded])
+
+    shape = [a + n + b for a, n, b in zip(low, x.shape, high, strict=True)]
+    return x if tuple(shape) == x.shape else ctx.wrap(builders.index_map(shape, element_type(x.dtype), body), x.dtype)
