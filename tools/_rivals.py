@@ -72,7 +72,20 @@ class OpenVino(Rival):
         return list(results.to_tuple())
 
 
-RIVALS: dict[str, type[Rival]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}
+class Open(Rival):
+    """Our own program for all sizes that the file leaves open."""
+
+    package = "tilewright"
+
+    def __init__(self, path: str, shapes: Shapes, threads: int) -> None:
+        self._module = importlib.import_module(self.package).compile(path, num_threads=threads)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """The outputs, in the model's order."""
+        return self._module.run(dict(inputs))
+
+
+RIVALS: dict[str, type[Rival]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "open": Open}
 
 
 def require(name: str) -> None:

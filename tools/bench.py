@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("models", nargs="*", metavar="model", help="model.onnx, model.so or model.tw; several: a table")
     cli.add_argument(
         "--compare", action="append", default=[], choices=list(_rivals.RIVALS), metavar="RUNTIME",
-        help=f"{' or '.join(_rivals.RIVALS)}; may be repeated",
+        help=f"{', '.join(_rivals.RIVALS)} (our program for all sizes); may be repeated",
     )  # fmt: skip
     add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")

@@ -71,6 +71,13 @@ def test_compares_with_another_runtime(path, capsys):
         assert 0 < spread["low"] <= spread["median"] <= spread["high"]
 
 
+def test_compares_with_the_program_for_all_sizes(path, capsys):
+    assert bench.main([path, "--compare", "open", *SHAPE, *FEW, "--json"]) == 0
+    [rival] = json.loads(capsys.readouterr().out)["runs"][0]["rivals"]
+    assert rival["name"] == "open"
+    assert rival["outputs"] == [{"name": "y", "error": 0.0}, {"name": "z", "error": 0.0}]
+
+
 def test_says_so_in_a_table(path, capsys):
     assert bench.main([path, "--compare", "onnxruntime", *SHAPE, *FEW]) == 0
     out, err = capsys.readouterr()
