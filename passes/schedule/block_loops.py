@@ -15,7 +15,7 @@ from ...dialects import arith, bufferization, builders, func, ir, memref, scf, t
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..structure import dim_of, indexing_maps
-from .block_parts import parts_of
+from .block_parts import Parts, parts_of
 from .blocks import STEPS, Block, Blocks, Version
 from .border import copy_box, fill_box
 from .nest import build_nest
@@ -235,12 +235,8 @@ class Part:
 
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
         """
-        parts, given = parts_of(self.source, region, sums), {}
-        inputs = [value for value in self.source.arguments if value in parts]
-        for own, value in zip(block.function.arguments, inputs, strict=False):
-            given[own] = part_of(self.arguments[value], parts[value])
-        if sums:
-            given[list(block.function.arguments)[-1]] = tensor_of(place)
+        parts = parts_of(self.source, region, sums)
+        given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
         steps = index_constant(block.schedule.extent // self.panels)
         first = index_constant(0) if panel is None else arith.muli(panel, steps)
         end = steps if panel is None else arith.addi(first, steps)
@@ -282,6 +278,23 @@ def tensor_of(buffer: ir.Value, writable: bool = False) -> ir.Value:
 
 def write(value: ir.Value, buffer: ir.Value) -> None:
     bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
+
+
+def given_to(
+    function: func.FuncOp,
+    source: func.FuncOp,
+    parts: Parts,
+    arguments: Mapping[ir.Value, ir.Value | Held],
+    own: Sequence[ir.Value],
+) -> dict[ir.Value, ir.Value]:
+    """What the arguments of a block's function are for the parts of ``source`` that it is computed from.
+
+    ``own``: those between the tensors and the sizes that bodies compute with.
+    """
+    tensors = [part_of(arguments[value], parts.regions[value]) for value in parts.inputs(source)]
+    sizes = [arguments[size] for size in parts.sizes]
+    values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
+    return dict(zip(function.arguments, values, strict=True))
 
 
 def part_of(source: ir.Value | Held, region: Region) -> ir.Value:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ...dialects import func, ir
+from ...dialects import arith, func, ir
 from ...dialects.walk import defining_op
-from ..graph.edit import captures, clone, nested
+from ..graph.edit import captures, clone, index_dim, nested
 from ..kernel import copy_marks, symbol
 from ..structure import dim_of, indexing_maps, loop_extents
 from .open_border import OpenBorder
@@ -25,33 +25,59 @@ from .structured import (
 )
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What a region of a kernel's result depends on.
+
+    regions: the parts of its tensors. One that is read at computed places is there whole; its open extents are -1.
+    sizes: the scalar arguments that bodies compute with. places: where the loops begin that bodies ask for the place
+    of, by op and loop; of those alone that are cut.
+    """
+
+    regions: dict[ir.Value, Region] = field(default_factory=dict)
+    sizes: dict[ir.Value, None] = field(default_factory=dict)
+    places: dict[tuple[ir.Operation, int], Linear] = field(default_factory=dict)
+
+    def need(self, value: ir.Value, part: Region) -> None:
+        """Add a part of a tensor. Raises NotSchedulable where another one is needed already."""
+        if self.regions.setdefault(value, part) != part:
+            raise NotSchedulable("a value of which a block's ops need different parts")
+
+    def inputs(self, function: func.FuncOp) -> list[ir.Value]:
+        """The kernel's tensors that the result depends on, in order."""
+        return [value for value in function.arguments if value in self.regions]
+
+
 def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False) -> ir.Module:
     """A module with one function: the kernel's ops on tensors of a block's sizes.
 
-    Its arguments are those tensors of the kernel's that the result depends on, in order. With ``sums``, sizes of chunks
-    by loops of the last op, there is one more: what the chunk is added to. With ``rows``, whose length stays open, the
-    last one is that length. Raises NotSchedulable as ``parts_of`` does.
+    Its arguments are those tensors of the kernel's that the result depends on, in order; with ``sums``, sizes of chunks
+    by loops of the last op, what the chunk is added to; with ``rows``, whose length stays open, that length; the sizes
+    that bodies compute with; the places in the whole where loops begin. Raises NotSchedulable as ``parts_of`` does.
     """
     result = OpenBorder.of(function).inner
     whole = tuple(Interval(Linear(), n) for n in sizes)
     parts = parts_of(function, whole, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows)
-    inputs = [value for value in function.arguments if value in parts]
-    made = _part_type(result, parts[result])
-    kinds = [*(_part_type(value, parts[value]) for value in inputs), *([made] if sums else [])]
-    kinds += [ir.IndexType.get()] if rows else []
+    inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
+    kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if sums else [])]
+    kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
+    kinds += [ir.IndexType.get()] * len(parts.places)
     module = ir.Module.create()
     with ir.InsertionPoint(module.body):
         block = func.FuncOp(symbol(function), (kinds, [made]))
     copy_marks(function, block)
-    entry = block.add_entry_block()
-    mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, entry.arguments, strict=False))
+    given = iter(block.add_entry_block().arguments)
+    mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
     if sums:
         last = defining_op(result)
         assert last is not None
-        mapping[last.operands[len(last.operands) - 1]] = entry.arguments[-1]
-    with ir.InsertionPoint(entry):
+        mapping[last.operands[len(last.operands) - 1]] = next(given)
+    length = next(given) if rows else None
+    mapping |= {size: next(given) for size in parts.sizes}
+    places = {place: next(given) for place in parts.places}
+    with ir.InsertionPoint(block.entry_block):
         for op in list(function.regions[0].blocks[0].operations)[:-1]:
-            _clone_part(op.operation, parts, mapping, entry.arguments[-1] if rows else None)
+            _clone_part(op.operation, parts.regions, mapping, length, places)
         func.ReturnOp([mapping[result]])
     return module
 
@@ -65,8 +91,12 @@ def _clone_part(
     parts: Mapping[ir.Value, Region],
     mapping: dict[ir.Value, ir.Value],
     length: ir.Value | None,
+    places: Mapping[tuple[ir.Operation, int], ir.Value],
 ) -> None:
-    """Copy an op that makes a part of a block, on tensors of the parts' sizes, open ones of which are ``length``."""
+    """Copy an op that makes a part of a block, on tensors of the parts' sizes, open ones of which are ``length``.
+
+    ``places``: where loops begin that bodies ask for the place of.
+    """
     if not len(op.results) or op.results[0] not in parts:
         if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.RankedTensorType):
             mapping[op.results[0]] = op.clone().results[0]
@@ -77,13 +107,26 @@ def _clone_part(
     elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
         mapping[value] = mapping[op.operands[0]]
     else:
-        clone(op, mapping).results[0].set_type(_part_type(value, parts[value]))
+        copy = clone(op, mapping)
+        copy.results[0].set_type(_part_type(value, parts[value]))
+        for index in _indices(copy):
+            if (begin := places.get((op, index_dim(index)))) is not None:
+                _count_from(begin, index)
 
 
-def parts_of(
-    function: func.FuncOp, region: Region, sums: Mapping[int, Interval], rows: bool = False
-) -> dict[ir.Value, Region]:
-    """The parts of the kernel's tensors that a region of its result depends on.
+def _indices(op: ir.Operation) -> list[ir.Operation]:
+    return [inner for inner in nested(op) if inner.name == "linalg.index"]
+
+
+def _count_from(begin: ir.Value, index: ir.Operation) -> None:
+    """Let a ``linalg.index`` count from a place on."""
+    with ir.InsertionPoint.after(index), index.location:
+        counted = arith.addi(index.results[0], begin)
+    index.results[0].replace_all_uses_except(counted, counted.owner.operation)
+
+
+def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval], rows: bool = False) -> Parts:
+    """The parts of the kernel's tensors, the sizes and the places that a region of its result depends on.
 
     Args:
         sums: the parts of open loops that the last op sums up; it adds them to what is there already.
@@ -92,56 +135,45 @@ def parts_of(
     Raises NotSchedulable where readers need different parts of one, or an op tells none.
     """
     result = OpenBorder.of(function).inner
-    parts: dict[ir.Value, Region] = {}
-
-    def need(value: ir.Value, part: Region) -> None:
-        if parts.setdefault(value, part) != part:
-            raise NotSchedulable("a value of which a block's ops need different parts")
-
-    need(result, region)
+    parts = Parts()
+    parts.need(result, region)
     for op in reversed([o.operation for o in function.regions[0].blocks[0].operations]):
-        if not any(value in parts for value in op.results):
+        if not any(value in parts.regions for value in op.results):
             continue
         if len(op.results) != 1:
             raise NotSchedulable("no blocks of an op with several results")
-        part = parts[op.results[0]]
+        part = parts.regions[op.results[0]]
         if op.name == "linalg.generic":
-            _need_operands(op, part, sums if op.results[0] == result else {}, need, rows)
+            _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows)
         elif op.name in ("linalg.fill", "tensor.cast"):
-            need(op.operands[len(op.operands) - 1], part)
+            parts.need(op.operands[len(op.operands) - 1], part)
         elif op.name == "tensor.extract_slice":
-            need(op.operands[0], _sliced(op, part))
+            parts.need(op.operands[0], _sliced(op, part, rows))
         elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(shape_of(op.results[0])):
             for operand in op.operands:
-                need(operand, full_region(shape_of(operand)))
+                parts.need(operand, full_region(shape_of(operand)))
         elif op.name != "tensor.empty":
             raise NotSchedulable(f"no blocks of {op.name}")
     return parts
 
 
-def _sliced(op: ir.Operation, part: Region) -> Region:
+def _sliced(op: ir.Operation, part: Region, rows: bool) -> Region:
     """The part of what a slice is of that a part of the slice is."""
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
     if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
         raise NotSchedulable("a slice whose place only the run knows, or with steps")
-    if any(interval.size == DYNAMIC for interval in part):
-        raise NotSchedulable("rows of any length of a slice, which may be longer outside of it")
     moved = zip(part, offsets, strict=True)
-    return tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
+    source = tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
+    whole = any(interval.size == DYNAMIC for interval in part)
+    if whole and (rows or source != full_region(shape_of(op.operands[0]))):
+        raise NotSchedulable("all of a slice of open extents, which may be longer outside of it")
+    return source
 
 
-def _need_operands(
-    op: ir.Operation,
-    part: Region,
-    sums: Mapping[int, Interval],
-    need: Callable[[ir.Value, Region], None],
-    rows: bool,
-) -> None:
-    """What a block of a structured op's result reads."""
-    maps = indexing_maps(op)
-    if any(inner.name == "linalg.index" for inner in nested(op)):
-        raise NotSchedulable("no blocks of an op that computes with its place")
-    loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(loop_extents(op))]
+def _need_operands(op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool) -> None:
+    """What a block of a structured op's result reads and computes with."""
+    maps, extents = indexing_maps(op), loop_extents(op)
+    loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(extents)]
     for interval, expression in zip(part, maps[-1].results, strict=True):
         dim = dim_of(expression)
         if dim is None:
@@ -152,12 +184,22 @@ def _need_operands(
     count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
     for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
         if isinstance(operand.type, ir.RankedTensorType):
-            need(operand, tuple(covered(expression, loops) for expression in indexing_map.results))
+            parts.need(operand, tuple(covered(expression, loops) for expression in indexing_map.results))
+    for loop in map(index_dim, _indices(op)):
+        if loops[loop].size != extents[loop]:
+            parts.places[op, loop] = loops[loop].offset
+    _need_captures(op, parts, rows)
+
+
+def _need_captures(op: ir.Operation, parts: Parts, rows: bool) -> None:
+    """What a body uses from outside: tensors that it reads at places which it computes, sizes, constants."""
     for value in captures(op):
         source = defining_op(value)
         if isinstance(value.type, ir.RankedTensorType):
-            if min(shape_of(value), default=0) < 0:
-                raise NotSchedulable("elements of an open tensor, read at places that are computed")
-            need(value, full_region(shape_of(value)))
-        elif source is None or source.name != "arith.constant":
-            raise NotSchedulable("a body that computes with a size")
+            if rows and DYNAMIC in shape_of(value):
+                raise NotSchedulable("rows of any length that read elements of an open tensor")
+            parts.need(value, full_region(shape_of(value)))
+        elif source is None:
+            parts.sizes[value] = None
+        elif source.name != "arith.constant":
+            raise NotSchedulable("a body that computes with what the kernel computes first")

@@ -10,6 +10,7 @@ from ...dialects import arith, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
 from .structured import (
+    DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
@@ -48,6 +49,8 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     gather of a vector. Raises NotSchedulable for a tile of more than a row.
     """
     loops = loop_intervals(op, region)
+    if any(interval.size == DYNAMIC for interval in loops):
+        raise NotSchedulable("a gather of a row of any length")
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
     if len(kept) > 1 or math.prod(loops[i].size for i in kept) > MAX_TILE:
         raise NotSchedulable("a gather of more than a row at a time")
@@ -96,6 +99,8 @@ class _Body:
         """Compute the op before the row if it is the same in all of it, read a slice, or leave it in the body."""
         if op.name == "linalg.index":
             self._index(op)
+        elif op.name == "arith.addi" and (lane := self._shifted(op)) is not None:
+            self.lanes[op.results[0]] = lane
         elif op.name == "tensor.extract" and (region := self._slice(op)) is not None:
             walkers = [self.kept[0] if interval.size > 1 else None for interval in region]
             self.read(op.results[0], self._read(op.operands[0], region), walkers)
@@ -111,8 +116,20 @@ class _Body:
         else:
             self.uniform[op.results[0]] = self.loops[loop].offset.as_value()
 
+    def _shifted(self, op: ir.Operation) -> Interval | None:
+        """What counts along the row, from another place on, if an addition is of that and of what is the same in it."""
+        for lane, shift in (list(op.operands), list(op.operands)[::-1]):
+            if lane in self.lanes and self._is_uniform(shift):
+                counted = self.lanes[lane]
+                return Interval(counted.offset + Linear(0, ((self._scalar(shift), 1),)), counted.size)
+        return None
+
     def _is_uniform(self, value: ir.Value) -> bool:
-        return value in self.uniform or _is_constant(value)
+        tensor_type = isinstance(value.type, ir.RankedTensorType)
+        return value in self.uniform or _is_constant(value) or (value in self.tiler.arguments and not tensor_type)
+
+    def _scalar(self, value: ir.Value) -> ir.Value:
+        return self.uniform[value] if value in self.uniform else outside(value, self.tiler.arguments)
 
     def _slice(self, op: ir.Operation) -> Region | None:
         """The part of its tensor that an extract reads along the row, if it lies in a row of that."""
@@ -120,8 +137,7 @@ class _Body:
         region = []
         for i, index in enumerate(indices):
             if self._is_uniform(index):
-                place = self.uniform[index] if index in self.uniform else outside(index)
-                region.append(Interval(Linear(0, ((place, 1),)), 1))
+                region.append(Interval(Linear(0, ((self._scalar(index), 1),)), 1))
             elif index in self.lanes and i == len(indices) - 1:
                 region.append(self.lanes[index])
             else:
@@ -134,7 +150,7 @@ class _Body:
         return self.tiler.compute(source, region)
 
     def _clone(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Operation:
-        operands = [known[v] if v in known else outside(v) for v in op.operands]
+        operands = [known[v] if v in known else outside(v, self.tiler.arguments) for v in op.operands]
         copy = op.clone()
         for i, operand in enumerate(operands):
             copy.operands[i] = operand
@@ -151,14 +167,14 @@ class _Body:
                 known[op.results[0]] = self._gather(op, known)
             else:
                 known.update(zip(op.results, self._clone(op, known).results, strict=True))
-        return known[result] if result in known else outside(result)
+        return known[result] if result in known else outside(result, self.tiler.arguments)
 
     def _gather(self, op: ir.Operation, known: dict[ir.Value, ir.Value]) -> ir.Value:
         """An extract at indices that differ along the row, from an argument without its unit dims."""
         source, *indices = op.operands
         if source not in self.tiler.arguments:
             raise NotSchedulable("a gather from a value computed in the kernel")
-        places = [known[i] if i in known else outside(i) for i in indices]
+        places = [known[i] if i in known else outside(i, self.tiler.arguments) for i in indices]
         kept = [place for place, extent in zip(places, shape_of(source), strict=True) if extent != 1]
         return tensor.extract(self.tiler.arguments[source], kept or [places[0]])
 

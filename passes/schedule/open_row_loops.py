@@ -10,7 +10,7 @@ from ...dialects import arith, func, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..structure import dim_of, indexing_maps
-from .block_loops import Held, Part, Segment, loop_over, part_of, tensor_of, view_of, write
+from .block_loops import Held, Part, Segment, given_to, loop_over, tensor_of, view_of, write
 from .block_parts import parts_of
 from .blocks import Block, Blocks, Version
 from .nest import HANDLERS
@@ -156,10 +156,7 @@ def _held_rows(rows: int, length: ir.Value, like: ir.Value) -> ir.Value:
 def _compute_row(row: Row, region: Region, place: ir.Value, arguments: Arguments, length: ir.Value) -> None:
     """A row of the result of ``row.source``, ``region``, into ``place``."""
     parts, function = parts_of(row.source, region, {}, rows=True), row.function
-    inputs = [value for value in row.source.arguments if value in parts]
-    given = {
-        own: part_of(arguments[value], parts[value]) for own, value in zip(function.arguments, inputs, strict=False)
-    }
+    given = given_to(function, row.source, parts, arguments, [length])
     tiler, result = Tiler(given, HANDLERS, Form(row_chunk=row.chunk, length=length)), OpenBorder.of(function).inner
     whole, target = full_region(shape_of(result)), tensor_of(place, writable=True)
     if DYNAMIC in shape_of(result):

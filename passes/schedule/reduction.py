@@ -250,7 +250,7 @@ def _combine(
         input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
     identity = ir.AffineMap.get_identity(len(kept))
     made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
-    clone_body(op, block, list(block.arguments), loops, kept)
+    clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     if again != 0:
         end = list(block.operations)[-1].operation
         with ir.InsertionPoint(end):

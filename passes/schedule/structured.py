@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, bufferization, ir, linalg, tensor, vector
@@ -287,11 +287,16 @@ def empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None
 
 
 def clone_body(
-    source: ir.Operation, block: ir.Block, scalars: Sequence[ir.Value], loops: Sequence[Interval], kept: Sequence[int]
+    source: ir.Operation,
+    block: ir.Block,
+    scalars: Sequence[ir.Value],
+    loops: Sequence[Interval],
+    kept: Sequence[int],
+    given: Mapping[ir.Value, ir.Value] | None = None,
 ) -> None:
     """Copy a linalg body into ``block`` with other scalars; indices count from the tile's offset.
 
-    ``kept`` are the loops that the tile's op still has, in its loop order.
+    ``kept`` are the loops that the tile's op still has, in its loop order; ``given`` is what ``outside`` is given.
     """
     mapping: dict[ir.Value, ir.Value] = dict(zip(source.regions[0].blocks[0].arguments, scalars, strict=True))
     with ir.InsertionPoint(block):
@@ -304,18 +309,22 @@ def clone_body(
                     index = arith.addi(linalg.IndexOp(kept.index(loop)).result, index)
                 mapping[op.results[0]] = index
                 continue
-            operands = [mapping[v] if v in mapping else outside(v) for v in op.operands]  # before a yield of them
+            operands = [
+                mapping[v] if v in mapping else outside(v, given) for v in op.operands
+            ]  # before a yield of them
             copy = op.clone()
             for i, operand in enumerate(operands):
                 copy.operands[i] = operand
             mapping.update(zip(op.results, copy.results, strict=True))
 
 
-def outside(value: ir.Value) -> ir.Value:
-    """A value that a body captures: a scalar constant is copied to where it is used."""
+def outside(value: ir.Value, given: Mapping[ir.Value, ir.Value] | None = None) -> ir.Value:
+    """A scalar that a body captures: one of those ``given``, or a constant, which is copied to where it is used."""
+    if given and value in given and not isinstance(value.type, ir.RankedTensorType):
+        return given[value]
     op = defining_op(value)
     if op is None or op.name != "arith.constant" or isinstance(value.type, ir.RankedTensorType):
-        raise NotSchedulable("a body captures a value that is no scalar constant")
+        raise NotSchedulable("a body captures a value that is no scalar known here")
     return op.clone().results[0]
 
 

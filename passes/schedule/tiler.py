@@ -176,7 +176,7 @@ def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     value = op.results[0]
     target = dest if dest is not None else fresh(value, region)
-    return Tile(linalg.fill(outside(op.operands[0]), outs=[target]), kept_dims(region))
+    return Tile(linalg.fill(outside(op.operands[0], tiler.arguments), outs=[target]), kept_dims(region))
 
 
 def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -276,7 +276,7 @@ def tile_op(
     output_map = tile_map(kept, [walkers[d] for d in dims])
     iterators = [iterator_types(op)[i] for i in kept]
     made, block = generic(inputs, [target], [*input_maps, output_map], iterators)
-    clone_body(op, block, list(block.arguments), loops, kept)
+    clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     return Tile(made.results[0], dims)
 
 
