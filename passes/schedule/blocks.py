@@ -49,7 +49,7 @@ class _Family:
     most: int | None = 1 << 15
 
 
-_LIGHT = _Family((16, 4, 1), (64, 16, 4, 1))
+_LIGHT = _Family((16, 4, 1), (256, 32, 4, 1))
 _WINDOWS = _Family((16, 4, 1), (16, 4, 1))
 _PRODUCTS = _Family((64, 16, 4, 1), (32, 8, 2, 1), None)  # rows go over a block of the weight together
 
