@@ -25,7 +25,7 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
     axis = ctx.axis(axis, x.rank)
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
     indices, inside = _checked(ctx, indices, x.shape[axis])
-    if (run := _as_range(indices)) is not None:
+    if inside and (run := _as_range(indices)) is not None:
         return ctx.reshape(cut(ctx, x, {axis: run}), shape)
     along = range(axis, axis + indices.rank)
 
@@ -112,7 +112,7 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     if updates.shape != (*indices.shape[:-1], *slice_shape):
         ctx.invalid(f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}")
     indices, inside = _checked(ctx, indices, *extents)
-    if reduction == "none" and (box := _as_box(indices)) is not None:
+    if reduction == "none" and inside and (box := _as_box(indices)) is not None:
         return _inserted(ctx, x, updates, box)
     fold = _fold(ctx, x, reduction)
 
@@ -186,11 +186,20 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
             ctx.invalid("there is nothing to choose from: an extent is 0")
         return indices, False
     if is_open(extents):
-        return indices, False
+        return indices, _demand_less(ctx, known, extents)
     limit = np.array(extents, np.int64)
     if ((known < -limit) | (known >= limit)).any():
         ctx.invalid(f"an index is out of range for the extent{'s' * (len(extents) > 1)} {', '.join(map(str, extents))}")
     return ctx.const(np.where(known < 0, known + limit, known), "int64"), True
+
+
+def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> bool:
+    """Hold known indices against extents that only the run knows; False where some count from the end."""
+    if not known.size or (known < 0).any():
+        return False
+    for largest, extent in zip(known.reshape(-1, len(extents)).max(axis=0), extents, strict=True):
+        ctx.demand_less(int(largest), extent, "has an index that is out of range")
+    return True
 
 
 def _position(value: ir.Value, extent: Extent, inside: bool) -> ir.Value:

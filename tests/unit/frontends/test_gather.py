@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
+import tilewright as tw
 from tilewright.errors import ModelError
 from tilewright.frontends import import_model
 
@@ -45,6 +47,35 @@ def test_known_indices_from_outside_are_refused():
     model, _ = node_model("Gather", [X, at(2)], known=[1])
     with pytest.raises(ModelError, match="an index is out of range for the extent 2"):
         import_model(model)
+
+
+@pytest.mark.parametrize("indices", [at(-1, 0), at(-2, -1), np.array(-1), at(1, 2)])
+def test_known_indices_along_an_open_axis(indices):
+    module = tw.compile(open_model("Gather", X[0, 0], indices), cache=False, workers=0)
+    np.testing.assert_array_equal(module(X[0, 0])[0], X[0, 0][indices])
+
+
+@pytest.mark.parametrize("indices", [at(1, 5), at(5), np.array(5)])
+def test_known_indices_outside_of_an_open_axis_are_refused_when_it_is_known(indices):
+    module = tw.compile(open_model("Gather", X[0, 0], indices), cache=False, workers=0)
+    with pytest.raises(tw.TilewrightError, match="'node' has an index that is out of range: 5 is not less than"):
+        module(X[0, 0])
+
+
+def test_a_scatter_outside_of_an_open_axis_is_refused():
+    module = tw.compile(open_model("ScatterND", X[0, 0], at([5]), X[0, 0, :1]), cache=False, workers=0)
+    with pytest.raises(tw.TilewrightError, match="'node' has an index that is out of range"):
+        module(X[0, 0])
+
+
+def open_model(op_type: str, x: np.ndarray, *known: np.ndarray) -> onnx.ModelProto:
+    """An op on a tensor whose first axis is open, and on constants."""
+    names = [f"k{i}" for i in range(len(known))]
+    weights = [onnx.numpy_helper.from_array(array, name) for array, name in zip(known, names, strict=True)]
+    given = onnx.helper.make_tensor_value_info("x", 1, ["N", *x.shape[1:]])
+    node = onnx.helper.make_node(op_type, ["x", *names], ["y"], name="node")
+    graph = onnx.helper.make_graph([node], "g", [given], [onnx.helper.make_tensor_value_info("y", 1, None)], weights)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
 
 
 @both
