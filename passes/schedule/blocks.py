@@ -182,11 +182,12 @@ def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:
 
 
 def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
-    """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along."""
+    """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along.
+
+    None is, and the result is one block, where all of its sizes are known and its arguments' are not.
+    """
     shape = shape_of(result)
     open_ = [axis for axis, n in enumerate(shape) if n < 0]
-    if not open_ and not open_sums(result):
-        raise NotSchedulable("a kernel of known sizes")
     if _sums_rows(result):  # of any length, one by one
         return {axis: (1,) for axis in range(len(shape))}
     innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)

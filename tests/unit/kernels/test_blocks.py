@@ -58,22 +58,30 @@ KINDS = {
     "division by a size": ("float[A, 20, B, 3] x", "m = GlobalAveragePool(x) y = Relu(m)", "A 20 B 3"),
     "norm by open counts": (
         "float[A, B, 6] x",
-        "m = ReduceMean<keepdims = 1>(x, one) d = Sub(x, m) s = Mul(d, d) v = ReduceMean<keepdims = 1>(s, one)"
-        " e = Add(v, eps) r = Sqrt(e) y = Div(d, r)",
+        "m = ReduceMean<keepdims = 1>(x, one) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, one)"
+        " a = Add(n, eps) r = Sqrt(a) y = Div(c, r)",
         "A B 6",
     ),
     "places": ("float[A, B] x", "y = Trilu<upper = 0>(x)", "A B"),
-    "places in a batch": ("float[3, A, 5, B] x", "t = Trilu<upper = 1>(x) y = Sigmoid(t)", "3 A 5 B"),
+    "places in a batch": ("float[3, A, 5, B] x", "m = Trilu<upper = 1>(x) y = Sigmoid(m)", "3 A 5 B"),
     "masked softmax": ("float[2, A, A] x", "m = Trilu<upper = 0>(x) y = Softmax<axis = -1>(m)", "2 A A"),
     "a range": ("float[A] x", "n = Size(x) r = Range(n0, n, n1) f = Cast<to = 1>(r) y = Mul(x, f)", "A"),
-    "gather of rows": ("float[A, 40] x", "i = ArgMax<axis = 0, keepdims = 0>(x) y = Gather<axis = 0>(x, i)", "A 40"),
-    "gather of elements": ("float[A, B] x", "i = ArgMax<axis = 1>(x) y = GatherElements<axis = 1>(x, i)", "A B"),
-    "gather of open columns": (
+    "gather of rows": (
+        "float[A, 40] x",
+        "n = Shape<end = 1>(x) m = Squeeze(n) r = Range(n0, m, n2) y = Gather<axis = 0>(x, r)",
+        "A 40",
+    ),
+    "gather of columns": (
+        "float[3, A] x",
+        "n = Shape<start = 1>(x) m = Squeeze(n) r = Range(n0, m, n2) y = Gather<axis = 1>(x, r)",
+        "3 A",
+    ),
+    "known sizes of an open tensor": (
         "float[A, B] x",
-        "i = ArgMax<axis = 0, keepdims = 0>(x) t = Transpose(x) y = Gather<axis = 1>(t, i)",
+        "r = Gather<axis = 0>(x, ends) y = Gather<axis = 1>(r, ends)",
         "A B",
     ),
-    "resize": ("float[1, 6, A, B] x", 'y = Resize<mode = "linear">(x, , twice)', "1 6 A B"),
+    "resize": ("float[1, 6, A, B] x", 'y = Resize<mode = "nearest">(x, , twice)', "1 6 A B"),
     "resize of channels last": (
         "float[A, 6, B, 5] x",
         'c = Conv(x, o) y = Resize<mode = "nearest">(c, , twice)',
@@ -103,6 +111,8 @@ NUMBERS = {
     "one": np.array([1]),
     "n0": np.array(0),
     "n1": np.array(1),
+    "n2": np.array(2),
+    "ends": np.array([-1, 0]),
     "eps": np.float32(1e-3),
     "twice": np.array([1, 1, 2, 2], np.float32),
     "sides": np.array([0, 0, 2, 1, 0, 0, 3, 9]),
