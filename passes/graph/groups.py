@@ -27,7 +27,7 @@ from ..classify import (
     num_inputs,
 )
 from ..structure import is_tensor
-from .edit import captures, splat_of, users
+from .edit import captures, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 
@@ -176,7 +176,7 @@ class RowRule:
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
         """Whether the op works on the same rows, and reads and is read accordingly; notes what kind it is."""
-        if self._shape(op) is None or (min(self.columns, default=0) < 0 and _computes_with_sizes(op)):
+        if self._shape(op) is None:
             return False
         row = self._gives_rows(op)
         reads = [(s in group.rows, self._reads(op, dims)) for s, dims in reads_inside(op, group)]
@@ -272,11 +272,6 @@ def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
 
 def _is_simple(op: ir.Operation) -> bool:
     return op.name == "linalg.generic" and len(op.results) == 1
-
-
-def _computes_with_sizes(op: ir.Operation) -> bool:
-    """Whether a body reads scalars from outside that are no constants: no kernel of rows of any length takes these."""
-    return any(not is_tensor(v) and splat_of(v) is None for v in captures(op))
 
 
 def _gathers(op: ir.Operation) -> bool:

@@ -48,6 +48,10 @@ class _Family:
     columns: Sizes
     most: int | None = 1 << 15
 
+    def small(self, sizes: Sizes, others: int) -> Sizes:
+        """Those of ``sizes`` that blocks of ``others`` elements along the other axes may have."""
+        return tuple(n for n in sizes if n == 1 or self.most is None or n * others <= self.most)
+
 
 _LIGHT = _Family((16, 4, 1), (256, 32, 4, 1))
 _WINDOWS = _Family((16, 4, 1), (16, 4, 1))
@@ -194,9 +198,10 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
     family = _family(function)
     cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
     known = math.prod(n for n in shape if n > 0)
-    rows = tuple(n for n in family.rows if n == 1 or family.most is None or n * known <= family.most)
+    columns = family.small(family.columns, known) if innermost in open_ else (1,)
+    rows = family.small(family.rows, known * columns[0])
     cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
-    cuts |= {innermost: family.columns} if innermost in open_ else {}
+    cuts |= {innermost: columns} if innermost in open_ else {}
     patches = _patches(function, result)
     return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
 

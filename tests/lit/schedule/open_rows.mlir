@@ -100,10 +100,10 @@ func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf3
   return %r : tensor<?x8xf32>
 }
 
-// A row of which an element is computed with a size has no chunks: the kernel stays whole.
+// Elements of a row may be computed with a size.
 // CHECK-LABEL: func.func @mean(
-// CHECK-SAME:    tw.extent = 1 : i64
-// CHECK-NOT:     tw.schedule
+// CHECK-SAME:    tw.schedule = "rows of any length in steps of 64"
+// CHECK:         arith.sitofp
 func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> attributes {tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%n) : tensor<?xf32>
@@ -115,6 +115,26 @@ func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> 
     %d = arith.sitofp %i : i32 to f32
     %q = arith.divf %v, %d : f32
     %s = arith.addf %o, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+
+// Rows that read other elements of an open tensor as well have no chunks: the kernel stays whole.
+// CHECK-LABEL: func.func @chosen(
+// CHECK-SAME:    tw.extent = 1 : i64
+// CHECK-NOT:     tw.schedule
+func.func @chosen(%x: tensor<?x?xf32>, %table: tensor<?xf32>, %n: index) -> tensor<?xf32> attributes {tw.result_sizes = 1 : i64} {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#matrix, #row], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<?x?xf32>) outs(%f : tensor<?xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %i = arith.fptosi %v : f32 to i64
+    %j = arith.index_cast %i : i64 to index
+    %t = tensor.extract %table[%j] : tensor<?xf32>
+    %s = arith.addf %o, %t : f32
     linalg.yield %s : f32
   } -> tensor<?xf32>
   return %r : tensor<?xf32>

@@ -53,12 +53,18 @@ func.func @sums(%x: tensor<?x8xf32>) -> tensor<8xf32> {
   return %r : tensor<8xf32>
 }
 
-// What computes with its place has no blocks: it stays whole.
+// A body that asks for its place counts from where the block begins; one that asks for a size is given it.
 // CHECK-LABEL: func.func @places(
-// CHECK-SAME:    tw.extent = 1 : i64
-// CHECK-NOT:     tw.schedule
-// CHECK:         linalg.index
-func.func @places(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+// CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<1xf32>, %{{.*}}: index, %[[SIZE:.*]]: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: index)
+// CHECK-SAME:    tw.schedule = "blocks of 16 x 8:
+// CHECK:         scf.for
+// CHECK:           %[[BEGIN:.*]] = arith.muli %{{.*}}, %c16
+// CHECK:           scf.for %[[ROW:.*]] = %c0 to %c16
+// CHECK:             linalg.generic
+// CHECK:               %[[PLACE:.*]] = arith.addi %[[ROW]], %[[BEGIN]]
+// CHECK:               arith.index_cast %[[PLACE]]
+// CHECK:               arith.index_cast %[[SIZE]]
+func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x8xf32>
   %r = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
     ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
@@ -66,7 +72,51 @@ func.func @places(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attributes 
     %i = linalg.index 0 : index
     %c = arith.index_cast %i : index to i64
     %t = arith.sitofp %c : i64 to f32
-    %s = arith.addf %v, %t : f32
+    %d = arith.index_cast %size : index to i64
+    %u = arith.sitofp %d : i64 to f32
+    %q = arith.divf %t, %u : f32
+    %s = arith.addf %v, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// Elements of an open tensor at computed places: blocks see all of it. A row of them is read where it lies, from the
+// place on where the block begins.
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME:    tw.schedule = "blocks of 16 x 256:
+// CHECK:         %[[TABLE:.*]] = bufferization.to_tensor %{{.*}} : memref<?x?xf32> to tensor<?x?xf32>
+// CHECK:         %[[ROW:.*]] = arith.index_cast %{{.*}} : i64 to index
+// CHECK:         tensor.extract_slice %[[TABLE]][%[[ROW]], %{{.*}}] [1, 64] [1, 1] : tensor<?x?xf32> to tensor<64xf32>
+func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.result_sizes = 2 : i64} {
+  %e = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %r = linalg.generic {indexing_maps = [#row, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%rows : tensor<?xi64>) outs(%e : tensor<?x?xf32>) {
+  ^bb0(%v: i64, %o: f32):
+    %i = arith.index_cast %v : i64 to index
+    %j = linalg.index 1 : index
+    %s = tensor.extract %table[%i, %j] : tensor<?x?xf32>
+    linalg.yield %s : f32
+  } -> tensor<?x?xf32>
+  return %r : tensor<?x?xf32>
+}
+
+// What reads a block of a tensor, and other elements of it as well, has no blocks: it stays whole.
+// CHECK-LABEL: func.func @mirrored(
+// CHECK-SAME:    tw.extent = 1 : i64
+// CHECK-NOT:     tw.schedule
+// CHECK:         linalg.index
+func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+  %seven = arith.constant 7 : index
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %r = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %seven, %j : index
+    %m = tensor.extract %x[%i, %k] : tensor<?x8xf32>
+    %s = arith.addf %v, %m : f32
     linalg.yield %s : f32
   } -> tensor<?x8xf32>
   return %r : tensor<?x8xf32>

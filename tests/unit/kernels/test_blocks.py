@@ -56,6 +56,12 @@ KINDS = {
     "maximum of columns": ("float[A, B, 20] x", "y = ReduceMax<keepdims = 0>(x, one)", "A B 20"),
     "transpose": ("float[A, 24, B] x", "y = Transpose<perm = [2, 0, 1]>(x)", "A 24 B"),
     "division by a size": ("float[A, 20, B, 3] x", "m = GlobalAveragePool(x) y = Relu(m)", "A 20 B 3"),
+    "norm of rows by an open count": (
+        "float[A, 6, B] x",
+        "m = ReduceMean<keepdims = 1>(x, two) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, two)"
+        " a = Add(n, eps) r = Sqrt(a) y = Div(c, r)",
+        "A 6 B",
+    ),
     "norm by open counts": (
         "float[A, B, 6] x",
         "m = ReduceMean<keepdims = 1>(x, one) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, one)"
@@ -109,6 +115,7 @@ NUMBERS = {
     "hw": np.array([2, 3]),
     "zero": np.array([0]),
     "one": np.array([1]),
+    "two": np.array([2]),
     "n0": np.array(0),
     "n1": np.array(1),
     "n2": np.array(2),
