@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...dialects import arith, func, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps
+from ..structure import dim_of, indexing_maps, iterator_types
 from .block_loops import Held, Part, Segment, given_to, loop_over, tensor_of, view_of, write
 from .block_parts import parts_of
 from .blocks import Block, Blocks, Version
@@ -137,7 +137,7 @@ class AttentionPart(Part):
 def _row_length(part: RowPart) -> ir.Value:
     """The length of the rows that a kernel reduces."""
     for op in [op.operation for op in part.source.regions[0].blocks[0].operations]:
-        if op.name == "linalg.generic":
+        if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None
             if last is not None and shape_of(op.operands[0])[-1] == DYNAMIC:
                 return part.loop_extent(op, last)

@@ -62,6 +62,16 @@ KINDS = {
         " a = Add(n, eps) r = Sqrt(a) y = Div(c, r)",
         "A 6 B",
     ),
+    "softmax of products": (
+        "float[A, 1] x, float[1, B] z",
+        "m = Mul(x, z) y = Softmax<axis = -1>(m)",
+        "A 1, 1 B",
+    ),
+    "softmax of places": (
+        "float[A, 1] x, float[B] z",
+        "n = Size(z) r = Range(n0, n, n1) f = Cast<to = 1>(r) m = Mul(x, f) y = Softmax<axis = -1>(m)",
+        "A 1, B",
+    ),
     "norm by open counts": (
         "float[A, B, 6] x",
         "m = ReduceMean<keepdims = 1>(x, one) c = Sub(x, m) s = Mul(c, c) n = ReduceMean<keepdims = 1>(s, one)"
