@@ -126,6 +126,12 @@ def test_what_is_chosen_by_data_has_a_size_of_its_own():
     check(model(text), [f(4, 3), np.array([1, 0, 1, 1], bool)], [f(4, 3), np.array([0, 0], bool)])
 
 
+def test_what_weights_choose_is_counted_ahead_of_time():
+    text = """g (float[N] x) => (float y) <float[4] w = {1, 0, 0, 2}>
+    { size = Abs(w)  chosen = NonZero(size)  mean = ReduceMean(chosen)  real = Cast<to = 1>(mean)  y = Add(x, real) }"""
+    check(model(text), [f(3)], [f(1)])
+
+
 def test_the_same_program_loads_from_a_file(tmp_path):
     made = model("g (float[N, 4] x) => (float y) { y = Relu(x) }")
     tw.compile(made, workers=0, cache=False).export_library(tmp_path / "model.so")
