@@ -39,7 +39,7 @@ _EXACT = {
 # Of these every element counts alone: noise of the result is noise enough. All else adds, so its terms have noise too.
 _ELEMENTWISE = {
     *("Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Div", "Elu", "Erf", "Exp"),
-    *("Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mod", "Mul", "PRelu", "Pow", "Range"),
+    *("HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mod", "Mul", "PRelu", "Pow", "Range"),
     *("Reciprocal", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sin", "Sinh", "Softplus"),
     *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
 }
@@ -259,6 +259,8 @@ def difference(
     Integers are to be equal, floats and complex numbers within ``tolerance`` (relative, absolute) or that of their
     dtype; and each element may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
     """
+    if not isinstance(got, np.ndarray):
+        return f"is {type(got).__name__}, no tensor"
     if (got.dtype, got.shape) != (want.dtype, want.shape):
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if not is_float(want) and want.dtype.kind != "c":

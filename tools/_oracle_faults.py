@@ -61,6 +61,12 @@ def _ignored_by_layers(node: NodeProto, feeds: Feeds) -> bool:
     return bool(names & ignored) or (len(node.input) > 4 and node.input[4] != "")
 
 
+def _has_no_steps(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a recurrent layer has a sequence of no elements."""
+    lengths = feeds.get(node.input[4]) if len(node.input) > 4 else None
+    return 0 in _shape(node, feeds) or (lengths is not None and not np.all(lengths))
+
+
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
     body = next(nested(node))
@@ -117,6 +123,10 @@ FAULTS = (
         Fault(
             "reference", op, _ignored_by_layers, "it reads neither clip, lengths of sequences nor activations of gates"
         )
+        for op in ("RNN", "GRU", "LSTM")
+    ),
+    *(
+        Fault("onnxruntime", op, _has_no_steps, "its last states of what has no steps are zeros or not written at all")
         for op in ("RNN", "GRU", "LSTM")
     ),
     Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),

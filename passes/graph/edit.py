@@ -136,7 +136,7 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
 
 
 def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
-    """``param_values``; and what depends on nothing else either, but is no weight: empty and filled tensors, scalars."""
+    """``param_values``, and what depends on no input either but is no weight: empty and filled tensors, scalars."""
     attributes = function.attributes.get("arg_attrs", None)
     arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
@@ -209,7 +209,7 @@ def is_dynamic(function: func.FuncOp) -> bool:
 
 
 def erase_dead(function: func.FuncOp) -> None:
-    """Erase the ops without users that are cheap, views, structured or loops in a kernel, from the last to the first."""
+    """Erase the ops without users that are cheap, views, structured or a kernel's loops, from the last to the first."""
     for op in reversed(operations(function)):
         pure = is_cheap(op) or op.name.startswith(("linalg.", "tensor.")) or _is_kernel_loop(op)
         if pure and len(op.results) and not has_uses(op):

@@ -70,7 +70,10 @@ class SplitPrepare(Pass):
 
 
 class _Splitter:
-    """Finds the values to prepare, and moves them; equal ones once. All of ``@main`` is read before any of it changes."""
+    """Finds the values to prepare, and moves them; equal ones once.
+
+    All of ``@main`` is read before any of it changes.
+    """
 
     def __init__(self, module: ir.Module, main: func.FuncOp) -> None:
         self.module, self.main = module, main

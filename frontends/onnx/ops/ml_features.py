@@ -56,8 +56,9 @@ def scaler(ctx: Context, x: Tensor, *, offset: Floats = (), scale: Floats = ()) 
 
 def _by_feature(ctx: Context, x: Tensor, given: Floats | Ints, name: str, dtype: str = "float32") -> Tensor:
     """Attributes as one number, or one for each element of the last axis."""
-    if len(given) not in (1, x.shape[-1] if x.rank else 1):
-        ctx.invalid(f"{name} has {len(given)} elements for an input of shape {list(x.shape)}")
+    if len(given) != 1:
+        misfit = f"{name} has {len(given)} elements for an input of shape {list(x.shape)}"
+        ctx.fitted(x, (*x.shape[:-1], len(given)), misfit)
     return ctx.const(np.array(given[0] if len(given) == 1 else given), dtype)
 
 
