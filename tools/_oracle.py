@@ -227,6 +227,8 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     if isinstance(value, list):
         return value
     array = np.asarray(value)
+    if array.dtype.kind in "UT":  # text
+        return array.astype(object)
     if dtype is None or dtype == array.dtype:
         return array
     both = [array.dtype, dtype]

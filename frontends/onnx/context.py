@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -125,10 +124,8 @@ class Context:
         self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
-        call = self.graph.call_host(function, values, types)
-        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
-        dtypes = [[t.dtype for t in inputs], [result.dtype for result in results]]
-        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
+        dtypes = [t.dtype for t in inputs], [result.dtype for result in results]
+        call = self.graph.call_host(function, values, types, attributes, dtypes)
         return tuple(self._host_result(v, r) for v, r in zip(call.results, results, strict=True))
 
     def _host_type(self, result: Element) -> ir.Type:
