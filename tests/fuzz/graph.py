@@ -114,7 +114,7 @@ class Graph:
             kind = 0.6 + 0.3 * kind
         if kind < 0.6:
             self.inputs[name] = array
-        elif kind < 0.85:
+        elif kind < 0.85 or ("string" if _is_text(array) else array.dtype.name) not in self.gives("Constant"):
             self.weights[name] = array
         else:
             self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
