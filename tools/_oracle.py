@@ -48,8 +48,10 @@ _SINGLE = {
     *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
     *("LayerNormalization", "RMSNormalization"),
 }
-# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones.
-_ROUGH = {"GRU", "LSTM", "RNN"}
+# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones, relative
+# to which they are this large. What is put on a grid of 8 bits at each step may go to the next place of it.
+_ROUGH = {"GRU": 2.0**-18, "LSTM": 2.0**-18, "RNN": 2.0**-18, "DynamicQuantizeLSTM": 2.0**-8}
+_TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
 # How many of the first operands are data, where others choose: which elements, or the shape of the result.
 _DATA = {"Resize": 1}
 
@@ -125,7 +127,7 @@ class NodeOracle:
 
     def _shaken(self, value: Any, noise: Noise) -> Any:
         cubic = self._node.op_type == "Resize" and any(a.s == b"cubic" for a in self._node.attribute)
-        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE, self._node.op_type in _ROUGH)
+        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE, _ROUGH.get(self._node.op_type, 0))
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
@@ -236,10 +238,10 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     return array.astype(dtype) if alike else array
 
 
-def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
+def _shaken(value: Any, noise: Noise, single: bool, rough: float) -> Any:
     """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
 
-    Errors are relative to the element or, if ``rough``, to the greatest one.
+    Errors are relative to the element or, of a ``rough`` size, to the greatest one.
     """
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
@@ -247,7 +249,8 @@ def _shaken(value: Any, noise: Noise, single: bool, rough: bool) -> Any:
     size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
     with np.errstate(all="ignore"):
         exact = value.astype(np.float64)
-        shaken = exact + 4 * size * signs * np.max(np.abs(exact)) if rough else exact * (1 + size * signs)
+        peak = max(np.max(np.abs(exact)), _TINY)
+        shaken = exact + rough * signs * peak if rough else exact * (1 + size * signs)
         tiny = np.abs(exact) < 2.0**-126
         shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)

@@ -117,7 +117,8 @@ def dynamic_lstm(g: Graph) -> None:
     quantized += [scales(g, each), g.known(np.zeros(each), kind)]
     bias = g.fresh("float32", (ways, 8 * hidden), "ordinary") if g.chance(0.6) else None
     inputs = [x, w, r, bias, None, None, None, None, *quantized]
-    contrib(g, "DynamicQuantizeLSTM", inputs, g.integer(1, 3), hidden_size=hidden, direction=direction)
+    made = contrib(g, "DynamicQuantizeLSTM", inputs, g.integer(1, 3), hidden_size=hidden, direction=direction)
+    g.operands = [name for name in g.operands if name not in made]  # which places of a grid would decide
 
 
 ENTRIES: dict[str, Entry] = {
