@@ -52,8 +52,6 @@ _SINGLE = {
 # to which they are this large. What is put on a grid of 8 bits at each step may go to the next place of it.
 _ROUGH = {"GRU": 2.0**-18, "LSTM": 2.0**-18, "RNN": 2.0**-18, "DynamicQuantizeLSTM": 2.0**-8}
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
-# How many of the first operands are data, where others choose: which elements, or the shape of the result.
-_DATA = {"Resize": 1}
 
 
 class Noise:
@@ -107,7 +105,7 @@ class NodeOracle:
         feeds = {name: values[name] for name in self._needs}
         op = self._node.op_type
         if noise is not None and op not in _EXACT and op not in _ELEMENTWISE:
-            data = self._node.input[: _DATA.get(op)] if op in _DATA else self._needs
+            data = _data(self._node) if op == "Resize" else self._needs
             feeds = {name: self._shaken(v, noise) if name in data else v for name, v in feeds.items()}
         results, reasons = None, []
         for who in self._order:
@@ -205,6 +203,11 @@ _FLOATS = ("float", "bfloat")
 def is_float(array: np.ndarray) -> bool:
     """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
     return array.dtype.name.startswith(_FLOATS)
+
+
+def _data(resize: NodeProto) -> Sequence[str]:
+    """A Resize's operands that are computed with: the image and, before the sizes, the region."""
+    return resize.input[: 2 if len(resize.input) > 2 else 1]
 
 
 def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> list[onnx.OperatorSetIdProto]:
