@@ -131,8 +131,10 @@ class NodeOracle:
         """The outputs by onnxruntime, without its optimisations."""
         key = tuple((name, value_type(value).SerializeToString()) for name, value in feeds.items())
         if key not in self._made:
-            self._made[key] = session(self._model(feeds), optimize=False)
-        return self._made[key].run(None, dict(feeds))
+            model = self._model(feeds)
+            self._made[key] = session(model, optimize=False), _result_types(model)
+        made, types = self._made[key]
+        return [_of_bytes(value, dtype) for value, dtype in zip(made.run(None, dict(feeds)), types, strict=True)]
 
     def reference(self, feeds: Arrays) -> list[Any]:
         """The outputs by the reference evaluator."""
@@ -225,6 +227,12 @@ def _result_types(model: ModelProto) -> list[np.dtype | None]:
     """The dtypes of a model's outputs by the schemas; None for what is no tensor or not known."""
     numbers = [o.type.tensor_type.elem_type for o in shape_inference.infer_shapes(model).graph.output]
     return [helper.tensor_dtype_to_np_dtype(number) if number else None for number in numbers]
+
+
+def _of_bytes(value: Any, dtype: np.dtype | None) -> Any:
+    """onnxruntime's result as the schema's type: it gives bytes for the floats that numpy lacks."""
+    eight = dtype is not None and dtype.name.startswith("float8")
+    return value.view(dtype) if eight and isinstance(value, np.ndarray) and value.dtype == np.uint8 else value
 
 
 def _of_type(value: Any, dtype: np.dtype | None) -> Any:
