@@ -48,9 +48,9 @@ _SINGLE = {
     *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
     *("LayerNormalization", "RMSNormalization"),
 }
-# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones, relative
-# to which they are this large. What is put on a grid of 8 bits at each step may go to the next place of it.
-_ROUGH = {"GRU": 2.0**-18, "LSTM": 2.0**-18, "RNN": 2.0**-18, "DynamicQuantizeLSTM": 2.0**-8}
+# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones, and so many
+# times those of the type. What is put on a grid of 8 bits at each step may go to the next place of it.
+_ROUGH = {"GRU": 4, "LSTM": 4, "RNN": 4, "DynamicQuantizeLSTM": 1 << 12}
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
 
 
@@ -231,8 +231,9 @@ def _result_types(model: ModelProto) -> list[np.dtype | None]:
 
 def _of_bytes(value: Any, dtype: np.dtype | None) -> Any:
     """onnxruntime's result as the schema's type: it gives bytes for the floats that numpy lacks."""
-    eight = dtype is not None and dtype.name.startswith("float8")
-    return value.view(dtype) if eight and isinstance(value, np.ndarray) and value.dtype == np.uint8 else value
+    if dtype is None or not dtype.name.startswith("float8") or getattr(value, "dtype", None) != np.uint8:
+        return value
+    return value.view(dtype)
 
 
 def _of_type(value: Any, dtype: np.dtype | None) -> Any:
@@ -249,10 +250,10 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     return array.astype(dtype) if alike else array
 
 
-def _shaken(value: Any, noise: Noise, single: bool, rough: float) -> Any:
+def _shaken(value: Any, noise: Noise, single: bool, rough: int) -> Any:
     """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
 
-    Errors are relative to the element or, of a ``rough`` size, to the greatest one.
+    Errors are relative to the element or, ``rough`` times as large, to the greatest one.
     """
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
@@ -261,7 +262,7 @@ def _shaken(value: Any, noise: Noise, single: bool, rough: float) -> Any:
     with np.errstate(all="ignore"):
         exact = value.astype(np.float64)
         peak = max(np.max(np.abs(exact)), _TINY)
-        shaken = exact + rough * signs * peak if rough else exact * (1 + size * signs)
+        shaken = exact + rough * size * signs * peak if rough else exact * (1 + size * signs)
         tiny = np.abs(exact) < 2.0**-126
         shaken = shaken.astype(value.dtype)
     return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)

@@ -178,7 +178,7 @@ def test_what_is_chosen_by_data_has_a_size_of_its_own():
 @pytest.mark.parametrize("value", [0.0, -2.0, np.nan])
 def test_one_element_is_chosen_or_not(value: float):
     module = tw.compile(model("g (float[1] x) => (int64 y) { y = NonZero(x) }"), workers=0, cache=False)
-    np.testing.assert_array_equal(module(np.array([value], np.float32))[0], np.nonzero([value]))
+    np.testing.assert_array_equal(module(np.array([value], np.float32))[0], np.nonzero(np.array([value])))
 
 
 def test_what_weights_choose_is_counted_ahead_of_time():
