@@ -30,6 +30,22 @@ def _compare(facts: Facts) -> Callable[[int, int], bool]:
     return lambda a, b: compare(_unsigned(a, bits), _unsigned(b, bits))
 
 
+def _compare_floats(facts: Facts) -> Callable[[float, float], bool]:
+    """Of MLIR's predicates the first eight do not hold where a number is NaN, the others do."""
+    compare, of_nan = _FLOAT_ORDERS[facts["predicate"]], facts["predicate"] >= 8
+    return lambda a, b: of_nan if a != a or b != b else compare(a, b)
+
+
+def _never(_a: float, _b: float) -> bool:
+    return False
+
+
+def _always(_a: float, _b: float) -> bool:
+    return True
+
+
+_SIX = (operator.eq, operator.gt, operator.ge, operator.lt, operator.le, operator.ne)
+_FLOAT_ORDERS = (_never, *_SIX, _always, *_SIX, _never, _always)
 _ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
 # By op, a function of the op's facts that gives the function of its operands. A quotient by 0 is 0.
 SCALARS: Mapping[str, Callable[[Facts], Callable[..., Any]]] = {
@@ -46,6 +62,7 @@ SCALARS: Mapping[str, Callable[[Facts], Callable[..., Any]]] = {
     "arith.ori": _plain(operator.or_),
     "arith.xori": _plain(operator.xor),
     "arith.select": _plain(lambda condition, a, b: a if condition else b),
+    "arith.cmpf": _compare_floats,
     "arith.cmpi": _compare,
     "arith.index_cast": _plain(int),
     "arith.index_castui": lambda facts: lambda a: _unsigned(a, facts["bits"]),

@@ -61,6 +61,18 @@ def _ignored_by_layers(node: NodeProto, feeds: Feeds) -> bool:
     return bool(names & ignored) or (len(node.input) > 4 and node.input[4] != "")
 
 
+def _has_no_steps(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a recurrent layer has a sequence of no elements."""
+    lengths = feeds.get(node.input[4]) if len(node.input) > 4 else None
+    return 0 in _shape(node, feeds) or (lengths is not None and not np.all(lengths))
+
+
+def _underflows(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether numbers lie so far apart that the exponential of their distance is no normal number."""
+    values = [np.asarray(a, np.float64) for a in feeds.values() if a.size]
+    return not all(np.ptp(a) < 80 for a in values)
+
+
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
     body = next(nested(node))
@@ -119,6 +131,25 @@ FAULTS = (
         )
         for op in ("RNN", "GRU", "LSTM")
     ),
+    *(
+        Fault("onnxruntime", op, _has_no_steps, "its last states of what has no steps are zeros or not written at all")
+        for op in ("RNN", "GRU", "LSTM")
+    ),
+    Fault("onnxruntime", "Bernoulli", lambda node, feeds: True, "it draws 1 where it should draw 0"),
+    Fault("reference", "LogSoftmax", _underflows, "it takes the logarithm of a softmax, which may be 0"),
+    Fault(
+        "onnxruntime", "QLinearSoftmax", lambda node, feeds: _shape(node, feeds)[-1:] == (1,), "of one class it gives 0"
+    ),
+    *(
+        Fault(
+            who,
+            "ReduceLogSumExp",
+            lambda node, feeds: any(a.dtype.kind in "iu" for a in list(feeds.values())[:1]),
+            "it cuts off what was rounded: log(exp(8)) is 7",
+        )
+        for who in ("onnxruntime", "reference")
+    ),
+    Fault("reference", "StringNormalizer", lambda node, feeds: True, "it looks for stop words inside of strings"),
     Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

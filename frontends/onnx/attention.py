@@ -44,9 +44,10 @@ def appended(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
     """Keys or values of before (batch, heads, length, size) with the new ones behind them."""
     if past is None:
         return new
-    if past.rank != 4 or past.shape[:2] != new.shape[:2] or past.shape[3] != new.shape[3]:
-        ctx.invalid(f"a past of shape {list(past.shape)} does not fit keys or values of shape {list(new.shape)}")
-    return concat(ctx, past, new, axis=2)
+    misfit = f"a past of shape {list(past.shape)} does not fit keys or values of shape {list(new.shape)}"
+    if past.rank != 4:
+        ctx.invalid(misfit)
+    return concat(ctx, ctx.fitted(past, (*new.shape[:2], past.shape[2], new.shape[3]), misfit), new, axis=2)
 
 
 def attend(
@@ -64,8 +65,9 @@ def attend(
     All are (batch, heads, length, size). ``softcap`` keeps scores within its bounds; a ``sink`` is one more score, of a
     key without value.
     """
-    if q.shape[:2] != k.shape[:2] or k.shape[:3] != v.shape[:3] or q.shape[3] != k.shape[3]:
-        ctx.invalid(f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit")
+    misfit = f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit"
+    k = ctx.fitted(k, (*q.shape[:2], k.shape[2], q.shape[3]), misfit)
+    v = ctx.fitted(v, (*k.shape[:3], v.shape[3]), misfit)
     scores = matmul(ctx, q, ctx.transpose(k, [0, 1, 3, 2]))
     given = [b for b in biases if b is not None]
     if any(ctx.broadcast_shape(scores, b) != scores.shape for b in given):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,7 +12,7 @@ from ...dialects import builders, codes, extents, ir, scalars, tensor
 from ...dialects.types import element_type, is_float
 from ...errors import ModelError
 from ...model import NARROW, bits_of, numpy_dtype
-from ...sizes import Extent, is_open
+from ...sizes import Extent, is_open, may_be_equal
 from .objects import KINDS, Element, Object
 from .tensor import Tensor
 
@@ -125,10 +124,8 @@ class Context:
         self.graph.refusals.hosted.add(self.graph.scope.place(self.node))
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
-        call = self.graph.call_host(function, values, types)
-        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
-        dtypes = [[t.dtype for t in inputs], [result.dtype for result in results]]
-        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
+        dtypes = [t.dtype for t in inputs], [result.dtype for result in results]
+        call = self.graph.call_host(function, values, types, attributes, dtypes)
         return tuple(self._host_result(v, r) for v, r in zip(call.results, results, strict=True))
 
     def _host_type(self, result: Element) -> ir.Type:
@@ -145,6 +142,17 @@ class Context:
     def as_shape(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
         """The tensor, whose extents are known to be these; the program checks that when it runs."""
         return self.wrap(builders.cast_shape(x.value, shape), x.dtype)
+
+    def fitted(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
+        """The tensor, which has to have a shape, with the extents of either that are numbers.
+
+        ``misfit`` is what to say where it has another one: a ModelError, or of what only the run knows, an InputError.
+        """
+        if not may_be_equal(x.shape, shape):
+            self.invalid(misfit)
+        for own, wanted in zip(x.shape, shape, strict=True):
+            self.demand_equal(own, wanted, misfit)
+        return self.as_shape(x, [n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True)])
 
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""

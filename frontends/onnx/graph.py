@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from .nodes import (
     unknown_attribute,
     unknown_op,
 )
+from .objects import TEXT, Object
 from .old_opsets import as_oldest
 from .ranks import refuse_rank
 from .refusals import Refusals, refuse_results, refuse_use, signature
@@ -107,6 +109,8 @@ class Graph:
         return self._initializers[id(tensor)][1]
 
     def _initializer(self, tensor: TensorProto, name: str) -> Tensor:
+        if tensor.data_type == TensorProto.STRING:
+            return self.text(tensor.string_data, tensor.dims)
         dtype = dtype_name(tensor.data_type, f"tensor '{name}'")
         source = self.detached.source(tensor)
         shape = tuple(tensor.dims)
@@ -138,8 +142,25 @@ class Graph:
         self.params[name] = Param(TensorInfo(name, shape, info.dtype), param.source)
         return self.block.add_argument(builders.ranked(shape, element_type(info.dtype)), ir.Location.name(name))
 
-    def call_host(self, function: str, values: Sequence[ir.Value], types: Sequence[ir.Type]) -> ir.Operation:
-        """A call of a declared function, whose name begins with the host's."""
+    def text(self, items: Sequence[bytes], shape: Sequence[int]) -> Object:
+        """A tensor of text that the file holds, in UTF-8: the host makes it at the entry, as ``_constant`` does."""
+        facts = {"items": [item.decode() for item in items], "shape": list(shape)}
+
+        def made() -> ir.Value:
+            with ir.InsertionPoint.at_block_begin(self.block):
+                return self.call_host("text", [], [ir.NoneType.get()], facts, ([], [TEXT])).results[0]
+
+        return Object(TEXT, made, rank=len(shape))
+
+    def call_host(
+        self,
+        function: str,
+        values: Sequence[ir.Value],
+        types: Sequence[ir.Type],
+        attributes: Mapping[str, object],
+        dtypes: tuple[Sequence[str], Sequence[str]],
+    ) -> ir.Operation:
+        """A call of a declared function, whose name begins with the host's; ``dtypes`` are of values and of results."""
         kinds = [value.type for value in values]
         made = (function, str(kinds), str(list(types)))
         if made not in self._host_functions:
@@ -151,6 +172,8 @@ class Graph:
         key = self._host_functions[made]
         call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(key), list(values)).operation
         call.attributes["tw.host"] = ir.StringAttr.get(function)
+        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
+        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
         return call
 
     def convert(self, outputs: Iterable[str]) -> list[Value]:

@@ -74,12 +74,15 @@ def layer(
     """Inputs as the ops have them; ``functions`` are the default ones, ``weights`` are w, r, b, p."""
     w, r, b, p = (_widened(ctx, t) for t in weights)
     assert w is not None and r is not None
-    if not x.rank == w.rank == r.rank == 3 or x.shape[2] != w.shape[2]:
-        ctx.invalid(f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}")
+    misfit = f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}"
+    if not x.rank == w.rank == r.rank == 3:
+        ctx.invalid(misfit)
     reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
-    if reverse is None or len(reverse) != w.shape[0]:
-        ctx.invalid(f"direction '{settings.direction}' does not fit weights for {w.shape[0]} directions")
-    x = ctx.cast(x, w.dtype)
+    other = f"direction '{settings.direction}' does not fit weights for {w.shape[0]} directions"
+    if reverse is None:
+        ctx.invalid(other)
+    x = ctx.fitted(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
+    w = ctx.fitted(ctx.fitted(w, (*w.shape[:2], x.shape[2]), misfit), (len(reverse), w.shape[1], x.shape[2]), other)
     first = (lambda t: ctx.transpose(t, [1, 0, 2])) if settings.batch_first else (lambda t: t)
     x = first(x)
     zeros = _zeros(ctx, (len(reverse), x.shape[1], r.shape[2]), w.dtype)

@@ -41,6 +41,11 @@ class StandIn(Tensor):
     def __init__(self, dtype: str, shape: tuple[int, ...], make: Callable[[], ir.Value] | None = None) -> None:
         super().__init__(dtype, shape, make or self._empty, load=_not_known)
 
+    @property
+    def value(self) -> ir.Value:
+        """An SSA value, a new one for each use: the last one may have been made in a draft that is gone."""
+        return self._make()
+
     def _empty(self) -> ir.Value:
         return builders.empty(self.shape, element_type(self.dtype))
 

@@ -132,6 +132,11 @@ def shape_of(value: ir.Value) -> list[int]:
 
 def param_values(function: func.FuncOp) -> set[ir.Value]:
     """All values that depend on params and constants alone, with the params; empty and filled tensors are none."""
+    return known_values(function)[0]
+
+
+def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
+    """``param_values``, and what depends on no input either but is no weight: empty and filled tensors, scalars."""
     attributes = function.attributes.get("arg_attrs", None)
     arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
@@ -148,7 +153,7 @@ def param_values(function: func.FuncOp) -> set[ir.Value]:
             needed = [v for v in uses(op) if v not in neutral]
             if needed and all(v in known for v in needed):
                 known.update(op.results)
-    return known
+    return known, neutral
 
 
 def is_static(value: ir.Value) -> bool:
@@ -204,11 +209,15 @@ def is_dynamic(function: func.FuncOp) -> bool:
 
 
 def erase_dead(function: func.FuncOp) -> None:
-    """Erase the ops without users that are cheap, views or structured, from the last to the first."""
+    """Erase the ops without users that are cheap, views, structured or a kernel's loops, from the last to the first."""
     for op in reversed(operations(function)):
-        pure = is_cheap(op) or op.name.startswith(("linalg.", "tensor."))
+        pure = is_cheap(op) or op.name.startswith(("linalg.", "tensor.")) or _is_kernel_loop(op)
         if pure and len(op.results) and not has_uses(op):
             op.erase()
+
+
+def _is_kernel_loop(op: ir.Operation) -> bool:
+    return op.name.startswith("scf.") and not is_control(op)
 
 
 def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:

@@ -18,9 +18,9 @@ from .edit import (
     fused_location,
     is_cheap,
     is_static,
+    known_values,
     nested,
     operations,
-    param_values,
     program_order,
     programs,
     string_attr,
@@ -64,50 +64,62 @@ class SplitPrepare(Pass):
         splitter = _Splitter(module, main)
         for op in operations(main):
             splitter.visit(op)
+        splitter.finish()
         erase_dead(main)
         _drop_unused_params(main)
 
 
 class _Splitter:
-    """Finds the values to prepare, and moves them; equal ones once."""
+    """Finds the values to prepare, and moves them; equal ones once.
+
+    All of ``@main`` is read before any of it changes.
+    """
 
     def __init__(self, module: ir.Module, main: func.FuncOp) -> None:
         self.module, self.main = module, main
         self.params = {a: name for a, name in zip(_arguments(main), _param_names(main), strict=True) if name}
         self.names = set(self.params.values())
-        self.known = param_values(main)
+        self.known, self.neutral = known_values(main)
         self.made: dict[str, ir.Value] = {}
         self.order = program_order(main)
         self.kept: set[ir.Value] = set()
+        self.replaced: list[tuple[ir.Operation, ir.Value, ir.Value]] = []  # user, operand, what is prepared of it
 
     def visit(self, op: ir.Operation) -> None:
-        """Let an op of ``@main`` read prepared weights, unless the op itself is prepared with them."""
-        if len(op.results) and all(r in self.known for r in op.results):
+        """Note what an op of ``@main`` reads of prepared weights, unless the op itself is prepared with them."""
+        if len(op.results) and all(r in self.known or r in self.neutral for r in op.results):
             return  # its users decide: what they read may depend on it
-        self._replace_operands(op)
+        self._find_operands(op)
 
-    def _replace_operands(self, op: ir.Operation) -> None:
+    def finish(self) -> None:
+        """Let the ops that were visited read prepared weights."""
+        for op, value, argument in self.replaced:
+            chain = _views_below(value)
+            mapping = {chain[0].operands[0] if chain else value: argument}
+            with ir.InsertionPoint(op):
+                for view in chain:
+                    clone(view, mapping)
+            for user in (op, *nested(op)):
+                user.replace_uses_of_with(value, mapping[value])
+
+    def _find_operands(self, op: ir.Operation) -> None:
         for value in uses(op):
             chain = _views_below(value)
             source = chain[0].operands[0] if chain else value
             if self._worth(source):
-                mapping = {source: self._prepare(source)}
-                with ir.InsertionPoint(op):
-                    for view in chain:
-                        clone(view, mapping)
-                for user in (op, *nested(op)):
-                    user.replace_uses_of_with(value, mapping[value])
-            elif source in self.known and source not in self.kept and (before := defining_op(source)) is not None:
+                self.replaced.append((op, value, self._prepare(source)))
+            elif source not in self.kept and (source in self.known or source in self.neutral):
                 self.kept.add(source)  # it stays in @main, but what it is made from may be worth preparing
-                self._replace_operands(before)
+                if (before := defining_op(source)) is not None:
+                    self._find_operands(before)
 
     def _worth(self, value: ir.Value) -> bool:
         op = defining_op(value)
         if op is None or value not in self.known or not is_static(value) or is_cheap(op):
             return False
         slice_ = _slice(value, self.order)
-        if any(r in self.kept for o in slice_ for r in o.results):
-            return False  # it is made in @main of what is prepared
+        if any(r in self.kept for o in slice_ if not is_cheap(o) for r in o.results):
+            return False  # @main has most of it
         sources = {v for o in slice_ for v in uses(o) if v in self.params}
         return _bytes(value) <= max(_SMALL, _GROWTH * sum(map(_wide_bytes, sources)))
 

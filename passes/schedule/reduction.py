@@ -108,10 +108,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 def _combiner(op: ir.Operation) -> ir.Operation | None:
     """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
     body = op.regions[0].blocks[0]
-    users = [use.owner for use in body.arguments[len(body.arguments) - 1].uses]
-    if len(users) != 1 or users[0].results[0] != list(body.operations)[-1].operands[0]:
-        return None
-    return users[0].operation
+    users = [use.owner.operation for use in body.arguments[len(body.arguments) - 1].uses]
+    last = defining_op(list(body.operations)[-1].operands[0])
+    return last if last is not None and users == [last] else None
 
 
 def _add(part: ir.Value, total: ir.Value) -> ir.Value:

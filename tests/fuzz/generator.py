@@ -7,6 +7,8 @@ from random import Random
 import numpy as np
 import onnx
 from fuzz import (
+    contrib,
+    contrib_quantized,
     control,
     elementwise,
     indexing,
@@ -14,8 +16,10 @@ from fuzz import (
     movement,
     neural,
     quantized,
+    random_numbers,
     reductions,
     signals,
+    text,
     transformer,
     vision,
 )
@@ -34,6 +38,10 @@ _ROOMS = (
     quantized,
     learning,
     control,
+    contrib,
+    contrib_quantized,
+    text,
+    random_numbers,
 )
 TABLE = {op: entry for room in _ROOMS for op, entry in room.ENTRIES.items()}
 # Ops that most models have, and what fuses around them, come more often.

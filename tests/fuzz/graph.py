@@ -20,7 +20,7 @@ from tilewright.model import numpy_dtype
 from tilewright.tools._oracle import NodeOracle, NoOracle, tensor_type, value_type
 
 LARGEST = 1 << 14  # elements of any tensor
-ML = "ai.onnx.ml"
+ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
 OPSETS = (*(24, 21, 18, 17, 13) * 4, *(28, 26) * 2, 27, 25, 23, 22, 20, 19, 16, 15, 14, 12, 11, 10, 9, 8, 7)
 FLOATS = ("float32",) * 12 + ("float64", "float16", "bfloat16")
 INTEGERS = (*("int64", "int32") * 3, "int8", "uint8", "int16", "uint16", "uint32", "uint64")
@@ -33,7 +33,7 @@ class Graph:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.opset = random.choice(OPSETS)
-        self.opsets = {"": self.opset, ML: random.choice((5, 5, 5, 4, 3, 2, 1))}
+        self.opsets = {"": self.opset, ML: random.choice((5, 5, 5, 4, 3, 2, 1)), MICROSOFT: 1}
         self.depth = 0  # of nested graphs, here
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, np.ndarray] = {}
@@ -100,9 +100,11 @@ class Graph:
         return self.values[name].ndim
 
     def dtype(self, name: str) -> str:
-        """A tensor's dtype; "" for what is none."""
+        """A tensor's dtype, also "string"; "" for what is none."""
         value = self.values[name]
-        return value.dtype.name if isinstance(value, np.ndarray) else ""
+        if not isinstance(value, np.ndarray):
+            return ""
+        return "string" if _is_text(value) else value.dtype.name
 
     def leaf(self, array: np.ndarray, operand: bool = True) -> str:
         """An input, an initialiser or a Constant node."""
@@ -112,12 +114,12 @@ class Graph:
             kind = 0.6 + 0.3 * kind
         if kind < 0.6:
             self.inputs[name] = array
-        elif kind < 0.85:
+        elif kind < 0.85 or ("string" if _is_text(array) else array.dtype.name) not in self.gives("Constant"):
             self.weights[name] = array
         else:
             self.nodes.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array)))
         self.values[name] = array
-        if operand:
+        if operand and not _is_text(array):
             self.operands.append(name)
         return name
 
@@ -199,10 +201,11 @@ class Graph:
         while names and not names[-1]:
             names.pop()
         opset = self.opsets[domain]
-        check_dtypes(op, opset, [self.dtype(name) if name else "" for name in names], domain)
+        if domain != MICROSOFT:  # of which onnx has no schemas
+            check_dtypes(op, opset, [self.dtype(name) if name else "" for name in names], domain)
         results = [f"y{len(self.values) + i}" for i in range(outputs)]
         given = {key: value for key, value in attributes.items() if value is not None}
-        if not given.keys() <= schema_of(op, opset, domain).attributes.keys():
+        if domain != MICROSOFT and not given.keys() <= schema_of(op, opset, domain).attributes.keys():
             raise Rejected
         node = helper.make_node(op, names, results, f"{op}_{len(self.nodes)}", domain=domain, **given)
         try:
@@ -212,11 +215,11 @@ class Graph:
         except NoOracle as error:
             raise Rejected(str(error)) from error
         tensors = {name: a for name, a in made.items() if isinstance(a, np.ndarray)}
-        if any(a.size > LARGEST or a.ndim > 6 or a.dtype.kind == "O" for a in tensors.values()):
+        if any(a.size > LARGEST or a.ndim > 6 for a in tensors.values()):
             raise Rejected
         self.nodes.append(node)
         self.values |= made
-        self.operands += tensors
+        self.operands += [name for name, a in tensors.items() if not _is_text(a)]
         return results
 
     def subgraph(
@@ -275,6 +278,11 @@ class Graph:
         )
         self.inputs = {name: a for name, a in self.inputs.items() if name in used}
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _is_text(array: np.ndarray) -> bool:
+    """Whether the elements are text: such a tensor is for its entry alone to read."""
+    return array.dtype.kind in "OU"
 
 
 def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

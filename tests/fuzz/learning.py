@@ -136,6 +136,28 @@ def svm_regressor(g: Graph) -> None:
     )
 
 
+def svm_classifier(g: Graph) -> None:
+    """Each pair of classes has coefficients of its own. Without probabilities, near which the oracles stop early."""
+    x = _rows(g, ("float32",))
+    classes, width = g.integer(2, 4), g.shape(x)[1]
+    each = [g.integer(1, 3) for _ in range(classes)]
+    count, pairs = sum(each), classes * (classes - 1) // 2
+    g.node(
+        "SVMClassifier",
+        [x],
+        2,
+        domain=ML,
+        classlabels_ints=g.some(range(9), classes)[:classes],
+        coefficients=_floats(g, (classes - 1) * count),
+        kernel_params=[0.25, 0.5, 2.0],
+        kernel_type=g.one_of(["LINEAR", "RBF", "POLY", "SIGMOID"]),
+        post_transform=g.one_of([None, "NONE", "LOGISTIC", "SOFTMAX"]),
+        rho=_floats(g, pairs),
+        support_vectors=_floats(g, count * width),
+        vectors_per_class=each,
+    )
+
+
 def _trees(g: Graph, width: int) -> dict[str, Any]:
     """The nodes of some full trees, numbered in order of depth: 2 i + 1 and 2 i + 2 come after i."""
     rows: list[tuple[Any, ...]] = []
@@ -219,6 +241,7 @@ ENTRIES: dict[str, Entry] = {
     "NegativeLogLikelihoodLoss": nll_loss,
     "Normalizer": normalizer,
     "OneHotEncoder": one_hot_encoder,
+    "SVMClassifier": svm_classifier,
     "SVMRegressor": svm_regressor,
     "Scaler": scaler,
     "SoftmaxCrossEntropyLoss": cross_entropy,

@@ -21,7 +21,7 @@ def number(dtype: str) -> int:
     return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
 
 
-def _codes(g: Graph, dtype: str, shape: tuple[int, ...], known: bool = False) -> str:
+def codes(g: Graph, dtype: str, shape: tuple[int, ...], known: bool = False) -> str:
     """A tensor of any numbers of a narrow type, or of a few of a wider one."""
     if dtype not in NARROW and dtype not in BYTES:
         return g.fresh(dtype, shape, "ordinary")
@@ -33,17 +33,17 @@ def _codes(g: Graph, dtype: str, shape: tuple[int, ...], known: bool = False) ->
     return g.known(made, dtype) if known else g.leaf(made)
 
 
-def _scales(g: Graph, shape: tuple[int, ...], dtype: str = "float32") -> str:
+def scales(g: Graph, shape: tuple[int, ...], dtype: str = "float32") -> str:
     random = np.random.default_rng(g.random.getrandbits(64))
     ways = (lambda: random.uniform(0.01, 0.2, shape), lambda: 2.0 ** random.integers(-6, 1, shape))
     return g.known(np.asarray(g.one_of(ways)()), dtype)
 
 
-def _zero(g: Graph, dtype: str, shape: tuple[int, ...]) -> str:
+def zero_point(g: Graph, dtype: str, shape: tuple[int, ...]) -> str:
     """Zero points: zero for floats and wide integers."""
     if dtype.startswith("float") or dtype == "int32":
         return g.known(np.zeros(shape), dtype)
-    return _codes(g, dtype, shape, known=True)
+    return codes(g, dtype, shape, known=True)
 
 
 def _granularity(g: Graph, op: str, shape: tuple[int, ...]) -> tuple[tuple[int, ...], dict[str, Any]]:
@@ -67,25 +67,27 @@ def quantize(g: Graph) -> None:
         raise Rejected
     dtype = g.one_of(g.allows("QuantizeLinear", 2))
     shape, given = _granularity(g, "QuantizeLinear", g.shape(x))
-    scales = _scales(g, shape, g.dtype(x) if g.opset >= 19 else "float32")
-    zero = _zero(g, dtype, shape) if g.chance(0.7) else None
+    each = scales(g, shape, g.dtype(x) if g.opset >= 19 else "float32")
+    zero = zero_point(g, dtype, shape) if g.chance(0.7) else None
     if zero is None and g.has_attribute("QuantizeLinear", "output_dtype") and g.chance(0.7):
         given["output_dtype"] = number(dtype)
     if dtype.startswith("float8") and g.chance(0.4):
         given["saturate"] = g.integer(0, 1)
-    g.node("QuantizeLinear", [x, scales, zero], **given)
+    g.node("QuantizeLinear", [x, each, zero], **given)
 
 
 def dequantize(g: Graph) -> None:
     dtype = g.one_of(g.allows("DequantizeLinear"))
     there = [o for o in g.operands if g.dtype(o) == dtype and g.values[o].size]
-    x = g.one_of(there) if there else _codes(g, dtype, tuple(n or 1 for n in g.shape_of((0, 4))))
+    x = g.one_of(there) if there else codes(g, dtype, tuple(n or 1 for n in g.shape_of((0, 4))))
     shape, given = _granularity(g, "DequantizeLinear", g.shape(x))
     scale = g.one_of(
         ["float32", "float32", *(d for d in ("float16", "bfloat16") if d in g.allows("DequantizeLinear", 1))]
     )
     g.node(
-        "DequantizeLinear", [x, _scales(g, shape, scale), _zero(g, dtype, shape) if g.chance(0.7) else None], **given
+        "DequantizeLinear",
+        [x, scales(g, shape, scale), zero_point(g, dtype, shape) if g.chance(0.7) else None],
+        **given,
     )
 
 
@@ -98,10 +100,10 @@ def matmul_integer(g: Graph) -> None:
     rows, inner, columns = g.integer(1, 9), g.integer(1, 20), g.integer(1, 20)
     batch = g.one_of([(), (), (g.integer(1, 3),)])
     kinds = g.one_of(BYTES), g.one_of(BYTES)
-    a, b = _codes(g, kinds[0], (*batch, rows, inner)), _codes(g, kinds[1], (inner, columns), g.chance(0.6))
-    zeros: list[str | None] = [_zero(g, kind, ()) if g.chance(0.6) else None for kind in kinds]
+    a, b = codes(g, kinds[0], (*batch, rows, inner)), codes(g, kinds[1], (inner, columns), g.chance(0.6))
+    zeros: list[str | None] = [zero_point(g, kind, ()) if g.chance(0.6) else None for kind in kinds]
     if zeros[1] and g.chance(0.3):
-        zeros[1] = _zero(g, kinds[1], (columns,))
+        zeros[1] = zero_point(g, kinds[1], (columns,))
     g.node("MatMulInteger", [a, b, *zeros])
 
 
@@ -121,8 +123,8 @@ def _convolution(g: Graph) -> tuple[tuple[int, ...], tuple[int, ...], dict[str, 
 def conv_integer(g: Graph) -> None:
     image, weight, given = _convolution(g)
     kinds = "uint8", g.one_of(BYTES)
-    zeros = [_zero(g, kinds[0], ()) if g.chance(0.6) else None, None]
-    x, w = _codes(g, kinds[0], image), _codes(g, kinds[1], weight, known=True)
+    zeros = [zero_point(g, kinds[0], ()) if g.chance(0.6) else None, None]
+    x, w = codes(g, kinds[0], image), codes(g, kinds[1], weight, known=True)
     g.node("ConvInteger", [x, w, *zeros], **given)
 
 
@@ -130,10 +132,10 @@ def qlinear_conv(g: Graph) -> None:
     image, weight, given = _convolution(g)
     kind, narrow = g.one_of(BYTES), "int8" if g.chance(0.7) else "uint8"
     each = g.one_of([(), (weight[0],)]) if narrow == "int8" else ()
-    zero = g.known(np.zeros(each), narrow) if narrow == "int8" else _zero(g, narrow, ())
-    inputs: list[str | None] = [_codes(g, kind, image), _scales(g, ()), _zero(g, kind, ())]
-    inputs += [_codes(g, narrow, weight, known=True), _scales(g, each), zero]
-    inputs += [g.known(g.random.uniform(0.1, 2), "float32"), _zero(g, kind, ())]
+    zero = g.known(np.zeros(each), narrow) if narrow == "int8" else zero_point(g, narrow, ())
+    inputs: list[str | None] = [codes(g, kind, image), scales(g, ()), zero_point(g, kind, ())]
+    inputs += [codes(g, narrow, weight, known=True), scales(g, each), zero]
+    inputs += [g.known(g.random.uniform(0.1, 2), "float32"), zero_point(g, kind, ())]
     if g.chance(0.5):
         inputs.append(g.known(np.array([g.integer(-500, 500) for _ in range(weight[0])]), "int32"))
     g.node("QLinearConv", inputs, **given)
@@ -144,9 +146,9 @@ def qlinear_matmul(g: Graph) -> None:
     kind, narrow = "uint8", g.one_of(BYTES)
     if g.chance(0.4):
         kind = narrow = "int8"
-    inputs = [_codes(g, kind, (rows, inner)), _scales(g, ()), _zero(g, kind, ())]
-    inputs += [_codes(g, narrow, (inner, columns), known=g.chance(0.7)), _scales(g, ()), _zero(g, narrow, ())]
-    g.node("QLinearMatMul", [*inputs, g.known(g.random.uniform(0.1, 2), "float32"), _zero(g, kind, ())])
+    inputs = [codes(g, kind, (rows, inner)), scales(g, ()), zero_point(g, kind, ())]
+    inputs += [codes(g, narrow, (inner, columns), known=g.chance(0.7)), scales(g, ()), zero_point(g, narrow, ())]
+    g.node("QLinearMatMul", [*inputs, g.known(g.random.uniform(0.1, 2), "float32"), zero_point(g, kind, ())])
 
 
 def qdq_layer(g: Graph) -> None:
@@ -161,8 +163,8 @@ def qdq_layer(g: Graph) -> None:
     axis = 1 if product else 0
     each = g.one_of([(), (weight[axis],)])
     x = _pair(g, g.fresh("float32", image, "ordinary"), kind)
-    w, zero = _codes(g, "int8", weight, known=True), g.known(np.zeros(each), "int8")
-    [w] = g.node("DequantizeLinear", [w, _scales(g, each), zero], axis=axis if each else None)
+    w, zero = codes(g, "int8", weight, known=True), g.known(np.zeros(each), "int8")
+    [w] = g.node("DequantizeLinear", [w, scales(g, each), zero], axis=axis if each else None)
     if product:
         [y] = g.node("MatMul", [x, w])
     else:
@@ -186,7 +188,7 @@ def qdq_pair(g: Graph) -> None:
 
 def _pair(g: Graph, x: str, kind: str) -> str:
     """The tensor quantized and back, with one scale."""
-    scale, zero = _scales(g, ()), _zero(g, kind, ())
+    scale, zero = scales(g, ()), zero_point(g, kind, ())
     [q] = g.node("QuantizeLinear", [x, scale, zero])
     return g.node("DequantizeLinear", [q, scale, zero])[0]
 
@@ -197,7 +199,7 @@ def narrow_cast(to_narrow: bool, g: Graph) -> None:
     dtype = g.one_of(targets)
     if not to_narrow:
         there = [o for o in g.operands if g.dtype(o) == dtype]
-        x = g.one_of(there) if there else _codes(g, dtype, g.shape_of((0, 3)))
+        x = g.one_of(there) if there else codes(g, dtype, g.shape_of((0, 3)))
         g.node("Cast", [x], to=g.one_of([TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE]))
         return
     x = g.tensor(("float32", "float32", "float16"), (0, 4), where=finite)

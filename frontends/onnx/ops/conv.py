@@ -49,8 +49,11 @@ class Windows:
 def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) -> Tensor:
     """A convolution without bias, with sums in ``dtype``."""
     spatial, group = x.rank - 2, windows.group
-    if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
-        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
+    if spatial < 1 or w.rank != x.rank or w.shape[0] % group:
+        ctx.invalid(misfit)
+    x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
+    w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     strides, dilations = list(windows.strides or [1] * spatial), list(windows.dilations or [1] * spatial)
     low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, windows.pads, windows.auto_pad)
     padded = pad_spatial(ctx, x, low, high, 0)
@@ -119,8 +122,13 @@ def conv_transpose(
     (`_subpixel`). Output extent: stride (n - 1) + output_padding + (k - 1) dilation + 1 - pads.
     """
     spatial = x.rank - 2
-    if spatial < 1 or w.rank != x.rank or x.shape[1] != w.shape[0] or x.shape[1] % group:
-        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
+    if spatial < 1 or w.rank != x.rank:
+        ctx.invalid(misfit)
+    x = ctx.fitted(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
+    w = ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit)
+    if x.shape[1] % group:
+        ctx.invalid(misfit)
     strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
     extra = list(output_padding or [0] * spatial)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]

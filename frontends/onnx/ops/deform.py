@@ -36,10 +36,10 @@ def deform_conv(
     rank, window = x.rank - 2, w.shape[2:]
     strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
     pads = list(pads or [0] * 2 * rank)
-    _check(ctx, x, w, group, offset_group)
+    x, w = _checked(ctx, x, w, group, offset_group)
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
-    _demand(ctx, offset, [x.shape[0], offset_group * math.prod(window) * rank, *outs], "offset")
+    offset = _fitting(ctx, offset, [x.shape[0], offset_group * math.prod(window) * rank, *outs], "offset")
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
         _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
@@ -48,7 +48,7 @@ def deform_conv(
     wide = widened(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
     taken = sampled(ctx, wide, tables, lead=3)
     if mask is not None:
-        _demand(ctx, mask, [x.shape[0], offset_group * math.prod(window), *outs], "mask")
+        mask = _fitting(ctx, mask, [x.shape[0], offset_group * math.prod(window), *outs], "mask")
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
     y = ctx.cast(_weighted(ctx, taken, widened(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
@@ -80,11 +80,16 @@ def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Ints) ->
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 
-def _check(ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int) -> None:
-    if x.rank < 3 or w.rank != x.rank or x.shape[1] != w.shape[1] * group or w.shape[0] % group:
-        ctx.invalid(f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}")
+def _checked(ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int) -> tuple[Tensor, Tensor]:
+    """Input and weight, which have to fit."""
+    misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
+    if x.rank < 3 or w.rank != x.rank or w.shape[0] % group:
+        ctx.invalid(misfit)
+    x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
+    w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     if offset_group < 1 or x.shape[1] % offset_group:
         ctx.invalid(f"offset_group {offset_group} does not divide {x.shape[1]} channels")
+    return x, w
 
 
 def _extents(ctx: Context, x: Tensor, window: Ints, strides: Ints, pads: Ints, dilations: Ints) -> list[int]:
@@ -97,6 +102,5 @@ def _extents(ctx: Context, x: Tensor, window: Ints, strides: Ints, pads: Ints, d
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
-def _demand(ctx: Context, tensor: Tensor, shape: Ints, what: str) -> None:
-    if tensor.shape != tuple(shape):
-        ctx.invalid(f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")
+def _fitting(ctx: Context, tensor: Tensor, shape: Ints, what: str) -> Tensor:
+    return ctx.fitted(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

@@ -116,8 +116,10 @@ def equal(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
 
 @op("Erf")
 def erf(ctx: Context, x: Tensor) -> Tensor:
-    wide = x if x.floating else ctx.cast(x, "float64")  # integers up to opset 12, the results cut off
-    return ctx.cast(ctx.elementwise(math.erf, wide), x.dtype)
+    if x.floating:
+        return ctx.elementwise(math.erf, x)
+    # Integers, up to opset 12: cut off, but as float32, in which it reaches 1 at 4.
+    return ctx.cast(ctx.cast(ctx.elementwise(math.erf, ctx.cast(x, "float64")), "float32"), x.dtype)
 
 
 _binary("Add", lambda a, b, _: scalars.add(a, b))

@@ -56,8 +56,8 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
     depth, rows = _depth(ctx, indices, x.rank - batch_dims), indices.rank - 1
-    if x.shape[:batch_dims] != indices.shape[:batch_dims]:
-        ctx.invalid(f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes")
+    misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
+    indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
     extents = x.shape[batch_dims : batch_dims + depth]
     indices, inside = _checked(ctx, indices, *extents)
 
@@ -91,8 +91,8 @@ def scatter_elements(
 ) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    if updates.shape != indices.shape:
-        ctx.invalid(f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}")
+    misfit = f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}"
+    updates = ctx.fitted(updates, indices.shape, misfit)
     indices, inside = _checked(ctx, indices, x.shape[axis])
     fold = _fold(ctx, x, reduction)
 
@@ -109,8 +109,8 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     """Slices of ``updates`` to the positions that the last axis of the indices holds."""
     depth, rows = _depth(ctx, indices, x.rank), indices.rank - 1
     extents, slice_shape = x.shape[:depth], x.shape[depth:]
-    if updates.shape != (*indices.shape[:-1], *slice_shape):
-        ctx.invalid(f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}")
+    misfit = f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}"
+    updates = ctx.fitted(updates, (*indices.shape[:-1], *slice_shape), misfit)
     indices, inside = _checked(ctx, indices, *extents)
     if reduction == "none" and inside and (box := _as_box(indices)) is not None:
         return _inserted(ctx, x, updates, box)
@@ -136,7 +136,7 @@ def tensor_scatter(
     Each element of the result looks up whether it is written to, so no start can write outside.
     """
     axis = ctx.axis(axis, cache.rank)
-    _demand_update(ctx, update, cache, axis)
+    update = _fitting_update(ctx, update, cache, axis)
     if mode not in ("linear", "circular"):
         ctx.invalid(f"mode '{mode}' is neither linear nor circular")
     extent, count = cache.shape[axis], update.shape[axis]
@@ -275,8 +275,10 @@ def may_fit(n: Extent, m: Extent) -> bool:
     return not (isinstance(n, int) and isinstance(m, int)) or n <= m
 
 
-def _demand_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> None:
-    """An update has the cache's shape, or less along the axis, which is not the batch's."""
-    others = [[n for i, n in enumerate(t.shape) if i != axis] for t in (update, cache)]
-    if axis == 0 or update.rank != cache.rank or others[0] != others[1] or update.shape[axis] > cache.shape[axis]:
-        ctx.invalid(f"an update of {list(update.shape)} does not fit a cache of {list(cache.shape)} along axis {axis}")
+def _fitting_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> Tensor:
+    """The update, which has the cache's shape, or less along the axis, which is not the batch's."""
+    misfit = f"an update of {list(update.shape)} does not fit a cache of {list(cache.shape)} along axis {axis}"
+    if axis == 0 or update.rank != cache.rank:
+        ctx.invalid(misfit)
+    ctx.demand_less(update.shape[axis], cache.shape[axis] + 1, misfit)
+    return ctx.fitted(update, [update.shape[i] if i == axis else n for i, n in enumerate(cache.shape)], misfit)

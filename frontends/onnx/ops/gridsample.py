@@ -36,8 +36,10 @@ def grid_sample(
     if rule.mode not in TAPS or padding_mode not in PADDINGS:
         ctx.invalid(f"mode '{mode}' or padding_mode '{padding_mode}' does not exist")
     rank = x.rank - 2
-    if rank < 1 or grid.rank != x.rank or grid.shape[0] != x.shape[0] or grid.shape[-1] != rank:
-        ctx.invalid(f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(x.shape)}")
+    misfit = f"a grid of shape {list(grid.shape)} does not fit an input of shape {list(x.shape)}"
+    if rank < 1 or grid.rank != x.rank:
+        ctx.invalid(misfit)
+    grid = ctx.fitted(grid, (x.shape[0], *grid.shape[1:-1], rank), misfit)
     if 0 in x.shape[2:]:
         ctx.invalid(f"there is nothing to sample in an input of shape {list(x.shape)}")
     tables = [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]

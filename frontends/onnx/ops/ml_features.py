@@ -10,6 +10,7 @@ from onnx import TensorProto
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ..context import Context
+from ..objects import TEXT
 from ..registry import op
 from ..tensor import Tensor
 from .gather import gather
@@ -56,8 +57,9 @@ def scaler(ctx: Context, x: Tensor, *, offset: Floats = (), scale: Floats = ()) 
 
 def _by_feature(ctx: Context, x: Tensor, given: Floats | Ints, name: str, dtype: str = "float32") -> Tensor:
     """Attributes as one number, or one for each element of the last axis."""
-    if len(given) not in (1, x.shape[-1] if x.rank else 1):
-        ctx.invalid(f"{name} has {len(given)} elements for an input of shape {list(x.shape)}")
+    if len(given) != 1:
+        misfit = f"{name} has {len(given)} elements for an input of shape {list(x.shape)}"
+        ctx.fitted(x, (*x.shape[:-1], len(given)), misfit)
     return ctx.const(np.array(given[0] if len(given) == 1 else given), dtype)
 
 
@@ -146,6 +148,23 @@ def feature_vectorizer(ctx: Context, *inputs: Tensor, inputdimensions: Ints = ()
         zero, missing = scalars.const(0, element_type("float32")), width - part.shape[1]
         parts.append(ctx.wrap(builders.pad(part.value, [0, 0], [0, missing], zero), "float32"))
     return concat(ctx, *parts, axis=1)
+
+
+@op("CategoryMapper", domain=DOMAIN)
+def category_mapper(
+    ctx: Context,
+    x: Tensor,
+    *,
+    cats_int64s: Ints = (),
+    cats_strings: Sequence[str] = (),
+    default_int64: int = -1,
+    default_string: str = "_Unused",
+) -> Tensor:
+    """Words become numbers, or numbers words, by a table of both."""
+    numbers, words = np.array(cats_int64s, np.int64), np.array(cats_strings, object)
+    if x.dtype == TEXT:
+        return encode_labels(ctx, x, words, numbers, default_int64)
+    return encode_labels(ctx, x, numbers, words, default_string)
 
 
 @op("LabelEncoder", since=2, domain=DOMAIN)

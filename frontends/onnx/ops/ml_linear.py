@@ -32,8 +32,10 @@ def _rows(ctx: Context, x: Tensor) -> Tensor:
 
 def _linear(ctx: Context, x: Tensor, weights: np.ndarray, offsets: Floats) -> Tensor:
     """``x`` times (outputs, features), and one offset for each output or for all."""
-    if weights.shape[1] != x.shape[1] or len(offsets) not in (0, 1, len(weights)):
-        ctx.invalid(f"{weights.size} coefficients and {len(offsets)} offsets for {x.shape[1]} features")
+    misfit = f"{weights.size} coefficients and {len(offsets)} offsets for {x.shape[1]} features"
+    if len(offsets) not in (0, 1, len(weights)):
+        ctx.invalid(misfit)
+    x = ctx.fitted(x, (x.shape[0], weights.shape[1]), misfit)
     product = contract(ctx, "nf,kf->nk", x, ctx.const(weights, x.dtype))
     if not offsets:
         return product
@@ -91,8 +93,10 @@ class _Kernel:
     def of(self, ctx: Context, x: Tensor, vectors: np.ndarray) -> Tensor:
         """(rows, vectors): the kernel of each row with each support vector."""
         names = ("LINEAR", "POLY", "RBF", "SIGMOID")
-        if self.name not in names or vectors.shape[1] != x.shape[1]:
-            ctx.invalid(f"kernel '{self.name}' (of {', '.join(names)}) on vectors of {vectors.shape[1]} features")
+        misfit = f"kernel '{self.name}' (of {', '.join(names)}) on vectors of {vectors.shape[1]} features"
+        if self.name not in names:
+            ctx.invalid(misfit)
+        x = ctx.fitted(x, (x.shape[0], vectors.shape[1]), misfit)
         if self.name != "LINEAR" and len(self.params) != 3:
             ctx.invalid(f"kernel_params has {len(self.params)} elements, it must have 3")
         gamma, coef0, degree = self.params or (0.0, 0.0, 0.0)

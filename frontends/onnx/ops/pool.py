@@ -182,10 +182,10 @@ def max_unpool(
     """
     count = x.rank - 2
     strides, pads = list(strides or [1] * count), list(pads or [0] * 2 * count)
-    if count < 1 or not len(kernel_shape) == len(strides) == len(pads) // 2 == count or indices.shape != x.shape:
-        ctx.invalid(
-            f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
-        )
+    misfit = f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
+    if count < 1 or not len(kernel_shape) == len(strides) == len(pads) // 2 == count:
+        ctx.invalid(misfit)
+    indices = ctx.fitted(indices, x.shape, misfit)
     sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
     shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
     zeros = ctx.const(np.broadcast_to(0, number.prod(shape)), x.dtype)

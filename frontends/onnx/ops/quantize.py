@@ -77,13 +77,13 @@ def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -
     axis = ctx.axis(axis if x.rank != 1 else 0, x.rank)  # a vector has no choice
     extent = x.shape[axis]
     if not block:
-        if parameter.shape != (extent,):
-            ctx.invalid(f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}")
+        misfit = f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}"
+        parameter = ctx.fitted(parameter, (extent,), misfit)
         return reshaped(ctx, parameter, (extent, *[1] * (x.rank - 1 - axis)))
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     count = -(-extent // block)
-    if parameter.shape != (*before, count, *after):
-        ctx.invalid(f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}")
+    misfit = f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}"
+    parameter = ctx.fitted(parameter, (*before, count, *after), misfit)
     each = ctx.reshape(parameter, (*before, count, 1, *after))
     whole = ctx.reshape(ctx.broadcast(each, (*before, count, block, *after)), (*before, count * block, *after))
     return ctx.wrap(builders.slice_(whole.value, [0] * x.rank, x.shape), whole.dtype)

@@ -69,9 +69,9 @@ def roi_align(
         ctx.invalid(f"mode '{mode}' or coordinate_transformation_mode '{coordinate_transformation_mode}' is unknown")
     if sampling_ratio < 0:
         ctx.invalid(f"sampling_ratio {sampling_ratio} is negative")
-    _demand(ctx, x, rois, 4, (output_height, output_width))
-    if batch_indices.shape != rois.shape[:1]:
-        ctx.invalid(f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}")
+    rois = _fitting(ctx, x, rois, 4, (output_height, output_width))
+    misfit = f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}"
+    batch_indices = ctx.fitted(batch_indices, rois.shape[:1], misfit)
     half_pixel = coordinate_transformation_mode == "half_pixel"
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
     axes = [_Samples(extent, size, sampling_ratio, spatial_scale, half_pixel) for extent, size in facts]
@@ -162,7 +162,7 @@ def max_roi_pool(
     ctx: Context, x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """The greatest element of each bin; a region is a batch and two corners, which are rounded and belong to it."""
-    _demand(ctx, x, rois, 5, pooled_shape)
+    rois = _fitting(ctx, x, rois, 5, pooled_shape)
 
     def body(roi: ir.Value, channel: ir.Value, *bins: ir.Value) -> ir.Value:
         batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
@@ -207,9 +207,12 @@ def _batch(value: ir.Value, x: Tensor) -> ir.Value:
     return scalars.minimum(scalars.maximum(scalars.to_index(value), index(0)), index(x.shape[0] - 1))
 
 
-def _demand(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> None:
-    """Images of two dims, regions of so many numbers, and bins."""
-    if x.rank != 4 or rois.rank != 2 or rois.shape[1] != numbers:
-        ctx.invalid(f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}")
+def _fitting(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
+    """The regions, of so many numbers each; images have two dims, and there are bins."""
+    misfit = f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}"
+    if x.rank != 4 or rois.rank != 2:
+        ctx.invalid(misfit)
+    rois = ctx.fitted(rois, (rois.shape[0], numbers), misfit)
     if 0 in (x.shape[0], *x.shape[2:]) or len(sizes) != 2 or min(sizes) < 1:
         ctx.invalid(f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}")
+    return rois

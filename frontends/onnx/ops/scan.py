@@ -9,7 +9,7 @@ import onnx
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent
+from ....sizes import Extent, may_be_equal
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context
 from ..control_flow import first_accepted, iterated, no_elements, stacked, with_element
@@ -234,6 +234,10 @@ def _sides(ctx: Context, what: str, axes: Sequence[int], directions: Sequence[in
 def _steps(ctx: Context, scanned: Sequence[Tensor], reads: Sequence[Side]) -> int:
     """The length that all scanned inputs have in common."""
     lengths = [x.shape[axis] for x, (axis, _) in zip(scanned, reads, strict=True)]
-    if any(n != lengths[0] for n in lengths):
-        ctx.invalid(f"its scanned inputs have different lengths, {', '.join(map(str, lengths))}")
-    return lengths[0]
+    misfit = f"its scanned inputs have different lengths, {', '.join(map(str, lengths))}"
+    if not all(may_be_equal([n], lengths[:1]) for n in lengths):
+        ctx.invalid(misfit)
+    steps = next((n for n in lengths if isinstance(n, int)), lengths[0])
+    for n in lengths:
+        ctx.demand_equal(n, steps, misfit)
+    return steps

@@ -30,7 +30,13 @@ def constant(
     value_floats: Sequence[float] | None = None,
     value_int: int | None = None,
     value_ints: Sequence[int] | None = None,
+    value_string: str | None = None,
+    value_strings: Sequence[str] | None = None,
 ) -> Tensor:
+    if value_string is not None:
+        return ctx.graph.text([value_string.encode()], [])
+    if value_strings is not None:
+        return ctx.graph.text([item.encode() for item in value_strings], [len(value_strings)])
     if value is not None:
         tensor = next(a.t for a in ctx.node.attribute if a.name == "value")
         return ctx.graph.initializer(tensor, ctx.node.output[0])

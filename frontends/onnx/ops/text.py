@@ -68,6 +68,8 @@ def items_of(*given: object) -> np.ndarray:
     """The first of an op's attributes that is there (lists, arrays or tensors of strings) as a vector."""
     found = next(g for g in given if g is not None and (isinstance(g, np.ndarray | TensorProto) or g))
     array = numpy_helper.to_array(found) if isinstance(found, TensorProto) else np.asarray(found)
+    if isinstance(found, Sequence) and array.dtype.kind == "f":  # as an attribute has them
+        array = array.astype(np.float32)
     return (array.astype(object) if array.dtype.kind in "OUST" else array).reshape(-1)
 
 

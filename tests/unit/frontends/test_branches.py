@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import tilewright as tw
+from tilewright.errors import UnsupportedError
 from tilewright.frontends import import_model
 
 X, K = np.arange(3, dtype=np.float32), np.ones(4, np.float32)
@@ -76,3 +77,16 @@ def test_a_step_of_a_scan_that_takes_the_branch_that_does_not_fit_is_refused():
     module = tw.compile(made, workers=0, num_threads=1, cache=False)
     with pytest.raises(tw.InputError, match=rf"its else_branch cannot be run on inputs of these shapes: {MISFIT}"):
         module(np.zeros((4, 3), np.float32))
+
+
+def test_what_a_refused_node_gives_is_read_in_nested_branches():
+    text = """g (float[1, 1, 4] x, float[1, 9, 4] w, float[1, B, C] r, bool c, bool d) => (float[1, 1, 3] y) {
+      all, last = GRU<hidden_size = 3>(x, w, r)
+      y = If (c) <
+        then_branch = outer () => (float[1, 1, 3] a) {
+          a = If (d) <then_branch = one () => (float[1, 1, 3] p) { p = Abs(last) },
+                      else_branch = two () => (float[1, 1, 3] q) { q = Tanh(last) }> },
+        else_branch = other () => (float[D, 1, 3] b) { b = Concat<axis = 0>(last, last) }> }"""
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
+    with pytest.raises(UnsupportedError, match=r"GRU \(GRU_0\): the size C is known only at run time"):
+        import_model(made)

@@ -17,6 +17,14 @@ from tilewright.frontends import import_model
 RANDOM = np.random.default_rng(0)
 
 
+def test_blocks_in_the_padding_alone():
+    x = RANDOM.integers(-9, 9, (2, 3, 6)).astype(np.int32)
+    shapes = np.array([6, 1]), np.array([1, 1])
+    model, _ = node_model("Col2Im", [x, *shapes], [1, 2], pads=[0, 1, 0, 1], strides=[2, 2])
+    [image] = tw.compile(model, workers=0, cache=False)(x)
+    np.testing.assert_array_equal(image, np.zeros((2, 3, 6, 1), np.int32))
+
+
 @pytest.mark.parametrize(
     ("image", "block", "blocks", "attributes"),
     [

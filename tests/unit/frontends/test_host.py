@@ -57,6 +57,34 @@ def test_text_is_computed_on():
     assert n.dtype == np.int64 and same.dtype == bool
 
 
+def test_the_file_holds_text():
+    text = """g (string[N] x) => (string[N] y, bool[N] e, int64[A] n, string c, string[B] t)
+    <string[2] w = {"ab", "Grüße"}>
+    { v = Constant<value_strings = ["a", "b"]>()  c = Constant<value_string = "one">()
+      joined = StringConcat(x, v)  y = StringConcat(joined, c)  e = Equal(joined, w)
+      parts, n = StringSplit<delimiter = "b">(w)  t = Identity(w) }"""
+    module, made = compiled(text)
+    x = np.array(["a", "Grüß"], object)
+    for got, want in zip(
+        module(x), onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x}), strict=True
+    ):
+        assert np.array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_words_and_numbers_by_a_table():
+    domain = '<ir_version: 9, opset_import: ["": 20, "ai.onnx.ml": 3]>'
+    table = 'cats_int64s = [3, 5], cats_strings = ["a", "b"]'
+    made = onnx.parser.parse_model(f"""{domain} g (string[N] x, int64[M] i) => (int64[N] n, string[M] w, float[N] f) {{
+      n = ai.onnx.ml.CategoryMapper<{table}, default_int64 = -7>(x)
+      w = ai.onnx.ml.CategoryMapper<{table}, default_string = "none">(i)
+      f = ai.onnx.ml.LabelEncoder<keys_strings = ["a", "b"], values_floats = [0.5, 1.5], default_float = 0.1>(x) }}""")
+    inputs = {"x": np.array(["b", "", "a"], object), "i": np.array([5, 4])}
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(None, inputs)
+    for got, want in zip(module.run(inputs), wanted, strict=True):
+        assert np.asarray(got).dtype == np.asarray(want).dtype and np.asarray(got).tolist() == np.asarray(want).tolist()
+
+
 def test_what_is_no_text_is_refused():
     module, _ = compiled('g (string[N] x) => (bool y) { y = RegexFullMatch<pattern = "a+">(x) }')
     assert module(np.array(["aa", "ab"]))[0].tolist() == [True, False]

@@ -101,6 +101,55 @@ def test_operands_that_the_run_gives(name: str):
     check(model(f"g ({signature}) => {outputs} {{ {body} }}"), *([*before, s, *behind] for s in operands))
 
 
+# A signature, an op, inputs that fit, and such that do not.
+FITTING = {
+    "Conv": (
+        "float[N, C, H, W] x, float[F, K, A, B] w",
+        "Conv(x, w)",
+        [f(2, 3, 8, 8), f(4, 3, 3, 3)],
+        [f(2, 3, 8, 8), f(4, 2, 3, 3)],
+    ),
+    "Conv of known channels": (
+        "float[N, C, 5, 5] x, float[4, 3, 3, 3] w",
+        "Conv(x, w)",
+        [f(2, 3, 5, 5), f(4, 3, 3, 3)],
+        [f(2, 4, 5, 5), f(4, 3, 3, 3)],
+    ),
+    "ConvTranspose": (
+        "float[N, C, 8, 8] x, float[K, F, 3, 3] w",
+        "ConvTranspose(x, w)",
+        [f(2, 3, 8, 8), f(3, 4, 3, 3)],
+        [f(2, 3, 8, 8), f(4, 4, 3, 3)],
+    ),
+    "GatherND": (
+        "float[N, C] x, int64[M, 1] w",
+        "GatherND<batch_dims = 1>(x, w)",
+        [f(2, 3), np.array([[2], [0]])],
+        [f(2, 3), np.array([[2], [0], [1]])],
+    ),
+    "MaxRoiPool": (
+        "float[N, C, H, W] x, float[R, K] w",
+        "MaxRoiPool<pooled_shape = [2, 2]>(x, w)",
+        [f(2, 3, 8, 8), np.array([[1, 0, 0, 5, 5]], "f4")],
+        [f(2, 3, 8, 8), np.array([[0, 0, 5, 5]], "f4")],
+    ),
+    "RNN": (
+        "float[2, 3, I] x, float[D, 5, J] w, float[1, 5, 5] r",
+        "RNN<hidden_size = 5>(x, w, r)",
+        [f(2, 3, 4), f(1, 5, 4), f(1, 5, 5)],
+        [f(2, 3, 4), f(1, 5, 3), f(1, 5, 5)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_sizes_that_have_to_fit(name: str):
+    signature, body, inputs, wrong = FITTING[name]
+    module = check(model(f"g ({signature}) => (float y) {{ y = {body} }}"), inputs)
+    with pytest.raises(InputError, match=r"node '\w+_0'"):
+        module(*wrong)
+
+
 @pytest.mark.parametrize("step", [(1, 0, 3), (-1, 4, -9), (2, -3, 9), (-2, 9, 0)])
 def test_a_slice_that_the_run_gives(step: tuple[int, int, int]):
     text = "g (float[N, 5] x, int64[1] a, int64[1] b, int64[1] k, int64[1] s) => (float y) { y = Slice(x, a, b, k, s) }"
@@ -124,6 +173,18 @@ def test_what_is_chosen_by_data_has_a_size_of_its_own():
     )
     text = "g (float[N, 3] x, bool[M] c) => (float y) { y = Compress<axis = 0>(x, c) }"
     check(model(text), [f(4, 3), np.array([1, 0, 1, 1], bool)], [f(4, 3), np.array([0, 0], bool)])
+
+
+@pytest.mark.parametrize("value", [0.0, -2.0, np.nan])
+def test_one_element_is_chosen_or_not(value: float):
+    module = tw.compile(model("g (float[1] x) => (int64 y) { y = NonZero(x) }"), workers=0, cache=False)
+    np.testing.assert_array_equal(module(np.array([value], np.float32))[0], np.nonzero(np.array([value])))
+
+
+def test_what_weights_choose_is_counted_ahead_of_time():
+    text = """g (float[N] x) => (float y) <float[4] w = {1, 0, 0, 2}>
+    { size = Abs(w)  chosen = NonZero(size)  mean = ReduceMean(chosen)  real = Cast<to = 1>(mean)  y = Add(x, real) }"""
+    check(model(text), [f(3)], [f(1)])
 
 
 def test_the_same_program_loads_from_a_file(tmp_path):

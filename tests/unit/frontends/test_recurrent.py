@@ -68,6 +68,20 @@ def test_one_step_needs_no_loop(op):
 
 
 @every
+@pytest.mark.parametrize("lengths", [None, [0, 0, 0]])
+def test_without_steps_states_are_the_initial_ones(op, lengths):
+    # By the equations; onnxruntime gives zeros, or what lies in memory, and the reference nothing.
+    states = [values(2, BATCH, HIDDEN) for _ in range(2 if op == "LSTM" else 1)]
+    arrays = [*arguments(op, steps=2 if lengths else 0, directions=2, lengths=lengths), *states]
+    outputs = 1 + len(states)
+    model, inputs = node_model(op, arrays, [1, 2, 3], outputs, hidden_size=HIDDEN, direction="bidirectional")
+    y, *last = run_model(import_model(model), inputs)
+    np.testing.assert_array_equal(y, np.zeros((2 if lengths else 0, 2, BATCH, HIDDEN), np.float32))
+    for got, want in zip(last, states, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@every
 def test_clip(op):
     check(op, arguments(op), clip=0.3)
 

@@ -11,6 +11,7 @@ from python_kernels import Kernels, routines, words_at
 
 from tilewright.errors import InputError
 from tilewright.program import Routine, Step
+from tilewright.runtime.arithmetic import SCALARS
 
 
 def run(routine: Routine, *inputs: Any, kernels: Kernels | None = None) -> list[Any]:
@@ -53,6 +54,14 @@ def test_a_counted_loop_carries_values(count):
     for i in range(count):
         a, b = b, a + i
     assert run(routine, np.array(count)) == [a, b]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "holds"), [(1, "100"), (4, "010"), (7, "110"), (8, "101"), (13, "011"), (14, "001")]
+)
+def test_comparisons_of_floats(predicate, holds):
+    compare = SCALARS["arith.cmpf"]({"predicate": predicate, "bits": 32})
+    assert [compare(1.0, b) for b in (1.0, 2.0, float("nan"))] == [digit == "1" for digit in holds]
 
 
 def test_a_while_loop_ends_before_its_body_where_the_condition_fails():

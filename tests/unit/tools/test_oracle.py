@@ -66,6 +66,12 @@ def test_an_oracle_is_not_asked_where_it_is_wrong(kernel):
     assert NodeOracle(node, OPSETS)({"x": x})["i"][0, 1].min() >= kernel * kernel
 
 
+def test_eight_bits_are_floats():
+    node = helper.make_node("Cast", ["x"], ["y"], to=TensorProto.FLOAT8E4M3FN)
+    y = NodeOracle(node, [helper.make_opsetid("", 19)], order=["onnxruntime"])({"x": np.array([1.5], np.float32)})["y"]
+    assert (y.dtype.name, float(y[0])) == ("float8_e4m3fn", 1.5)
+
+
 def test_a_fault_counts_in_nested_graphs():
     inner = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Abs", ["x"], ["s"])],
