@@ -152,7 +152,8 @@ class Context:
             self.invalid(misfit)
         for own, wanted in zip(x.shape, shape, strict=True):
             self.demand_equal(own, wanted, misfit)
-        return self.as_shape(x, [n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True)])
+        fitting = tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True))
+        return x if fitting == x.shape else self.as_shape(x, fitting)
 
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
