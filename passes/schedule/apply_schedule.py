@@ -132,7 +132,13 @@ def _nest(schedule: Schedule | Moves | None) -> Schedule | None:
 
 
 def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Module:
-    """The function as loops over blocks. Raises NotSchedulable where a tile of some op cannot be computed."""
+    """The function as loops over blocks.
+
+    Raises NotSchedulable where a tile of some op cannot be computed, or where there is no element to compute.
+    """
+    tensors = [v.type for v in (*function.arguments, *_returned(function)) if isinstance(v.type, ir.RankedTensorType)]
+    if any(map(_is_empty, tensors)):
+        raise NotSchedulable("tensors of no elements have no buffer")
 
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         source = defining_op(dests[0])

@@ -217,6 +217,7 @@ def test_where_an_extreme_of_columns_lies(op: str):
     [
         ("float[1, K] x, float[K, 1] z", [((1, k), (k, 1)) for k in (1, 8, 77)]),
         ("float[A, 0] x, float[0, B] z", [((a, 0), (0, b)) for a, b in ((3, 5), (1, 1))]),
+        ("float[0, A, K] x, float[0, K, B] z", [((0, 3, k), (0, k, 5)) for k in (1, 2)]),
     ],
 )
 def test_products_of_one_element_and_of_sums_over_nothing(shapes: str, sizes: list):
