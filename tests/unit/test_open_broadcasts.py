@@ -30,6 +30,14 @@ def test_one_program_repeats_what_it_has_to(threads: int):
             np.testing.assert_array_equal(y, (np.maximum(x, 0) + z) ** 2)
 
 
+def test_a_filled_tensor_broadcasts():
+    body = "s = Shape<end = 2>(z) f = ConstantOfShape<value = float[1] {2.5}>(s) y = Add(x, f)"
+    module = tw.compile(model(body, "float[A, B] x, float[C, D, 20] z"), workers=0)
+    for c, d in ((3, 4), (1, 4), (1, 1)):
+        x = RNG.standard_normal((3, 4)).astype(np.float32)
+        np.testing.assert_array_equal(module(x, np.zeros((c, d, 20), np.float32))[0], x + np.float32(2.5))
+
+
 def test_no_elements_broadcast():
     module = tw.compile(model("y = Add(x, z)"), workers=0)
     [y] = module(np.zeros((0, 3, 20), np.float32), np.ones((1, 3, 20), np.float32))
