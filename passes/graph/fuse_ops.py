@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir
+from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
@@ -28,8 +28,7 @@ from .groups import (
     tree_joins,
 )
 from .inline import can_inline, fold_scalars, inline, read_through_unit_views
-from .open_sizes import note_sizes
-from .routine_ops import is_choice, is_no_kernel
+from .routine_ops import is_no_kernel
 
 GROUP = "tw.group"
 
@@ -86,23 +85,7 @@ def _normalize(function: func.FuncOp) -> None:
         if _is_plain(op):
             read_through_unit_views(op)
             fold_scalars(op)
-        elif is_choice(op):
-            _make_filled(op)
     erase_dead(function)
-
-
-def _make_filled(choice: ir.Operation) -> None:
-    """Let a kernel make the filled tensors that the program chooses between; those that kernels read are made there."""
-    for number, value in list(enumerate(choice.operands))[1:]:
-        source = defining_op(value)
-        while source is not None and source.name == "tensor.cast":
-            source = defining_op(source.operands[0])
-        if source is None or source.name != "linalg.fill":
-            continue
-        with ir.InsertionPoint(choice), choice.location:
-            shape, scalar = note_sizes(value), source.operands[0]
-            out, loops = builders.empty(shape, builders.element_of(value)), range(len(shape))
-            choice.operands[number] = builders.generic([], [out], [loops], "p" * len(shape), lambda _, a=scalar: a)[0]
 
 
 class _Grouping:

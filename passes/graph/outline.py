@@ -43,7 +43,7 @@ from .edit import (
 )
 from .fuse_ops import GROUP
 from .open_sizes import open_sizes
-from .routine_ops import is_body, is_body_call, is_control, is_host_call, is_no_kernel
+from .routine_ops import is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
@@ -87,7 +87,7 @@ def _materialize(function: func.FuncOp) -> None:
     """Put a copy where a value must lie in memory and no kernel writes it there."""
     *ops, end = operations(function)
     for op in ops:
-        if is_host_call(op) or is_body_call(op) or is_control(op) or (op.name in VIEWS and not is_cheap(op)):
+        if _reads_memory(op):
             for value in filter(_is_nowhere, uses(op)):
                 copied = _copied(value, op)
                 for user in (op, *nested(op)):
@@ -100,6 +100,13 @@ def _materialize(function: func.FuncOp) -> None:
         if shared or _is_nowhere(value):
             end.operands[i] = _copied(value, end)
         seen.add(base)
+
+
+def _reads_memory(op: ir.Operation) -> bool:
+    """Whether the program, not a kernel, takes an op's tensors from where they lie."""
+    return any(test(op) for test in (is_host_call, is_body_call, is_control, is_choice)) or (
+        op.name in VIEWS and not is_cheap(op)
+    )
 
 
 def _is_nowhere(value: ir.Value) -> bool:

@@ -141,11 +141,14 @@ class Part:
         buffer: ir.Value,
         dot_lanes: int,
     ) -> None:
-        self.dot_lanes = dot_lanes
-        self.version, self.segments, self.sums, self.panels = version, segments, blocks.sums, blocks.panels
+        self.version, self.segments, self.plan, self.dot_lanes = version, segments, blocks, dot_lanes
         self.source, self.arguments, self.buffer = source, arguments, buffer
         counts = [segment.count for segment in segments.values()]
         self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Emit what all blocks of the loop share, before it; a plain part has nothing of the kind."""
 
     def loop(self, first: ir.Value, last: ir.Value, panel: ir.Value | None) -> None:
         """The blocks [first, last), or one panel of each of them."""
@@ -158,7 +161,7 @@ class Part:
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """One block of the result, ``region``, or a panel of it, into ``place``."""
-        if self.sums:
+        if self.plan.sums:
             self.sum_up(region, place)
         else:
             self.compute_block(self.version.blocks[0], region, {}, place, panel)
@@ -184,7 +187,7 @@ class Part:
         total = memref.alloc(ir.MemRefType.get(kind.shape, kind.element_type), [], [])
         whole = full_region(kind.shape)
         write(fill_box(outside(fill.operands[0]), tensor_of(total, writable=True), whole), total)
-        self._chunks(last, self.sums, region, {}, total)
+        self._chunks(last, self.plan.sums, region, {}, total)
         write(copy_box(tensor_of(total), tensor_of(place, writable=True), whole), place)
 
     def _chunks(
@@ -237,7 +240,7 @@ class Part:
         """
         parts = parts_of(self.source, region, sums)
         given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
-        steps = index_constant(block.schedule.extent // self.panels)
+        steps = index_constant(block.schedule.extent // self.plan.panels)
         first = index_constant(0) if panel is None else arith.muli(panel, steps)
         end = steps if panel is None else arith.addi(first, steps)
         target = tensor_of(place, writable=True)

@@ -172,7 +172,10 @@ def open_sums(result: ir.Value) -> tuple[int, ...]:
 
 
 def _sums_rows(result: ir.Value) -> bool:
-    """Whether the last op reduces along the innermost axis of what it reads, of open extent."""
+    """Whether the last op reduces along several axes, among them the innermost of what it reads, of open extent.
+
+    What reduces along that one alone is a kernel of rows (``open_rows.py``).
+    """
     op, sums = defining_op(result), open_sums(result)
     if op is None or not sums or isinstance(classify(op), Contraction):
         return False

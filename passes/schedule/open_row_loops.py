@@ -10,9 +10,9 @@ from ...dialects import arith, func, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..structure import dim_of, indexing_maps, iterator_types
-from .block_loops import Held, Part, Segment, given_to, loop_over, tensor_of, view_of, write
+from .block_loops import Held, Part, given_to, loop_over, tensor_of, view_of, write
 from .block_parts import parts_of
-from .blocks import Block, Blocks, Version
+from .blocks import Block, Blocks
 from .nest import HANDLERS
 from .open_border import OpenBorder
 from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
@@ -35,19 +35,10 @@ def part_of_kind(blocks: Blocks) -> type[Part]:
 class RowPart(Part):
     """Rows of the result, one at a time."""
 
-    def __init__(
-        self,
-        version: Version,
-        segments: Mapping[int, Segment],
-        blocks: Blocks,
-        source: func.FuncOp,
-        arguments: Arguments,
-        buffer: ir.Value,
-        dot_lanes: int,
-    ) -> None:
-        super().__init__(version, segments, blocks, source, arguments, buffer, dot_lanes)
-        assert isinstance(blocks, OpenRows)
-        self.row, self.length = blocks.row, _row_length(self)
+    def prepare(self) -> None:
+        """The length of the rows."""
+        assert isinstance(self.plan, OpenRows)
+        self.row, self.length = self.plan.row, _row_length(self)
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A row."""
@@ -57,24 +48,15 @@ class RowPart(Part):
 class AttentionPart(Part):
     """Blocks of rows: their scores, the weights of each row, and the product with the values."""
 
-    def __init__(
-        self,
-        version: Version,
-        segments: Mapping[int, Segment],
-        blocks: Blocks,
-        source: func.FuncOp,
-        arguments: Arguments,
-        buffer: ir.Value,
-        dot_lanes: int,
-    ) -> None:
-        super().__init__(version, segments, blocks, source, arguments, buffer, dot_lanes)
-        assert isinstance(version, AttentionVersion) and isinstance(blocks, OpenAttention)
-        self.scores_of, self.plan = version.scores, blocks
-        last = defining_op(OpenBorder.of(source).inner)
+    def prepare(self) -> None:
+        """Buffers of the thread's own for a block's rows of scores and of weights."""
+        assert isinstance(self.version, AttentionVersion) and isinstance(self.plan, OpenAttention)
+        self.attention, self.scores_of = self.plan, self.version.scores
+        last = defining_op(OpenBorder.of(self.source).inner)
         assert last is not None  # the product
-        self.last, self.length = last, self.loop_extent(last, blocks.keys)
-        self.lhs = next(n for n, m in enumerate(indexing_maps(last)) if dim_of(m.results[-1]) == blocks.keys)
-        rows = version.sizes[blocks.rows[0]]
+        self.last, self.length = last, self.loop_extent(last, self.plan.keys)
+        self.lhs = next(n for n, m in enumerate(indexing_maps(last)) if dim_of(m.results[-1]) == self.plan.keys)
+        rows = self.version.sizes[self.plan.rows[0]]
         weights = last.operands[self.lhs]
         self.scores, self.weights = (_held_rows(rows, self.length, weights) for _ in range(2))
 
@@ -82,24 +64,24 @@ class AttentionPart(Part):
         """A block of the result."""
         walked = [dim_of(expression) for expression in indexing_maps(self.last)[self.lhs].results]
         made = dict(zip(map(dim_of, indexing_maps(self.last)[-1].results), region, strict=True))
-        made[self.plan.keys] = Interval(Linear(), DYNAMIC)
+        made[self.attention.keys] = Interval(Linear(), DYNAMIC)
         rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in walked)
         self._scores(rows)
         self._weights(rows)
-        product, given = self.plan.product, self._given(self.plan.product, self.weights, rows)
-        none = Blocks((), {}, self.sums, 1, 1)
+        product, given = self.attention.product, self._given(self.attention.product, self.weights, rows)
+        none = Blocks((), {}, self.plan.sums, 1, 1)
         Part(self.version, {}, none, product, given, self.buffer, self.dot_lanes).sum_up(region, place)
 
     def _given(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
         own = [self.arguments[value] for value in self.source.arguments]
         if held is not None:
-            own.append(Held(tensor_of(held), rows, (self.plan.rows[1], len(rows) - 1)))
+            own.append(Held(tensor_of(held), rows, (self.attention.rows[1], len(rows) - 1)))
         return dict(zip(stage.arguments, own, strict=True))
 
     def _scores(self, rows: Region) -> None:
         """Blocks along the keys; the last one of a size ends where the keys do, and begins in the one before."""
-        stage, start = self.plan.scores, index_constant(0)
+        stage, start = self.attention.scores, index_constant(0)
         given, none = self._given(stage, None, rows), Blocks((), {}, (), 1, 1)
         for number, block in enumerate(self.scores_of):
             *_, size = shape_of(OpenBorder.of(block.function).inner)
@@ -117,12 +99,12 @@ class AttentionPart(Part):
         """Scores of ``size`` keys from ``place`` on, or of the last ones."""
         last = arith.subi(self.length, index_constant(size))
         columns = Interval(Linear(0, ((arith.minui(place, last), 1),)), size)
-        inside = (Interval(Linear(), rows[self.plan.rows[1]].size), columns)
+        inside = (Interval(Linear(), rows[self.attention.rows[1]].size), columns)
         part.compute_block(block, (*rows[:-1], columns), {}, view_of(self.scores, inside))
 
     def _weights(self, rows: Region) -> None:
         """Row by row of the scores."""
-        axis, row = self.plan.rows[1], self.plan.row
+        axis, row = self.attention.rows[1], self.attention.row
         given = self._given(row.source, self.scores, rows)
 
         def body(number: ir.Value) -> None:

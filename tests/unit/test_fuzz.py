@@ -54,14 +54,17 @@ def test_models_are_valid():
 
 @pytest.mark.parametrize("op", TABLE)
 def test_every_entry_makes_a_node(op):
-    for seed in range(200):
-        graph = Graph(Random(seed))
-        try:
-            TABLE[op](graph)
-        except Rejected:
-            continue
-        return
-    pytest.fail("200 proposals were rejected")
+    assert any(makes_a_node(op, seed) for seed in range(200))
+
+
+def makes_a_node(op: str, seed: int) -> bool:
+    """Whether what an entry draws for a seed is no proposal that it rejects."""
+    graph = Graph(Random(seed))
+    try:
+        TABLE[op](graph)
+    except Rejected:
+        return False
+    return bool(graph.nodes)
 
 
 def test_who_dies_without_us_is_the_oracle(monkeypatch):

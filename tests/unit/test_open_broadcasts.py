@@ -30,9 +30,10 @@ def test_one_program_repeats_what_it_has_to(threads: int):
             np.testing.assert_array_equal(y, (np.maximum(x, 0) + z) ** 2)
 
 
-def test_a_filled_tensor_broadcasts():
+@pytest.mark.parametrize("opt_level", [0, 2])
+def test_a_filled_tensor_broadcasts(opt_level: int):
     body = "s = Shape<end = 2>(z) f = ConstantOfShape<value = float[1] {2.5}>(s) y = Add(x, f)"
-    module = tw.compile(model(body, "float[A, B] x, float[C, D, 20] z"), workers=0)
+    module = tw.compile(model(body, "float[A, B] x, float[C, D, 20] z"), opt_level=opt_level, workers=0)
     for c, d in ((3, 4), (1, 4), (1, 1)):
         x = RNG.standard_normal((3, 4)).astype(np.float32)
         np.testing.assert_array_equal(module(x, np.zeros((c, d, 20), np.float32))[0], x + np.float32(2.5))

@@ -6,6 +6,7 @@ from ....dialects import func, ir, scalars
 from ....dialects.walk import defining_op
 from ...classify import Contraction, classify, num_inputs
 from ..edit import VIEWS, has_one_use, operations, permutation_of, replace, users
+from ..open_sizes import note_sizes
 from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product
@@ -72,15 +73,13 @@ def _scale_of(op: ir.Operation) -> float | None:
 
 
 def _scale(value: ir.Value, factor: float) -> None:
-    """Let all readers of a value read its product with a number; its sizes, which stay, are asked for before that."""
+    """Let all readers of a value read its product with a number; what asks for its sizes does not change."""
+    made = defining_op(value)
+    assert made is not None
     uses = [(use.owner.operation, use.operand_number) for use in value.uses]
-    sizes = [user for user, _ in uses if user.name == "tensor.dim"]
-    last = defining_op(value)
-    assert last is not None
-    for op in sizes:
-        last = op if last.is_before_in_block(op) else last
-    with ir.InsertionPoint.after(last), last.location:
+    with ir.InsertionPoint.after(made), made.location:
+        note_sizes(value)
         scaled = elementwise(lambda a: scalars.mul(a, scalars.like(a, factor)), value)
     for user, number in uses:
-        if user not in sizes:
+        if user.name != "tensor.dim":
             user.operands[number] = scaled

@@ -47,6 +47,7 @@ KINDS = {
     "scores": ("float[2, A, 16] x, float[2, 16, B] z", "y = MatMul(x, z)", "2 A 16, 2 16 B"),
     "open sum": ("float[2, 9, A, B] x, float[2, 9, B, 16] z", "y = MatMul(x, z)", "2 9 A B, 2 9 B 16"),
     "mean of an image": ("float[2, 20, A, B] x", "y = ReduceMean<keepdims = 1>(x, hw)", "2 20 A B"),
+    "sums of rows that lie apart": ("float[A, B, 9, B] x", "y = ReduceSum<keepdims = 0>(x, lie_apart)", "A B 9 B"),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
     "root of a sum of rows": (
         "float[A, 4, 20] x",
@@ -124,6 +125,7 @@ WEIGHTS = {
 NUMBERS = {
     "hw": np.array([2, 3]),
     "zero": np.array([0]),
+    "lie_apart": np.array([1, 3]),
     "one": np.array([1]),
     "two": np.array([2]),
     "n0": np.array(0),

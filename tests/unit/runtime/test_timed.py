@@ -5,11 +5,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tvm_ffi
 
 from tilewright.program import Routine, Step
 from tilewright.runtime.host import FUNCTIONS
 from tilewright.runtime.manifest import RoutineRecord
 from tilewright.runtime.timed import TimedRoutine
+
+
+class NoKernels:
+    """The library of a routine that calls none."""
+
+    def get_function(self, name: str) -> tvm_ffi.Function:
+        return tvm_ffi.convert(lambda *index: SimpleNamespace(value=0))
 
 
 def wait(seconds: float, result: int) -> Step:
@@ -31,9 +39,8 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
         Step("scf.if", (2,), (1,), {}, branches),
         wait(0.03, 5),
     )
-    library = SimpleNamespace(get_function=lambda name: lambda *index: SimpleNamespace(value=0))  # of no kernels
     rounds = []
-    timed = TimedRoutine(library, RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])  # type: ignore[arg-type]  # what it uses of a library
+    timed = TimedRoutine(NoKernels(), RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])
     first, taken, other, last = timed.time(2, lambda: rounds.append(0))
     assert len(rounds) == 2 and other == 0
     assert 0.01 <= first < taken < last
