@@ -315,14 +315,21 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
     made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
     if isinstance(schedule, Schedule):
         made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
-        if any(not stage.at for stage in schedule.stages):
-            made.attributes[AHEAD] = ir.UnitAttr.get()
+    if _computes_ahead(schedule):
+        made.attributes[AHEAD] = ir.UnitAttr.get()
     if isinstance(schedule, Blocks):
         work = max(sum(heuristic.work(measured) for measured in schedule.measured), 1)
         made.attributes[PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
         made.attributes[PARALLEL] = ir.UnitAttr.get()
     elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
         made.attributes[PARALLEL] = ir.UnitAttr.get()
+
+
+def _computes_ahead(schedule: Schedule | Moves | Blocks) -> bool:
+    """Whether each call computes something before its steps."""
+    if isinstance(schedule, Blocks):
+        return schedule.split
+    return isinstance(schedule, Schedule) and any(not stage.at for stage in schedule.stages)
 
 
 def _returned(function: func.FuncOp) -> list[ir.Value]:

@@ -67,9 +67,13 @@ def build_blocks(
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
         parts.append((kind or Part)(version, chosen, blocks, function, arguments, inner, dot_lanes))
+    if blocks.split:
+        for part in parts:
+            part.loop_steps(lo, hi)
+        return
     groups = _group_count(parts[0].blocks, blocks)
     steps = arith.muli(groups, index_constant(blocks.panels))
-    first, last = (arith.divui(arith.muli(n, steps), index_constant(STEPS)) for n in (lo, hi))
+    first, last = (_share(steps, n) for n in (lo, hi))
 
     def body(step: ir.Value) -> None:
         panels = index_constant(blocks.panels)
@@ -79,6 +83,11 @@ def build_blocks(
             part.loop(*(arith.divui(arith.muli(part.blocks, end), groups) for end in ends), panel)
 
     loop_over(first, last, 1, body)
+
+
+def _share(steps: ir.Value, of_all: ir.Value) -> ir.Value:
+    """So many of ``STEPS`` as a number of ``steps``."""
+    return arith.divui(arith.muli(of_all, steps), index_constant(STEPS))
 
 
 def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
@@ -159,12 +168,35 @@ class Part:
 
         loop_over(first, last, 1, body)
 
+    def loop_steps(self, lo: ir.Value, hi: ir.Value) -> None:
+        """The part [lo, hi), of ``STEPS``, of the steps of all blocks: of the first and the last block perhaps some."""
+        block = self.version.blocks[0]
+        extent, zero, one = index_constant(block.schedule.extent), index_constant(0), index_constant(1)
+        all_steps = arith.muli(self.blocks, extent)
+        first, last = (_share(all_steps, n) for n in (lo, hi))
+
+        def body(number: ir.Value) -> None:
+            start, region = arith.muli(number, extent), self._region(number)
+            steps = (arith.maxsi(arith.subi(first, start), zero), arith.minsi(arith.subi(last, start), extent))
+            self.compute_block(block, region, {}, view_of(self.buffer, region), steps)
+
+        some = arith.cmpi(arith.CmpIPredicate.ult, first, last)
+        end = arith.select(some, arith.addi(arith.divui(arith.subi(last, one), extent), one), zero)
+        loop_over(arith.divui(first, extent), end, 1, body)
+
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """One block of the result, ``region``, or a panel of it, into ``place``."""
         if self.plan.sums:
             self.sum_up(region, place)
         else:
-            self.compute_block(self.version.blocks[0], region, {}, place, panel)
+            block = self.version.blocks[0]
+            self.compute_block(block, region, {}, place, None if panel is None else self._steps_of(block, panel))
+
+    def _steps_of(self, block: Block, panel: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The steps [first, end) of a block that make a panel."""
+        steps = index_constant(block.schedule.extent // self.plan.panels)
+        first = arith.muli(panel, steps)
+        return first, arith.addi(first, steps)
 
     def _region(self, block: ir.Value) -> Region:
         """The part of the result that a block is, by its number; the blocks of the last axis come one after another."""
@@ -232,17 +264,15 @@ class Part:
         region: Region,
         sums: Mapping[int, Interval],
         place: ir.Value,
-        panel: ir.Value | None = None,
+        steps: tuple[ir.Value, ir.Value] | None = None,
     ) -> None:
-        """One block, or a panel of it, into ``place``; what it sums up is added to what is there.
+        """One block, or its ``steps`` [first, end), into ``place``; what it sums up is added to what is there.
 
         Each element is read there before it is written: to bufferization what is read lies in another buffer.
         """
         parts = parts_of(self.source, region, sums)
         given = given_to(block.function, self.source, parts, self.arguments, [tensor_of(place)] if sums else [])
-        steps = index_constant(block.schedule.extent // self.plan.panels)
-        first = index_constant(0) if panel is None else arith.muli(panel, steps)
-        end = steps if panel is None else arith.addi(first, steps)
+        first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = OpenBorder.of(block.function).inner
         write(build_nest(block.schedule, result, target, first, end, given, self.dot_lanes), place)

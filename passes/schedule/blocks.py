@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
@@ -86,7 +86,8 @@ class Blocks:
 
     cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
     steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
-    share stays in the cache. held: blocks of the largest size in a group.
+    share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
+    block, each of which computes what its steps have in common.
     """
 
     versions: tuple[Version, ...]
@@ -94,6 +95,7 @@ class Blocks:
     sums: tuple[int, ...]
     panels: int
     held: int
+    split: bool = field(default=False, kw_only=True)
 
     @property
     def extent(self) -> int:
@@ -131,17 +133,24 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
         blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
+    if any(_has_common(version) for version in versions):
+        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
     panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
+
+
+def _has_common(version: Version) -> bool:
+    """Whether the steps of a version's blocks have something in common that is computed, or filled, before them."""
+    return any(not stage.at for block in version.blocks for stage in block.schedule.stages)
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
     """What the steps of all versions' blocks are cut into: parts that are worth it, or with ``shared`` weights all.
 
-    Blocks whose steps share what is computed, or filled, before stay whole.
+    Blocks that are summed up in chunks stay whole.
     """
     blocks = [block for version in versions for block in version.blocks]
-    if any(block.sums or any(not stage.at for stage in block.schedule.stages) for block in blocks):
+    if any(block.sums for block in blocks):
         return 1
     common, elements = math.gcd(*(block.schedule.extent for block in blocks)), math.prod(versions[0].sizes)
     if shared:

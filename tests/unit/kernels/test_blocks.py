@@ -14,6 +14,7 @@ from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.infra import PassContext
+from tilewright.program import Kernel
 from tilewright.target import host
 
 RNG = np.random.default_rng(11)
@@ -175,14 +176,18 @@ def test_kernels_of_open_sizes_are_right(kind: str, threads: int):
         np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * max(1.0, float(np.abs(want).max())))
 
 
-def schedules(kind: str) -> dict[str, str]:
-    """The schedules of the program's kernels, "" where one runs as plain loops."""
+def kernels(kind: str) -> list[Kernel]:
+    """What callers know of the program's kernels."""
     target = TARGET.get(host())
     with make_context(), ir.Location.unknown():
         planned = pipeline.plan(import_model(model(kind)), target, PassContext())
         names = {call.kernel for call in planned.main.calls}
-        lowered = (pipeline.lower_kernel(planned.kernels[name], target, PassContext()) for name in names)
-        return {kernel.name: kernel.schedule for _, kernel in lowered}
+        return [pipeline.lower_kernel(planned.kernels[name], target, PassContext())[1] for name in names]
+
+
+def schedules(kind: str) -> dict[str, str]:
+    """The schedules of the program's kernels, "" where one runs as plain loops."""
+    return {kernel.name: kernel.schedule for kernel in kernels(kind)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -194,6 +199,11 @@ def test_a_kernel_has_versions_down_to_single_elements():
     (schedule,) = [text for name, text in schedules("dense").items() if name.startswith("matmul")]
     sizes = [line.removeprefix("blocks of ") for line in schedule.splitlines() if line.startswith("blocks")]
     assert sizes == ["64 x 40:", "16 x 40:", "4 x 40:", "1 x 40:"]
+
+
+def test_a_thread_takes_its_share_at_once_where_the_steps_of_a_block_have_a_transform_in_common():
+    transforms = [kernel for kernel in kernels("patches") if kernel.name.startswith("transform")]
+    assert transforms and all(kernel.ahead and kernel.parallel for kernel in transforms)
 
 
 def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
