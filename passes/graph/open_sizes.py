@@ -63,8 +63,7 @@ def _size(value: ir.Value, axis: int) -> ir.Value:
     if op.name == "tensor.cast":
         return _size(op.operands[0], axis)
     if op.name == "tensor.extract_slice":
-        static = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
-        return _segment(op, 2)[sum(n < 0 for n in static[:axis])]
+        return _operand_of(_segment(op, 2), kind, axis)
     if op.name == "tensor.expand_shape":
         return _operand_of(list(op.operands)[1:], kind, axis)
     if op.name == "tensor.collapse_shape":

@@ -39,6 +39,16 @@ def test_a_filled_tensor_broadcasts(opt_level: int):
         np.testing.assert_array_equal(module(x, np.zeros((c, d, 20), np.float32))[0], x + np.float32(2.5))
 
 
+def test_a_slice_of_a_loop_broadcasts():
+    body = """y = Scan<num_scan_inputs = 1, body = step (float[B, C, 4] each) => (float[B, D, 4] sum) {
+      sum = Add(each, z)
+    }>(x)"""
+    module = tw.compile(model(body, "float[A, B, C, 4] x, float[B, D, 4] z"), workers=0)
+    for c, d in ((3, 3), (1, 3), (3, 1)):
+        x, z = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 2, c, 4), (2, d, 4)))
+        np.testing.assert_array_equal(module(x, z)[0], x + z)
+
+
 def test_no_elements_broadcast():
     module = tw.compile(model("y = Add(x, z)"), workers=0)
     [y] = module(np.zeros((0, 3, 20), np.float32), np.ones((1, 3, 20), np.float32))
