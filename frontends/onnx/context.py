@@ -155,6 +155,10 @@ class Context:
         fitting = tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True))
         return x if fitting == x.shape else self.as_shape(x, fitting)
 
+    def divisible(self, x: Tensor, axis: int, by: int, misfit: str) -> Tensor:
+        """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
+        return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
+
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes that differ, at import or, where only that knows them, when the program runs."""
         extents.demand_equal(a, b, otherwise)

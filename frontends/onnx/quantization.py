@@ -65,9 +65,11 @@ def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
     """A parameter that broadcasts to x; one number is a scalar, whatever its shape."""
     if parameter.size == 1:
         return reshaped(ctx, parameter, ())
-    if ctx.broadcast_shape(x, parameter) != x.shape:
-        ctx.invalid(f"parameters of shape {list(parameter.shape)} do not fit a tensor of shape {list(x.shape)}")
-    return parameter
+    misfit = f"parameters of shape {list(parameter.shape)} do not fit a tensor of shape {list(x.shape)}"
+    if parameter.rank > x.rank:
+        ctx.invalid(misfit)
+    covered = x.shape[x.rank - parameter.rank :]
+    return ctx.fitted(parameter, [1 if m == 1 else n for n, m in zip(covered, parameter.shape, strict=True)], misfit)
 
 
 def offset(ctx: Context, zero: Tensor | None) -> Tensor | None:

@@ -50,8 +50,9 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     """A convolution without bias, with sums in ``dtype``."""
     spatial, group = x.rank - 2, windows.group
     misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
-    if spatial < 1 or w.rank != x.rank or w.shape[0] % group:
+    if spatial < 1 or w.rank != x.rank:
         ctx.invalid(misfit)
+    w = ctx.divisible(w, 0, group, misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
     w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     strides, dilations = list(windows.strides or [1] * spatial), list(windows.dilations or [1] * spatial)
@@ -62,13 +63,13 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
 
 
 def padding(
-    spatial: Ints, window: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: str
-) -> tuple[list[int], list[int]]:
+    spatial: Sequence[Extent], window: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: str
+) -> tuple[list[Extent], list[Extent]]:
     """Padding below and above each spatial dim; SAME_UPPER and SAME_LOWER give ceil(extent / stride) windows."""
     count = len(spatial)
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         sizes = zip(spatial, window, strides, dilations, strict=True)
-        total = [max(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
+        total = [largest(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
         small, large = [t // 2 for t in total], [t - t // 2 for t in total]
         return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
     if pads is None or auto_pad == "VALID":
@@ -126,9 +127,8 @@ def conv_transpose(
     if spatial < 1 or w.rank != x.rank:
         ctx.invalid(misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
+    x = ctx.divisible(x, 1, group, misfit)
     w = ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit)
-    if x.shape[1] % group:
-        ctx.invalid(misfit)
     strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
     extra = list(output_padding or [0] * spatial)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]

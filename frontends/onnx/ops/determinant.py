@@ -21,10 +21,13 @@ Values = Sequence[ir.Value]
 @op("Det", since=11)
 def det(ctx: Context, x: Tensor) -> Tensor:
     """The product of the pivots of Gauss' elimination, which takes the greatest of each column."""
-    if x.rank < 2 or x.shape[-1] != x.shape[-2]:
-        ctx.invalid(f"an input of shape {list(x.shape)} holds no square matrices")
+    misfit = f"an input of shape {list(x.shape)} holds no square matrices"
+    if x.rank < 2:
+        ctx.invalid(misfit)
+    for other in (-2, -1):
+        x = ctx.fitted(x, (*x.shape[:-2], x.shape[other], x.shape[other]), misfit)
     batch, size = number.prod(x.shape[:-2]), x.shape[-1]
-    if not batch or not size:
+    if 0 in (batch, size):
         return ctx.const(np.broadcast_to(np.float32(1), x.shape[:-2]), x.dtype)
     wide = widened(ctx, ctx.reshape(x, [batch, size, size]))
     elem = element_type(wide.dtype)

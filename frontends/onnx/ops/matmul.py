@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import string
+from collections.abc import Mapping
 
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ....sizes import may_be_equal
+from ....sizes import Extent, Sym, may_be_equal
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -80,6 +81,7 @@ def gemm(
 def einsum(ctx: Context, *inputs: Tensor, equation: str) -> Tensor:
     """Operands are combined from left to right; a letter is summed as soon as nothing later needs it."""
     terms, output = _parse(ctx, equation.replace(" ", ""), inputs)
+    inputs = _of_one_extent(ctx, equation, terms, inputs)
     operands = [_diagonal(ctx, x, term) for x, term in zip(inputs, terms, strict=True)]
     value, term = operands[0]
     for index, (other, right) in enumerate(operands[1:], 2):
@@ -125,21 +127,25 @@ def _parse(ctx: Context, equation: str, inputs: tuple[Tensor, ...]) -> tuple[lis
     output = output.replace("...", spelt)
     if not set(output) <= set("".join(terms)) or len(set(output)) < len(output):
         ctx.invalid(f"the output of equation '{equation}' does not fit its inputs")
-    _check_extents(ctx, equation, terms, inputs)
     return terms, output
 
 
-def _check_extents(ctx: Context, equation: str, terms: list[str], inputs: tuple[Tensor, ...]) -> None:
-    """Refuse a letter that stands for different extents, other than 1."""
-    extents: dict[str, set[int]] = {}
+def _of_one_extent(ctx: Context, equation: str, terms: list[str], inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The inputs, in which a letter stands for one extent, or for 1 in some; others are refused."""
+    extents: dict[str, Extent] = {}
     for term, x in zip(terms, inputs, strict=True):
-        if any(len({x.shape[i] for i, t in enumerate(term) if t == letter}) > 1 for letter in term):
-            ctx.invalid(f"equation '{equation}' takes a diagonal of shape {list(x.shape)}, which has none there")
         for letter, extent in zip(term, x.shape, strict=True):
-            extents.setdefault(letter, set()).add(extent)
-    for letter, found in extents.items():
-        if len(found - {1}) > 1:
-            ctx.invalid(f"letter '{letter}' of equation '{equation}' stands for extents {sorted(found)}")
+            known = extents.get(letter, 1)
+            extents[letter] = extent if known == 1 or (isinstance(known, Sym) and isinstance(extent, int)) else known
+    return tuple(_with_extents(ctx, equation, term, extents, x) for term, x in zip(terms, inputs, strict=True))
+
+
+def _with_extents(ctx: Context, equation: str, term: str, extents: Mapping[str, Extent], x: Tensor) -> Tensor:
+    alone = {letter for letter, n in zip(term, x.shape, strict=True) if n == 1}
+    shape = [1 if letter in alone else extents[letter] for letter in term]
+    wanted = {letter: n for letter, n in zip(term, shape, strict=True)}
+    misfit = f"shape {list(x.shape)} does not fit term '{term}' of equation '{equation}', where it is {wanted}"
+    return ctx.fitted(x, shape, misfit)
 
 
 def _diagonal(ctx: Context, x: Tensor, term: str) -> tuple[Tensor, str]:

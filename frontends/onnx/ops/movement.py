@@ -91,7 +91,8 @@ def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
 def slice_by_attributes(
     ctx: Context, x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
 ) -> Tensor:
-    return _sliced(ctx, x, starts, ends, axes, None)
+    given = [None if numbers is None else ctx.const(numbers, "int64") for numbers in (starts, ends, axes)]
+    return slice_by_inputs(ctx, x, *given)
 
 
 @op("Slice", since=10)
@@ -174,9 +175,9 @@ def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
 @op("DepthToSpace")
 def depth_to_space(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Channels (block row, block column, c), or with CRD (c, block row, block column), become blocks of pixels."""
-    n, c, h, w = _image(ctx, x, mode)
-    if c % (blocksize * blocksize):
-        ctx.invalid(f"{c} channels do not divide into blocks of {blocksize} by {blocksize}")
+    misfit = f"{_image(ctx, x, mode)[1]} channels do not divide into blocks of {blocksize} by {blocksize}"
+    x = ctx.divisible(x, 1, blocksize * blocksize, misfit)
+    n, c, h, w = x.shape
     depth = c // (blocksize * blocksize)
     if mode == "DCR":
         apart, order = [n, blocksize, blocksize, depth, h, w], [0, 3, 4, 1, 5, 2]
@@ -188,9 +189,11 @@ def depth_to_space(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR"
 @op("SpaceToDepth")
 def space_to_depth(ctx: Context, x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """The inverse of DepthToSpace."""
-    n, c, h, w = _image(ctx, x, mode)
-    if h % blocksize or w % blocksize:
-        ctx.invalid(f"an image of {h} by {w} does not divide into blocks of {blocksize} by {blocksize}")
+    _, _, h, w = _image(ctx, x, mode)
+    misfit = f"an image of {h} by {w} does not divide into blocks of {blocksize} by {blocksize}"
+    for axis in (2, 3):
+        x = ctx.divisible(x, axis, blocksize, misfit)
+    n, c, h, w = x.shape
     h, w = h // blocksize, w // blocksize
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
     blocks = ctx.transpose(ctx.reshape(x, [n, c, h, blocksize, w, blocksize]), order)

@@ -6,6 +6,7 @@ import math as number
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, math, scalars
+from ....sizes import Sym, largest, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -88,9 +89,11 @@ def group_normalization(
     stash_type: int = 1,  # what to compute in: f32, unless the input is wider
 ) -> Tensor:
     """Groups of channels by their own statistics; scale and bias are those of channels."""
+    misfit = f"{x.shape[1]} channels do not make {num_groups} groups"
+    if num_groups < 1:
+        ctx.invalid(misfit)
+    x = ctx.divisible(x, 1, num_groups, misfit)
     batch, channels, *spatial = x.shape
-    if num_groups < 1 or channels % num_groups:
-        ctx.invalid(f"{channels} channels do not make {num_groups} groups")
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
     centred, inverse, _ = _standardised(ctx, grouped, (2, 3), epsilon)
     scale, bias = (ctx.reshape(t, (num_groups, channels // num_groups, 1)) for t in (scale, bias))
@@ -192,9 +195,11 @@ def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) 
 
 
 def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    count = number.prod(x.shape[axis] for axis in axes)
+    count = largest(product([x.shape[axis] for axis in axes]), 1)
     total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
-    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / max(count, 1))), total)
+    if isinstance(count, Sym):
+        return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total)
+    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / count)), total)
 
 
 def _inverse_deviation(ctx: Context, centred: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:

@@ -35,8 +35,10 @@ def _along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
         return ctx.reshape(b, [])
     first = ctx.axis(axis, a.rank)
     covered = a.shape[first : first + b.rank]
-    if len(covered) < b.rank or any(m not in (1, n) for n, m in zip(covered, b.shape, strict=True)):
-        ctx.invalid(f"shape {list(b.shape)} does not lie in {list(a.shape)} from axis {axis} on")
+    misfit = f"shape {list(b.shape)} does not lie in {list(a.shape)} from axis {axis} on"
+    if len(covered) < b.rank:
+        ctx.invalid(misfit)
+    b = ctx.fitted(b, [1 if m == 1 else n for n, m in zip(covered, b.shape, strict=True)], misfit)
     return ctx.reshape(b, [*b.shape, *[1] * (a.rank - first - b.rank)])
 
 

@@ -21,7 +21,7 @@ from .movement import cut
 def pad_by_attributes(
     ctx: Context, x: Tensor, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0
 ) -> Tensor:
-    return _padded(ctx, x, mode, pads, ctx.const(value, x.dtype), range(x.rank))
+    return pad(ctx, x, ctx.const(pads, "int64"), ctx.const(value, x.dtype), mode=mode)
 
 
 @op("Pad", since=11)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, is_open, largest
+from ....sizes import Extent, Sym, if_less, is_open, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -32,8 +32,8 @@ class _Axis:
     size: int
     stride: int
     dilation: int
-    low: int
-    high: int
+    low: Any
+    high: Any
     out: Any
 
     @property
@@ -104,8 +104,8 @@ def _windows(
     for n, k, s, d, a, b in zip(spatial, kernel_shape, strides, dilations, low, high, strict=True):
         room = n + a + b - (k - 1) * d - 1
         out = (-(-room // s) if ceil_mode else room // s) + 1
-        if ceil_mode and (out - 1) * s >= n + a:  # it would start in the padding above
-            out -= 1
+        if ceil_mode:  # the last one may not start in the padding above
+            out = if_less((out - 1) * s, n + a, out, out - 1)
         axes.append(_Axis(n, k, s, d, a, b, out))
     return _Windows(tuple(axes))
 

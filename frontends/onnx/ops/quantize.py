@@ -63,12 +63,21 @@ def _parameters(
     ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block: int
 ) -> tuple[Tensor, Tensor | None]:
     """Scale and zero point as they broadcast to x: of a tensor, of each index of an axis, or of blocks along it."""
-    if zero is not None and zero.shape != scale.shape and not zero.size == scale.size == 1:
-        ctx.invalid(f"scale of shape {list(scale.shape)} for a zero point of shape {list(zero.shape)}")
+    if zero is not None:
+        scale, zero = _of_one_shape(ctx, scale, zero)
     if block < 0:
         ctx.invalid(f"block_size {block} is negative")
     spread = [_spread(ctx, x, t, axis, block) for t in (scale, zero) if t is not None]
     return spread[0], spread[1] if zero is not None else None
+
+
+def _of_one_shape(ctx: Context, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and zero point, refused where their shapes differ and either has more than one element."""
+    misfit = f"scale of shape {list(scale.shape)} for a zero point of shape {list(zero.shape)}"
+    if scale.rank == zero.rank and not scale.size == zero.size == 1:
+        zero = ctx.fitted(zero, scale.shape, misfit)
+        return ctx.fitted(scale, zero.shape, misfit), zero
+    return ctx.fitted(scale, [1] * scale.rank, misfit), ctx.fitted(zero, [1] * zero.rank, misfit)
 
 
 def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:

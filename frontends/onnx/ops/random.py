@@ -104,12 +104,12 @@ def multinomial(ctx: Context, x: Tensor, *, dtype: int = 6, sample_size: int = 1
 @op("Dropout", since=7)
 def dropout_by_attribute(ctx: Context, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, ...]:
     """Inference; the mask has the input's dtype."""
-    return x, ctx.const(np.broadcast_to(np.ones((), numpy_dtype(x.dtype)), x.shape), x.dtype)
+    return x, _all_kept(ctx, x, x.dtype)
 
 
 @op("Dropout", since=10)
 def dropout_with_bool_mask(ctx: Context, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, ...]:
-    return x, ctx.const(np.broadcast_to(np.True_, x.shape))
+    return x, _all_kept(ctx, x, "bool")
 
 
 @op("Dropout", since=12)
@@ -124,7 +124,7 @@ def dropout(
     """The input in inference; in training a part of it is zero, and the rest is scaled so that the mean stays."""
     training = training_mode if training_mode is not None else ctx.const(np.array(False))
     if training.known is not None and not training.known.any():
-        return x, ctx.const(np.broadcast_to(np.True_, x.shape))
+        return x, _all_kept(ctx, x, "bool")
     part = ctx.const(0.5, "float32") if ratio is None else ctx.reshape(ratio, [])
     if ratio is not None and ratio.known is not None and not (ratio.known >= 0).all() & (ratio.known < 1).all():
         ctx.invalid(f"ratio {ratio.known} is not within [0, 1)")
@@ -134,6 +134,11 @@ def dropout(
 
     part = ctx.cast(part, _precision(x))
     return dropped_out(ctx, x, ctx.elementwise(in_training, ctx.reshape(training, []), part, dtype=part.dtype), seed)
+
+
+def _all_kept(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+    """The mask of dropping nothing."""
+    return ctx.broadcast(ctx.const(np.ones((), numpy_dtype(dtype)), dtype), x.shape)
 
 
 def dropped_out(ctx: Context, x: Tensor, ratio: Tensor, seed: float | None) -> tuple[Tensor, Tensor]:

@@ -23,10 +23,15 @@ def _groups(ctx: Context, inputs: Sequence[Tensor], roles: int) -> list[tuple[Te
     if not count or len(inputs) % roles:
         ctx.invalid(f"{len(inputs)} inputs after the learning rate and the count do not make groups of {roles}")
     groups = [tuple(inputs[i::count]) for i in range(count)]
-    for first, *others in groups:
-        if any(t.shape != first.shape or t.dtype != first.dtype for t in others):
-            ctx.invalid(f"a tensor {first} with gradient and states {', '.join(map(str, others))}")
-    return groups
+    return [_alike(ctx, *group) for group in groups]
+
+
+def _alike(ctx: Context, first: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """A tensor, its gradient and its states, refused where they differ in shape or dtype."""
+    misfit = f"a tensor {first} with gradient and states {', '.join(map(str, others))}"
+    if any(t.rank != first.rank or t.dtype != first.dtype for t in others):
+        ctx.invalid(misfit)
+    return first, *(ctx.fitted(t, first.shape, misfit) for t in others)
 
 
 def _updated(
