@@ -16,12 +16,18 @@ import tilewright as tw
 Arrays = Sequence[np.ndarray | None]
 
 
-def open_model(op: str, arrays: Arrays, known: Collection[int] = (), **options: Any) -> onnx.ModelProto:
-    """A node on inputs of the arrays' ranks and dtypes; those at the positions ``known`` are initialisers."""
+def open_model(
+    op: str, arrays: Arrays, known: Collection[int] = (), fixed: Collection[tuple[int, int]] = (), **options: Any
+) -> onnx.ModelProto:
+    """A node on inputs of the arrays' ranks and dtypes; those at the positions ``known`` are initialisers.
+
+    ``fixed`` are the inputs' axes that have the arrays' extents: pairs of an input's position and an axis.
+    """
     made, _ = foreign_model(op, arrays, options.pop("domain", ""), known=known, **options)
     for value in made.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            dim.dim_param = f"{value.name}_{axis}"
+            if (int(value.name.removeprefix("in")), axis) not in fixed:
+                dim.dim_param = f"{value.name}_{axis}"
     return made
 
 
@@ -35,7 +41,7 @@ def check_open(
 ) -> tw.Module:
     """One compiled program agrees with onnxruntime, or onnx's reference, on the inputs of all runs; gives the program.
 
-    ``options`` are those of ``foreign_model`` and the node's attributes. Inputs that are ``known`` are the first run's.
+    ``options`` are those of ``open_model`` and ``foreign_model``, and the node's attributes. Inputs that are ``known`` are the first run's.
     """
     made = open_model(op, runs[0], known, **options)
     module = tw.compile(made, workers=0, num_threads=1, cache=False)

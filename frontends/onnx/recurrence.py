@@ -131,7 +131,7 @@ def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype:
 def run(
     ctx: Context, layer: Layer, cell: Cell, summed: int | None = None, dtype: str = "float32"
 ) -> tuple[Tensor, ...]:
-    """The outputs: all h, then the last state(s). ``summed`` gates' recurrent biases are added before the loop (all)."""
+    """The outputs: all h, then the last state(s). The recurrent biases of ``summed`` gates (all) are added ahead."""
     passes = [_pass(ctx, layer, i, cell, summed) for i in range(len(layer.directions))]
     steps, batch, _ = layer.x.shape
     hidden = layer.states[0].shape[-1]
