@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...dialects import builders, ir, math, scalars
-from ...dialects.types import element_type
-from ...sizes import Extent, is_open
+from ...sizes import Extent
 from .context import Context
 from .loops import at, index, sequential, stored
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
@@ -121,11 +118,8 @@ def _fitting(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str)
 
 def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype: str) -> Tensor:
     """The states that a model gives, or zeros: (directions, batch, hidden)."""
-    if given is not None:
-        return ctx.fitted(given, shape, f"an initial state of {list(given.shape)}, which has to be {list(shape)}")
-    if is_open(shape):
-        return ctx.wrap(builders.full(shape, builders.scalar(0, element_type(dtype))), dtype)
-    return ctx.const(np.broadcast_to(np.zeros((), dtype), shape), dtype)
+    fitting = _fitting(ctx, given, shape, "an initial state")
+    return ctx.zeros(shape, dtype) if fitting is None else fitting
 
 
 def run(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ....dialects import scalars
+from ....dialects import builders, scalars
+from ....sizes import Extent
 from ..context import Context
 from ..contrib import contrib, demand_shape
 from ..tensor import Tensor
 from ..weights import dtype_name
 from .gather import gather
-from .movement import cut
 from .norm import layer_normalization, root_mean_square
 from .reduction import widened
 
@@ -86,7 +86,7 @@ def embed_layer_normalization(
     if position_ids is not None:
         positions = gather(ctx, position_embedding, position_ids)
     else:
-        positions = cut(ctx, position_embedding, {0: range(length)})
+        positions = _first_rows(ctx, position_embedding, length)
     total = ctx.elementwise(scalars.add, total, positions)
     if segment_ids is not None and segment_embedding is not None:
         total = ctx.elementwise(scalars.add, total, gather(ctx, segment_embedding, segment_ids))
@@ -94,7 +94,13 @@ def embed_layer_normalization(
     return y, _counted(ctx, mask, batch), total
 
 
-def _counted(ctx: Context, mask: Tensor | None, batch: int) -> Tensor:
+def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
+    """Rows from the first on, of which a table has to have so many."""
+    ctx.demand_less(count, table.shape[0] + 1, f"a position embedding of shape {list(table.shape)}")
+    return ctx.wrap(builders.slice_(table.value, [0, 0], [count, table.shape[1]]), table.dtype)
+
+
+def _counted(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
     """How many elements of each row of a mask are 1; 0 without a mask."""
     if mask is None:
         return ctx.broadcast(ctx.const(0, "int32"), (batch,))
