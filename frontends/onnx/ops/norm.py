@@ -6,6 +6,7 @@ import math as number
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, math, scalars
+from ....sizes import Sym, largest, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -192,9 +193,11 @@ def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) 
 
 
 def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    count = number.prod(x.shape[axis] for axis in axes)
+    count = largest(product([x.shape[axis] for axis in axes]), 1)
     total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
-    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / max(count, 1))), total)
+    if isinstance(count, Sym):
+        return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total)
+    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / count)), total)
 
 
 def _inverse_deviation(ctx: Context, centred: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:

@@ -194,7 +194,10 @@ def max_unpool(
         ctx, ctx.zeros([product(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
     )
     result = ctx.reshape(flat, shape)
-    wanted = shape if output_shape is None else ctx.sizes(output_shape, "output_shape")
+    wanted = shape
+    if output_shape is not None:
+        many = f"output_shape has not the {x.rank} elements that the input's rank asks for"
+        wanted = ctx.sizes(ctx.fitted(output_shape, (x.rank,), many), "output_shape")
     if is_open([*wanted, *shape]) and len(wanted) == x.rank:
         return _padded_above(ctx, result, wanted)
     above = [m - n for n, m in zip(shape, wanted, strict=False)]
