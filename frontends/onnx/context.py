@@ -234,6 +234,12 @@ class Context:
         """``result.shape[i] = x.shape[perm[i]]``."""
         return self.wrap(builders.transpose(x.value, perm), x.dtype)
 
+    def zeros(self, shape: Sequence[Extent], dtype: str) -> Tensor:
+        """Zeros of any shape, which are a constant where the shape is known."""
+        if is_open(shape):
+            return self.wrap(builders.full(shape, builders.scalar(0, element_type(dtype))), dtype)
+        return self.const(np.broadcast_to(np.zeros((), numpy_dtype(dtype)), [int(n) for n in shape]), dtype)
+
     def broadcast(self, x: Tensor, shape: Sequence[Extent]) -> Tensor:
         """``x`` repeated to a shape that it broadcasts to."""
         if tuple(shape) == x.shape:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...dialects import builders, ir, math, scalars
+from ...sizes import Extent
 from .context import Context
 from .loops import at, index, sequential, stored
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
@@ -32,6 +31,7 @@ class Settings:
     betas: Sequence[float]
     clip: float | None
     batch_first: bool
+    hidden: int | None
 
 
 @dataclass(frozen=True)
@@ -66,30 +66,37 @@ def layer(
     ctx: Context,
     settings: Settings,
     functions: Sequence[str],
+    gates: int,
     weights: Sequence[Tensor | None],
     x: Tensor,
     lengths: Tensor | None,
     states: Sequence[Tensor | None],
 ) -> Layer:
-    """Inputs as the ops have them; ``functions`` are the default ones, ``weights`` are w, r, b, p."""
+    """Inputs as the ops have them, of which sizes may be open; ``functions`` are the default ones of the op's
+    ``gates``, ``weights`` are w, r, b, p.
+    """
     w, r, b, p = (_widened(ctx, t) for t in weights)
     assert w is not None and r is not None
+    reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
+    other = f"direction '{settings.direction}' does not fit weights for {w.shape[0] if w.rank else 'no'} directions"
+    if reverse is None:
+        ctx.invalid(other)
     misfit = f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}"
     if not x.rank == w.rank == r.rank == 3:
         ctx.invalid(misfit)
-    reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
-    other = f"direction '{settings.direction}' does not fit weights for {w.shape[0]} directions"
-    if reverse is None:
-        ctx.invalid(other)
+    count, hidden = len(reverse), _hidden(r, settings)
     x = ctx.fitted(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
-    w = ctx.fitted(ctx.fitted(w, (*w.shape[:2], x.shape[2]), misfit), (len(reverse), w.shape[1], x.shape[2]), other)
+    w = ctx.fitted(ctx.fitted(w, (count, *w.shape[1:]), other), (count, gates * hidden, x.shape[2]), misfit)
+    r = ctx.fitted(r, (count, gates * hidden, hidden), misfit)
+    b, p = _fitting(ctx, b, (count, 2 * gates * hidden), "biases"), _fitting(ctx, p, (count, 3 * hidden), "peepholes")
     first = (lambda t: ctx.transpose(t, [1, 0, 2])) if settings.batch_first else (lambda t: t)
     x = first(x)
-    zeros = _zeros(ctx, (len(reverse), x.shape[1], r.shape[2]), w.dtype)
-    given = [zeros if t is None else first(ctx.cast(t, w.dtype)) for t in states]
+    shape = (count, x.shape[1], hidden)
+    given = [_state(ctx, t if t is None else first(ctx.cast(t, w.dtype)), shape, w.dtype) for t in states]
+    lengths = _fitting(ctx, lengths, x.shape[1:2], "sequence_lens")
     if lengths is not None and lengths.known is not None and (lengths.known == x.shape[0]).all():
         lengths = None
-    chosen, each = _functions(ctx, settings, functions, len(reverse)), len(functions)
+    chosen, each = _functions(ctx, settings, functions, count), len(functions)
     directions = []
     for i, back in enumerate(reverse):
         bias, holes = (_row(t, i) if t is not None else None for t in (b, p))
@@ -98,10 +105,27 @@ def layer(
     return Layer(x, directions, given, lengths, settings.batch_first)
 
 
+def _hidden(r: Tensor, settings: Settings) -> Extent:
+    """The states' size as the recurrent weights have it, or the attribute where only the run knows those."""
+    return r.shape[2] if isinstance(r.shape[2], int) else settings.hidden or r.shape[2]
+
+
+def _fitting(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
+    if x is None:
+        return None
+    return ctx.fitted(x, shape, f"{what} of shape {list(x.shape)}, which has to be {list(shape)}")
+
+
+def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype: str) -> Tensor:
+    """The states that a model gives, or zeros: (directions, batch, hidden)."""
+    fitting = _fitting(ctx, given, shape, "an initial state")
+    return ctx.zeros(shape, dtype) if fitting is None else fitting
+
+
 def run(
     ctx: Context, layer: Layer, cell: Cell, summed: int | None = None, dtype: str = "float32"
 ) -> tuple[Tensor, ...]:
-    """The outputs: all h, then the last state(s). ``summed`` recurrent biases are added before the loop (all)."""
+    """The outputs: all h, then the last state(s). The recurrent biases of ``summed`` gates (all) are added ahead."""
     passes = [_pass(ctx, layer, i, cell, summed) for i in range(len(layer.directions))]
     steps, batch, _ = layer.x.shape
     hidden = layer.states[0].shape[-1]
@@ -165,7 +189,7 @@ def _projected(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
     if direction.b is not None:
         wb, rb = parts(direction.b, 2)
-        count = size if summed is None else summed
+        count = size if summed is None else summed * builders.shape_of(direction.r)[1]
         both = (builders.slice_(v, [0], [count]) for v in (wb, rb))
         rest = builders.slice_(wb, [count], [size - count])
         bias = builders.concat([builders.elementwise(scalars.add, *both, elem=elem), rest], 0)
@@ -204,10 +228,6 @@ def _row(x: Tensor, which: int) -> ir.Value:
     """One direction's part, without the axis of directions."""
     zeros = [0] * (x.rank - 1)
     return builders.reshape(builders.slice_(x.value, [which, *zeros], [1, *x.shape[1:]]), x.shape[1:])
-
-
-def _zeros(ctx: Context, shape: tuple[int, ...], dtype: str) -> Tensor:
-    return ctx.const(np.broadcast_to(np.zeros((), dtype), shape), dtype)
 
 
 def _widened(ctx: Context, x: Tensor | None) -> Tensor | None:

@@ -12,6 +12,7 @@ from functools import reduce
 
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.types import element_type
+from ...sizes import Extent
 from .context import Context
 from .tensor import Tensor
 
@@ -31,17 +32,22 @@ class Rule:
     padding: str = "zeros"
     align_corners: bool = False
 
-    def border(self, extent: int) -> tuple[float, float]:
-        """The coordinates between which no padding is needed."""
-        return (0, extent - 1) if self.align_corners else (-0.5, extent - 0.5)
+    def span(self, extent: Extent, like: ir.Value) -> ir.Value:
+        """The distance of the coordinates between which no padding is needed, as a number of a value's type."""
+        return scalars.like(like, extent - int(self.align_corners))
+
+    def border(self, extent: Extent, like: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """These coordinates: the centres of the first element and the last, or half an element further out."""
+        low = scalars.like(like, 0 if self.align_corners else -0.5)
+        return low, scalars.add(self.span(extent, like), low)
 
 
 def table(
     inputs: Sequence[ir.Value],
     maps: Sequence[builders.MapSpec],
-    shape: Sequence[int],
+    shape: Sequence[Extent],
     coordinate: Callable[..., ir.Value],
-    extent: int,
+    extent: Extent,
     rule: Rule,
 ) -> Table:
     """The table of an axis for the coordinates that ``coordinate`` makes of elements of the inputs."""
@@ -87,32 +93,34 @@ def sampled(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tens
     return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
 
 
-def _padded(at: ir.Value, extent: int, rule: Rule) -> ir.Value:
+def _padded(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     """A coordinate near or in the tensor, also of NaN and what no integer holds; for nearest a whole number."""
     if rule.mode == "nearest":
         at = math.roundeven(at)
-    low, high = rule.border(extent)
+    low, high = rule.border(extent, at)
     if rule.padding == "zeros":  # where only zeros are near, it does not matter how far it is
         return clamped(at, -3, extent + 2)
     if rule.padding == "reflection":
-        return clamped(_reflected(at, low, high), low, high)
+        return _between(_reflected(at, low, rule.span(extent, at), high), low, high)
     outside = scalars.either(
-        scalars.invert(scalars.compare("ge", at, scalars.like(at, low))),
-        scalars.invert(scalars.compare("le", at, scalars.like(at, high))),
+        scalars.invert(scalars.compare("ge", at, low)),
+        scalars.invert(scalars.compare("le", at, high)),
     )
     return scalars.select(outside, clamped(at, 0, extent - 1), at)
 
 
-def clamped(at: ir.Value, low: float, high: float) -> ir.Value:
+def clamped(at: ir.Value, low: float, high: float | Extent) -> ir.Value:
     """Within a range; NaN becomes its lower end."""
-    least, most = scalars.like(at, low), scalars.like(at, high)
+    return _between(at, scalars.like(at, low), scalars.like(at, high))
+
+
+def _between(at: ir.Value, least: ir.Value, most: ir.Value) -> ir.Value:
     at = scalars.select(scalars.compare("ge", at, least), at, least)
     return scalars.select(scalars.compare("le", at, most), at, most)
 
 
-def _reflected(at: ir.Value, low: float, high: float) -> ir.Value:
+def _reflected(at: ir.Value, least: ir.Value, span: ir.Value, most: ir.Value) -> ir.Value:
     """Mirrored at both borders as often as needed: what is an odd number of ranges away runs backwards."""
-    least, most, span = (scalars.like(at, n) for n in (low, high, high - low))
     distance = math.absf(scalars.sub(at, least))
     turns = math.floor(scalars.div(distance, span))  # NaN where the range is a point
     rest = scalars.sub(distance, scalars.mul(turns, span))
@@ -127,13 +135,13 @@ def _first(at: ir.Value, mode: str) -> ir.Value:
     return scalars.sub(below, scalars.like(at, 1)) if mode == "cubic" else below
 
 
-def _position(neighbour: ir.Value, extent: int, rule: Rule) -> ir.Value:
+def _position(neighbour: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     """The element that stands for a neighbour, or -1 for a zero."""
     zero, last = scalars.like(neighbour, 0), scalars.like(neighbour, extent - 1)
     if rule.padding == "zeros":
         inside = scalars.compare("lt", neighbour, scalars.like(neighbour, extent), signed=False)  # below 0 is large
         return scalars.select(inside, neighbour, scalars.like(neighbour, -1))
-    if rule.padding == "reflection" and extent > 1:
+    if rule.padding == "reflection" and extent != 1:
         skipped = int(rule.align_corners)  # the element at the border comes once, or twice
         period = scalars.like(neighbour, 2 * (extent - skipped))
         neighbour = scalars.rem(scalars.add(scalars.rem(neighbour, period), period), period)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...dialects import arith, builders, ir, scalars, scf
 from ...dialects.types import element_type
+from ...sizes import Extent
 from .context import Context
 from .tensor import Tensor
 
@@ -31,10 +32,12 @@ class Forest:
     missing: np.ndarray
     roots: np.ndarray
 
-    def check(self, ctx: Context, features: int, leaves: int) -> None:
+    def check(self, ctx: Context, features: Extent, leaves: int) -> None:
         """Refuse indices that are none, and trees that do not end."""
-        if self.features.size and not 0 <= self.features.min() <= self.features.max() < features:
-            ctx.invalid(f"a node looks at a feature that is none of {features}")
+        if self.features.size:
+            foreign = f"a node looks at a feature that is none of {features}"
+            ctx.demand_less(-1, int(self.features.min()), foreign)
+            ctx.demand_less(int(self.features.max()), features, foreign)
         nodes, at = len(self.features), np.unique(self.roots)
         for index in (self.roots, self.on_true, self.on_false):
             if index.size and not -leaves <= index.min() <= index.max() < nodes:

@@ -28,8 +28,9 @@ def col2im(
     strides: Ints | None = None,
 ) -> Tensor:
     """Each element of an image looks up, for each place in a block, whether a block lies so that it is there."""
-    image, block = ctx.sizes(image_shape, "image_shape"), ctx.sizes(block_shape, "block_shape")
-    rank = len(image)
+    given = [len(strides or ()), len(dilations or ()), len(pads or ()) // 2, *image_shape.shape, *block_shape.shape]
+    rank = next((n for n in given if isinstance(n, int) and n), 0)
+    image, block = _sizes(ctx, image_shape, "image_shape", rank), _sizes(ctx, block_shape, "block_shape", rank)
     strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
     pads = list(pads or [0] * 2 * rank)
     if x.rank != 3 or rank < 1 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
@@ -61,6 +62,13 @@ def col2im(
     iterators = "p" * (2 + rank) + "r" * rank
     made = builders.generic([builders.empty(block, elem)], [out], maps, iterators, body)[0]
     return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+
+
+def _sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
+    """The elements of an operand as extents; the attributes may tell how many there are, or the other operand."""
+    if not rank:
+        ctx.unsupported(f"the number of elements of input '{what}' is known only at run time; --input-shape gives it")
+    return ctx.sizes(ctx.fitted(shape, (rank,), f"{what} of shape {list(shape.shape)} for {rank} axes"), what)
 
 
 def _block(

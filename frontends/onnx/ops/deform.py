@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, scalars
+from ....sizes import Extent, is_open, mod, product
 from ..context import Context
 from ..registry import op
 from ..sampling import Rule, Table, sampled, table
 from ..tensor import Tensor
-from .conv import add_bias, check_windows
+from .conv import add_bias
 from .reduction import widened
 
 Ints = Sequence[int]
+Extents = Sequence[Extent]
 
 
 @op("DeformConv", since=19)
@@ -33,13 +34,14 @@ def deform_conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
-    rank, window = x.rank - 2, w.shape[2:]
+    rank = x.rank - 2
     strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
     pads = list(pads or [0] * 2 * rank)
-    x, w = _checked(ctx, x, w, group, offset_group)
+    x, w = _checked(ctx, x, w, group, offset_group, kernel_shape)
+    window = w.shape[2:]
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
-    offset = _fitting(ctx, offset, [x.shape[0], offset_group * math.prod(window) * rank, *outs], "offset")
+    offset = _fitting(ctx, offset, [x.shape[0], offset_group * product(window) * rank, *outs], "offset")
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
         _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
@@ -48,13 +50,13 @@ def deform_conv(
     wide = widened(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
     taken = sampled(ctx, wide, tables, lead=3)
     if mask is not None:
-        mask = _fitting(ctx, mask, [x.shape[0], offset_group * math.prod(window), *outs], "mask")
+        mask = _fitting(ctx, mask, [x.shape[0], offset_group * product(window), *outs], "mask")
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
     y = ctx.cast(_weighted(ctx, taken, widened(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
-def _table(moves: Tensor, axis: int, extent: int, steps: tuple[int, int, int]) -> Table:
+def _table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]) -> Table:
     """Of one axis, over batch, group, window and result; a window's element lies where it would be in Conv, moved."""
     stride, pad, dilation = steps
     rank = (moves.rank - 3) // 2
@@ -71,36 +73,44 @@ def _table(moves: Tensor, axis: int, extent: int, steps: tuple[int, int, int]) -
     return table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
 
 
-def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Ints) -> Tensor:
+def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
     """The product of the windows' elements (batch, channels and elements, result) with the weights, group by group."""
-    batch, filters, depth = taken.shape[0], w.shape[0], math.prod(w.shape[1:])
-    columns = ctx.reshape(taken, [batch, group, depth, math.prod(outs)])
+    batch, filters, depth = taken.shape[0], w.shape[0], product(w.shape[1:])
+    columns = ctx.reshape(taken, [batch, group, depth, product(outs)])
     rows = ctx.reshape(w, [group, filters // group, depth])
     made = builders.contract("gfk,bgko->bgfo", rows.value, columns.value)
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 
-def _checked(ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int) -> tuple[Tensor, Tensor]:
-    """Input and weight, which have to fit."""
+def _checked(
+    ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int, kernel_shape: Ints | None
+) -> tuple[Tensor, Tensor]:
+    """Input and weight, which have to fit; a window that only the run knows is what ``kernel_shape`` says."""
     misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
-    if x.rank < 3 or w.rank != x.rank or w.shape[0] % group:
+    if x.rank < 3 or w.rank != x.rank:
         ctx.invalid(misfit)
+    if kernel_shape is not None and is_open(w.shape[2:]):
+        w = ctx.fitted(w, (*w.shape[:2], *kernel_shape), misfit)
+    ctx.demand_equal(mod(w.shape[0], group), 0, misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
     w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
-    if offset_group < 1 or x.shape[1] % offset_group:
-        ctx.invalid(f"offset_group {offset_group} does not divide {x.shape[1]} channels")
+    odd = f"offset_group {offset_group} does not divide {x.shape[1]} channels"
+    if offset_group < 1:
+        ctx.invalid(odd)
+    ctx.demand_equal(mod(x.shape[1], offset_group), 0, odd)
     return x, w
 
 
-def _extents(ctx: Context, x: Tensor, window: Ints, strides: Ints, pads: Ints, dilations: Ints) -> list[int]:
+def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints, dilations: Ints) -> list[Extent]:
     rank = x.rank - 2
     if not len(strides) == len(dilations) == len(pads) // 2 == rank:
         ctx.invalid(f"strides, dilations or pads do not fit an input of shape {list(x.shape)}")
     padded = [n + a + b for n, a, b in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
-    check_windows(ctx, padded, window, dilations)
+    for n, k, d in zip(padded, window, dilations, strict=True):
+        ctx.demand_less((k - 1) * d, n, f"a window of {list(window)} is larger than the padded input {list(padded)}")
     sizes = zip(padded, window, strides, dilations, strict=True)
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
-def _fitting(ctx: Context, tensor: Tensor, shape: Ints, what: str) -> Tensor:
+def _fitting(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
     return ctx.fitted(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.types import element_type, is_complex
-from ....sizes import Extent, is_open
+from ....sizes import Extent, if_equal, is_open
 from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..loops import index, sequential
 from ..registry import op
@@ -55,7 +55,9 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 @op("GatherND")
 def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
-    depth, rows = _depth(ctx, indices, x.rank - batch_dims), indices.rank - 1
+    left = x.rank - batch_dims
+    indices, depth = _with_depth(ctx, indices, left, 1 if left == 1 else None)
+    rows = indices.rank - 1
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
     extents = x.shape[batch_dims : batch_dims + depth]
@@ -101,13 +103,14 @@ def scatter_elements(
         target[axis] = _position(builders.extract(indices.value, at), x.shape[axis], inside)
         return [fold(states[0], target, builders.extract(updates.value, at))]
 
-    return ctx.wrap(sequential(updates.shape, [x.value], step)[0], x.dtype) if updates.size else x
+    return ctx.wrap(sequential(updates.shape, [x.value], step)[0], x.dtype) if 0 not in updates.shape else x
 
 
 @op("ScatterND")
 def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     """Slices of ``updates`` to the positions that the last axis of the indices holds."""
-    depth, rows = _depth(ctx, indices, x.rank), indices.rank - 1
+    indices, depth = _with_depth(ctx, indices, x.rank, indices.rank - 1 + x.rank - updates.rank)
+    rows = indices.rank - 1
     extents, slice_shape = x.shape[:depth], x.shape[depth:]
     misfit = f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}"
     updates = ctx.fitted(updates, (*indices.shape[:-1], *slice_shape), misfit)
@@ -124,7 +127,7 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
 
         return sequential(slice_shape, states, element)
 
-    return ctx.wrap(sequential(updates.shape[:rows], [x.value], row)[0], x.dtype) if updates.size else x
+    return ctx.wrap(sequential(updates.shape[:rows], [x.value], row)[0], x.dtype) if 0 not in updates.shape else x
 
 
 @op("TensorScatter")
@@ -181,12 +184,12 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
     known = indices.known
     if known is None and indices.load is not None and int(indices.size) <= KNOWN_LIMIT:
         known = indices.load()
-    if known is None:
-        if 0 in extents and indices.size:
-            ctx.invalid("there is nothing to choose from: an extent is 0")
+    if known is None or is_open(extents):
+        if known is not None and known.size and (known >= 0).all():
+            return indices, _demand_less(ctx, known, extents)
+        for extent in extents:
+            ctx.demand_less(0, if_equal(indices.size, 0, 1, extent), "there is nothing to choose from")
         return indices, False
-    if is_open(extents):
-        return indices, _demand_less(ctx, known, extents)
     limit = np.array(extents, np.int64)
     if ((known < -limit) | (known >= limit)).any():
         ctx.invalid(f"an index is out of range for the extent{'s' * (len(extents) > 1)} {', '.join(map(str, extents))}")
@@ -194,9 +197,7 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
 
 
 def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> bool:
-    """Hold known indices against extents that only the run knows; False where some count from the end."""
-    if not known.size or (known < 0).any():
-        return False
+    """Hold known indices, none of them negative, against extents that only the run knows; then all are inside."""
     for largest, extent in zip(known.reshape(-1, len(extents)).max(axis=0), extents, strict=True):
         ctx.demand_less(int(largest), extent, "has an index that is out of range")
     return True
@@ -249,30 +250,39 @@ def _as_box(indices: Tensor) -> list[range] | None:
 
 
 def _inserted(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
-    whole = [range(n) for n in x.shape[len(box) :]]
-    sides = [*box, *whole]
-    part = ctx.reshape(updates, [len(side) for side in sides])
-    starts, steps = [side.start for side in sides], [side.step for side in sides]
+    whole = x.shape[len(box) :]
+    part = ctx.reshape(updates, [*map(len, box), *whole])
+    starts, steps = (
+        [*(side.start for side in box), *[0] * len(whole)],
+        [*(side.step for side in box), *[1] * len(whole)],
+    )
     return ctx.wrap(builders.insert(part.value, x.value, starts, steps), x.dtype)
 
 
-def _depth(ctx: Context, indices: Tensor, rank: int) -> int:
-    """How many positions each row of the indices holds."""
-    if indices.rank == 0 or not 0 < indices.shape[-1] <= rank:
-        ctx.invalid(f"indices of shape {list(indices.shape)} do not index {rank} axes by their last one")
-    return indices.shape[-1]
+def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int | None) -> tuple[Tensor, int]:
+    """The indices, and how many positions each of their rows holds: their last extent, or what ranks imply of it."""
+    misfit = f"indices of shape {list(indices.shape)} do not index {rank} axes by their last one"
+    if indices.rank == 0:
+        ctx.invalid(misfit)
+    depth = indices.shape[-1] if isinstance(indices.shape[-1], int) else implied
+    if depth is None:
+        ctx.unsupported(
+            "the last extent of its indices, on which the result's rank depends, is known only at run time; "
+            "--input-shape gives it"
+        )
+    if not 0 < depth <= rank:
+        ctx.invalid(misfit)
+    return ctx.fitted(indices, (*indices.shape[:-1], depth), misfit), depth
 
 
 def _demand_inside(ctx: Context, indices: Tensor, x: Tensor, axis: int) -> None:
     """Indices have the rank of the data and are nowhere larger but along the axis."""
-    pairs = enumerate(zip(indices.shape, x.shape, strict=False))
-    if indices.rank != x.rank or any(not may_fit(n, m) for i, (n, m) in pairs if i != axis):
-        ctx.invalid(f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}")
-
-
-def may_fit(n: Extent, m: Extent) -> bool:
-    """Whether an extent is at most another, or may be when the program runs."""
-    return not (isinstance(n, int) and isinstance(m, int)) or n <= m
+    misfit = f"indices of shape {list(indices.shape)} do not fit data of shape {list(x.shape)} on axis {axis}"
+    if indices.rank != x.rank:
+        ctx.invalid(misfit)
+    for i, (n, m) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if i != axis:
+            ctx.demand_less(n, m + 1, misfit)
 
 
 def _fitting_update(ctx: Context, update: Tensor, cache: Tensor, axis: int) -> Tensor:

@@ -40,8 +40,8 @@ def grid_sample(
     if rank < 1 or grid.rank != x.rank:
         ctx.invalid(misfit)
     grid = ctx.fitted(grid, (x.shape[0], *grid.shape[1:-1], rank), misfit)
-    if 0 in x.shape[2:]:
-        ctx.invalid(f"there is nothing to sample in an input of shape {list(x.shape)}")
+    for extent in x.shape[2:]:
+        ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
     tables = [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
     if is_complex(x.dtype) and rule.mode != "nearest":
         return by_parts(ctx, x, *[partial(sampled, ctx, tables=tables, lead=2)] * 2)
@@ -54,13 +54,13 @@ def grid_sample(
     return ctx.cast(result if x.dtype == "bool" else saturated(ctx, result, x.dtype), x.dtype)
 
 
-def _table(grid: Tensor, axis: int, extent: int, rule: Rule) -> list[ir.Value]:
+def _table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value]:
     """Of the axis whose coordinates, from -1 at one border to 1 at the other, the grid has counted from the last."""
 
     def coordinate(place: ir.Value) -> ir.Value:
-        low, high = rule.border(extent)
-        part = scalars.mul(scalars.add(place, scalars.like(place, 1)), scalars.like(place, (high - low) / 2))
-        return scalars.add(part, scalars.like(place, low))
+        half = scalars.mul(rule.span(extent, place), scalars.like(place, 0.5))
+        part = scalars.mul(scalars.add(place, scalars.like(place, 1)), half)
+        return scalars.add(part, rule.border(extent, place)[0])
 
     component = ir.AffineExpr.get_constant(grid.rank - 3 - axis)
     along = builders.affine_map(grid.rank, [*range(grid.rank - 1), component])

@@ -41,10 +41,10 @@ def dynamic_quantize_lstm(
 
     The products are of the floats on these grids, which gives sums of the integers up to f32's rounding.
     """
-    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, False)
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, False, hidden_size)
     weights = (_weight(ctx, w, w_scale, w_zero), _weight(ctx, r, r_scale, r_zero), b, p)
     functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
-    node = layer(ctx, settings, functions, weights, _on_grid(ctx, x), sequence_lens, states)
+    node = layer(ctx, settings, functions, 4, weights, _on_grid(ctx, x), sequence_lens, states)
 
     def cell(d: Direction, gates: Values, old: Values) -> tuple[Values, Body]:
         seen = _on_grid(ctx, ctx.wrap(old[0], x.dtype)).value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ....dialects import scalars
+from ....dialects import builders, scalars
+from ....sizes import Extent
 from ..context import Context
-from ..contrib import contrib, demand_shape
+from ..contrib import contrib
 from ..tensor import Tensor
 from ..weights import dtype_name
 from .gather import gather
-from .movement import cut
 from .norm import layer_normalization, root_mean_square
 from .reduction import widened
 
@@ -82,22 +82,46 @@ def embed_layer_normalization(
     if input_ids.rank != 2 or (segment_ids is None) != (segment_embedding is None):
         ctx.invalid(f"input_ids of shape {list(input_ids.shape)}, or segments without embedding")
     batch, length = input_ids.shape
+    width = word_embedding.shape[-1]
+    position_embedding = _of_width(ctx, position_embedding, width, "position_embedding")
+    gamma, beta = (
+        ctx.fitted(t, (width,), f"{n} has no {width} elements") for t, n in ((gamma, "gamma"), (beta, "beta"))
+    )
     total = gather(ctx, word_embedding, input_ids)
     if position_ids is not None:
         positions = gather(ctx, position_embedding, position_ids)
     else:
-        positions = cut(ctx, position_embedding, {0: range(length)})
+        positions = _first_rows(ctx, position_embedding, length)
     total = ctx.elementwise(scalars.add, total, positions)
     if segment_ids is not None and segment_embedding is not None:
-        total = ctx.elementwise(scalars.add, total, gather(ctx, segment_embedding, segment_ids))
+        segment_ids = ctx.fitted(segment_ids, input_ids.shape, "segment_ids and input_ids differ in shape")
+        table = _of_width(ctx, segment_embedding, width, "segment_embedding")
+        total = ctx.elementwise(scalars.add, total, gather(ctx, table, segment_ids))
     y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
     return y, _counted(ctx, mask, batch), total
 
 
-def _counted(ctx: Context, mask: Tensor | None, batch: int) -> Tensor:
+def _of_width(ctx: Context, table: Tensor, width: Extent, what: str) -> Tensor:
+    """An embedding, whose rows have to have so many elements."""
+    misfit = f"{what} has shape {list(table.shape)}, it must be [any, {width}]"
+    if table.rank != 2:
+        ctx.invalid(misfit)
+    return ctx.fitted(table, (table.shape[0], width), misfit)
+
+
+def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
+    """Rows from the first on, of which a table has to have so many."""
+    ctx.demand_less(count, table.shape[0] + 1, f"a position embedding of shape {list(table.shape)}")
+    return ctx.wrap(builders.slice_(table.value, [0, 0], [count, table.shape[1]]), table.dtype)
+
+
+def _counted(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
     """How many elements of each row of a mask are 1; 0 without a mask."""
     if mask is None:
         return ctx.broadcast(ctx.const(0, "int32"), (batch,))
-    demand_shape(ctx, mask, "mask", batch, None)
+    misfit = f"mask has shape {list(mask.shape)}, it must be [{batch}, any]"
+    if mask.rank != 2:
+        ctx.invalid(misfit)
+    mask = ctx.fitted(mask, (batch, mask.shape[1]), misfit)
     ones = ctx.elementwise(lambda a: scalars.compare("eq", a, scalars.like(a, 1)), mask, dtype="bool")
     return ctx.reduce(scalars.add, 0, ctx.cast(ones, "int32"), [1])

@@ -9,12 +9,13 @@ from onnx import TensorProto
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
+from ....sizes import smallest
 from ..context import Context
 from ..objects import TEXT
 from ..registry import op
 from ..tensor import Tensor
 from .gather import gather
-from .movement import concat, cut
+from .movement import concat
 from .text import encode_labels, items_of
 
 DOMAIN = "ai.onnx.ml"
@@ -137,16 +138,17 @@ def feature_vectorizer(ctx: Context, *inputs: Tensor, inputdimensions: Ints = ()
     if inputdimensions and len(inputdimensions) != len(inputs):
         ctx.invalid(f"{len(inputdimensions)} inputdimensions for {len(inputs)} inputs")
     rows = [ctx.reshape(t, (1, *t.shape)) if t.rank == 1 else t for t in inputs]
-    if any(t.rank != 2 or t.shape[0] != rows[0].shape[0] for t in rows):
-        ctx.invalid(f"inputs of shapes {', '.join(str(list(t.shape)) for t in inputs)} are not columns of one table")
+    misfit = f"inputs of shapes {', '.join(str(list(t.shape)) for t in inputs)} are not columns of one table"
+    if any(t.rank != 2 for t in rows):
+        ctx.invalid(misfit)
+    rows = [ctx.fitted(t, (rows[0].shape[0], t.shape[1]), misfit) for t in rows]
     widths = list(inputdimensions) or [t.shape[1] for t in rows]
     parts = []
     for part, width in zip(rows, widths, strict=True):
-        part = ctx.cast(part, "float32")
-        if part.shape[1] > width:
-            part = cut(ctx, part, {1: range(width)})
-        zero, missing = scalars.const(0, element_type("float32")), width - part.shape[1]
-        parts.append(ctx.wrap(builders.pad(part.value, [0, 0], [0, missing], zero), "float32"))
+        count = smallest(part.shape[1], width)
+        kept = builders.slice_(ctx.cast(part, "float32").value, [0, 0], [part.shape[0], count])
+        zero = scalars.const(0, element_type("float32"))
+        parts.append(ctx.wrap(builders.pad(kept, [0, 0], [0, width - count], zero), "float32"))
     return concat(ctx, *parts, axis=1)
 
 

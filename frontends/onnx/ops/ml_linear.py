@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....dialects import ir, math, scalars
+from ....sizes import Extent
 from ..context import Context
 from ..registry import op
 from ..scores import integer_labels, labels_of, transformed, two_classes
@@ -48,6 +49,17 @@ def _matrix(ctx: Context, numbers: Floats, rows: int) -> np.ndarray:
     return np.array(numbers).reshape(rows, -1)
 
 
+def _rows_of(ctx: Context, coefficients: int, features: Extent, labels: int, intercepts: int) -> int:
+    """How many rows a classifier's coefficients have: those of two classes may be one or two."""
+    if isinstance(features, int):
+        return coefficients // max(features, 1)
+    if labels < 3 and not intercepts:
+        ctx.unsupported(
+            "whether it has one row of coefficients or two is known only at run time; --input-shape gives it"
+        )
+    return labels if labels > 2 else intercepts
+
+
 @op("LinearRegressor", domain=DOMAIN)
 def linear_regressor(
     ctx: Context,
@@ -76,7 +88,8 @@ def linear_classifier(
 ) -> tuple[Tensor, Tensor]:
     """The label of the greatest score, and the scores; one row of coefficients decides between two classes."""
     labels, rows = integer_labels(ctx, classlabels_ints, classlabels_strings), _rows(ctx, x)
-    scores = _linear(ctx, rows, _matrix(ctx, coefficients, len(coefficients) // max(rows.shape[1], 1)), intercepts)
+    count = _rows_of(ctx, len(coefficients), rows.shape[1], len(labels), len(intercepts))
+    scores = _linear(ctx, rows, _matrix(ctx, coefficients, count), intercepts)
     if scores.shape[1] == 1:
         other = "rest" if post_transform == "NONE" else "opposite"
         return two_classes(ctx, scores, labels, 0.0, other, post_transform)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import builders, ir, scalars
+from ....sizes import largest, smallest
 from ..context import Context
 from ..loops import index
 from ..registry import op
@@ -44,14 +45,14 @@ def tfidf_vectorizer(
     count, factors = max(ngram_indexes) + 1, np.array(weights or [1] * len(ngram_indexes), np.float32)
     reduction = "max" if mode == "IDF" and len(set(ngram_indexes)) < len(ngram_indexes) else "add"
     rows = ctx.cast(ctx.reshape(x, [1, x.shape[0]] if x.rank == 1 else x.shape), "int64")
-    result = ctx.const(np.broadcast_to(np.float32(0), [rows.shape[0], count]))
+    result = ctx.zeros([rows.shape[0], count], "float32")
     for grams, numbers in _pools(ctx, pool_int64s, ngram_counts, len(ngram_indexes)):
         if not min_gram_length <= grams.shape[1] <= max_gram_length:
             continue
         found = _counted(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
         if mode != "TF":
             found = _weighted(ctx, found, factors[numbers], mode)
-        at = ctx.const(np.broadcast_to(np.array(ngram_indexes)[numbers], found.shape), "int64")
+        at = ctx.broadcast(ctx.const(np.array(ngram_indexes)[numbers], "int64"), found.shape)
         result = scatter_elements(ctx, result, at, found, axis=1, reduction=reduction)
     return ctx.reshape(result, [*x.shape[:-1], count])
 
@@ -91,7 +92,7 @@ def _counted(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tenso
             equal = scalars.both(equal, scalars.compare("eq", value, wanted))
         return scalars.select(equal, scalars.add(acc, scalars.like(acc, 1)), acc)
 
-    walked = builders.empty([min(skips, max(length - 1, 0)) + 1, length], single)
+    walked = builders.empty([smallest(skips, largest(length - 1, 0)) + 1, length], single)
     made = builders.generic([walked], [out], [[2, 3], [0, 1]], "pprr", body)[0]
     return ctx.wrap(made, "float32")
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, if_less, is_open, largest
+from ....sizes import Extent, Sym, if_less, is_open, largest, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -188,11 +188,17 @@ def max_unpool(
     indices = ctx.fitted(indices, x.shape, misfit)
     sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
     shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
-    zeros = ctx.const(np.broadcast_to(0, number.prod(shape)), x.dtype)
-    flat = scatter_elements(ctx, zeros, *(ctx.reshape(t, [x.size]) for t in (indices, x)))
+    for extent in shape[2:]:
+        ctx.demand_less(-1, extent, misfit)
+    flat = scatter_elements(
+        ctx, ctx.zeros([product(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
+    )
     result = ctx.reshape(flat, shape)
-    wanted = shape if output_shape is None else ctx.sizes(output_shape, "output_shape")
-    if is_open(wanted) and len(wanted) == x.rank:
+    wanted = shape
+    if output_shape is not None:
+        many = f"output_shape has not the {x.rank} elements that the input's rank asks for"
+        wanted = ctx.sizes(ctx.fitted(output_shape, (x.rank,), many), "output_shape")
+    if is_open([*wanted, *shape]) and len(wanted) == x.rank:
         return _padded_above(ctx, result, wanted)
     above = [m - n for n, m in zip(shape, wanted, strict=False)]
     if len(wanted) != x.rank or any(above[:2]) or min(above) < 0:

@@ -33,9 +33,9 @@ def lstm(
     layout: int = 0,
     output_sequence: int = 0,  # of opset 6: whether Y is there, which the node's outputs say as well
 ) -> tuple[Tensor, ...]:
-    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
     functions, states = ("Sigmoid", "Tanh", "Tanh"), (initial_h, initial_c)
-    node = layer(ctx, settings, functions, (w, r, b, p), x, sequence_lens, states)
+    node = layer(ctx, settings, functions, 4, (w, r, b, p), x, sequence_lens, states)
     return run(ctx, node, lambda d, g, s: lstm_cell(d, g, s, bool(input_forget)), dtype=x.dtype)
 
 
@@ -79,10 +79,10 @@ def gru(
     linear_before_reset: int = 0,
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
-    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
-    node = layer(ctx, settings, ("Sigmoid", "Tanh"), (w, r, b, None), x, sequence_lens, (initial_h,))
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
+    node = layer(ctx, settings, ("Sigmoid", "Tanh"), 3, (w, r, b, None), x, sequence_lens, (initial_h,))
     if linear_before_reset:  # the bias of the last gate waits for the reset
-        return run(ctx, node, _gru_cell_linear, summed=2 * r.shape[2], dtype=x.dtype)
+        return run(ctx, node, _gru_cell_linear, summed=2, dtype=x.dtype)
     return run(ctx, node, _gru_cell, dtype=x.dtype)
 
 
@@ -145,8 +145,8 @@ def rnn(
     layout: int = 0,
     output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:
-    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout))
-    node = layer(ctx, settings, ("Tanh",), (w, r, b, None), x, sequence_lens, (initial_h,))
+    settings = Settings(direction, activations, activation_alpha, activation_beta, clip, bool(layout), hidden_size)
+    node = layer(ctx, settings, ("Tanh",), 1, (w, r, b, None), x, sequence_lens, (initial_h,))
     return run(ctx, node, _rnn_cell, dtype=x.dtype)
 
 

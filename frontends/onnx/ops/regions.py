@@ -11,6 +11,7 @@ from functools import reduce
 
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.types import element_type
+from ....sizes import Extent
 from ..context import Context
 from ..loops import index, sequential
 from ..registry import op
@@ -119,7 +120,7 @@ class _Bin:
 class _Samples:
     """The samples along one axis of the input. ``ratio`` is their number in a bin, 0 for about one on each element."""
 
-    extent: int
+    extent: Extent
     size: int
     ratio: int
     scale: float
@@ -184,7 +185,7 @@ def max_roi_pool(
 
 
 def _range(
-    at: ir.Value, start: ir.Value, end: ir.Value, size: int, extent: int, scale: float
+    at: ir.Value, start: ir.Value, end: ir.Value, size: int, extent: Extent, scale: float
 ) -> tuple[ir.Value, ir.Value]:
     """The first element of a bin along one axis and how many there are."""
     first, last = (
@@ -213,6 +214,9 @@ def _fitting(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequenc
     if x.rank != 4 or rois.rank != 2:
         ctx.invalid(misfit)
     rois = ctx.fitted(rois, (rois.shape[0], numbers), misfit)
-    if 0 in (x.shape[0], *x.shape[2:]) or len(sizes) != 2 or min(sizes) < 1:
-        ctx.invalid(f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}")
+    nothing = f"an input of shape {list(x.shape)} cannot be pooled to {list(sizes)}"
+    if len(sizes) != 2 or min(sizes) < 1:
+        ctx.invalid(nothing)
+    for extent in (x.shape[0], *x.shape[2:]):
+        ctx.demand_less(0, extent, nothing)
     return rois

@@ -1,0 +1,69 @@
+"""One-node models with all extents of their inputs open: one program for inputs of any sizes, against an oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+from onnx_case import foreign_model
+
+import tilewright as tw
+
+Arrays = Sequence[np.ndarray | None]
+
+
+def open_model(
+    op: str, arrays: Arrays, known: Collection[int] = (), fixed: Collection[tuple[int, int]] = (), **options: Any
+) -> onnx.ModelProto:
+    """A node on inputs of the arrays' ranks and dtypes; those at the positions ``known`` are initialisers.
+
+    ``fixed`` are the inputs' axes that have the arrays' extents: pairs of an input's position and an axis. ``options``
+    are those of ``foreign_model`` and the node's attributes.
+    """
+    made, _ = _of_shapes(op, arrays, known, **options)
+    for value in made.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if (int(value.name.removeprefix("in")), axis) not in fixed:
+                dim.dim_param = f"{value.name}_{axis}"
+    return made
+
+
+def check_open(
+    op: str,
+    *runs: Arrays,
+    known: Collection[int] = (),
+    fixed: Collection[tuple[int, int]] = (),
+    tolerance: float = 1e-5,
+    reference: bool = False,
+    **options: Any,
+) -> tw.Module:
+    """One program of an ``open_model`` does for the inputs of all runs what an oracle does, which sees their shapes.
+
+    That is onnxruntime, or onnx's reference. Inputs that are ``known`` are the first run's. Gives the program.
+    """
+    made = open_model(op, runs[0], known, fixed, **options)
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    for arrays in runs:
+        model, given = _of_shapes(op, arrays, known, **options)
+        oracle = ReferenceEvaluator(model) if reference else _session(model)
+        for got, want in zip(module(*given.values()), oracle.run(None, given), strict=True):
+            want = np.asarray(want)
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, tolerance, tolerance)
+    return module
+
+
+def _of_shapes(
+    op: str, arrays: Arrays, known: Collection[int], domain: str = "", **options: Any
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    return foreign_model(op, arrays, domain, known=known, **options)
+
+
+def _session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options)
