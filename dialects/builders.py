@@ -30,6 +30,7 @@ from .structured import (
     reduce,
     scalar,
     shape_of,
+    stretched,
 )
 from .windows import conv, pool
 
@@ -64,5 +65,6 @@ __all__ = [
     "scalar",
     "shape_of",
     "slice_",
+    "stretched",
     "transpose",
 ]

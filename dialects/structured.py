@@ -113,7 +113,7 @@ def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = 
     ``body`` sees narrow floats widened to f32 and may return f32 (or an i1 for a bool) in their place.
     """
     shape = tuple(shape) if shape is not None else broadcast_shape(*map(shape_of, inputs))
-    inputs = tuple(_stretched(value, shape) for value in inputs)
+    inputs = tuple(stretched(value, shape) for value in inputs)
     rank = len(shape)
     maps = [_broadcast_map(shape_of(value), shape) for value in inputs]
     widened = _widened(body, len(inputs))
@@ -143,7 +143,7 @@ def _common_extent(found: list[Extent]) -> Extent:
     return common
 
 
-def _stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+def stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """An operand whose open extents may be 1 where the shape has more: repeated along those if they are.
 
     That is a choice of the program between the operand itself and a tensor that is made of it, of no elements where

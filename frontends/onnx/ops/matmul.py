@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, may_be_equal
+from ....sizes import Extent, Sym, is_open, may_be_equal
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -32,6 +32,7 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
         made = contract(ctx, "mk,kn->mn", flat, right, dtype)
         shape = (*rows, right.shape[-1])
     else:
+        left, right = _of_one_batch(ctx, left, right)
         batch = max(left.rank, right.rank) - 2
         letters = string.ascii_uppercase[:batch]
         spec = f"{letters[batch - left.rank + 2 :]}mk,{letters[batch - right.rank + 2 :]}kn->{letters}mn"
@@ -40,6 +41,15 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
     if a.rank == 1:
         shape = (*shape[:-2], shape[-1])
     return ctx.reshape(made, shape[:-1] if b.rank == 1 else shape)
+
+
+def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
+    """Stacks of matrices; where only the run knows of which there is one, the program repeats that."""
+    stacks = [t.shape[:-2] for t in (left, right)]
+    if not any(map(is_open, stacks)):
+        return [left, right]
+    common = builders.broadcast_shape(*stacks)
+    return [ctx.wrap(builders.stretched(t.value, (*common, *t.shape[-2:])), t.dtype) for t in (left, right)]
 
 
 def contract(ctx: Context, spec: str, a: Tensor, b: Tensor, dtype: str | None = None) -> Tensor:

@@ -1,0 +1,141 @@
+"""Operators on inputs of open sizes: one program for all of them, which demands what only the run knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from open_case import check_open
+
+import tilewright as tw
+from tilewright.errors import InputError
+
+RNG = np.random.default_rng(5)
+
+
+def f(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def u8(*shape: int) -> np.ndarray:
+    return RNG.integers(0, 256, shape).astype(np.uint8)
+
+
+FILTERS = f(3, 4, 3, 3)
+
+# Name of the case: operator, runs, and what `check_open` takes besides.
+CASES = {
+    "windows that stick out": (
+        "MaxPool",
+        [[f(2, 3, h, w)] for h, w in ((7, 8), (8, 7), (3, 3), (12, 5))],
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+    ),
+    "the last window would start in the padding": (
+        "MaxPool",
+        [[f(1, 1, h, w)] for h, w in ((2, 3), (3, 2), (5, 4))],
+        {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1},
+    ),
+    "means of windows that stick out": (
+        "AveragePool",
+        [[f(1, 2, h, w)] for h, w in ((5, 6), (6, 5), (3, 4))],
+        {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0], "ceil_mode": 1, "opset": 19},
+    ),
+    "means of as many windows as there are pixels": (
+        "AveragePool",
+        [[f(1, 2, h, w)] for h, w in ((5, 6), (6, 5), (1, 4))],
+        {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
+    ),
+    "a convolution of as many windows as there are pixels": (
+        "Conv",
+        [[f(1, 4, h, w), FILTERS] for h, w in ((5, 6), (6, 5), (1, 9))],
+        {"known": [1], "strides": [2, 2], "auto_pad": "SAME_LOWER"},
+    ),
+    "groups": ("Conv", [[f(1, 4, n, 5), f(6, 2, 3, 3)] for n in (5, 3)], {"group": 2, "fixed": [(1, 2), (1, 3)]}),
+    "groups of a transposed convolution": (
+        "ConvTranspose",
+        [[f(1, c, n, 5), f(c, 3, 3, 3)] for c, n in ((4, 5), (2, 1))],
+        {"group": 2, "fixed": [(1, 2), (1, 3)]},
+    ),
+    "channels to pixels": ("DepthToSpace", [[f(1, 8, 2, 3)], [f(2, 12, 1, 5)]], {"blocksize": 2}),
+    "pixels to channels": ("SpaceToDepth", [[f(1, 3, 4, 6)], [f(2, 1, 2, 8)]], {"blocksize": 2}),
+    "layer": ("LayerNormalization", [[f(n, k), f(k), f(k)] for n, k in ((2, 5), (1, 1), (3, 64))], {}),
+    "image": ("InstanceNormalization", [[f(2, 3, h, w), f(3), f(3)] for h, w in ((5, 4), (1, 9))], {"fixed": [(0, 1)]}),
+    "groups of channels": (
+        "GroupNormalization",
+        [[f(1, c, h, 5), f(c), f(c)] for c, h in ((6, 2), (4, 3))],
+        {"num_groups": 2, "opset": 21, "reference": True},
+    ),
+    "dropout": ("Dropout", [[f(2, 3)], [f(5, 1)]], {"results": ("float32", "bool")}),
+    "dropout of old": ("Dropout", [[f(2, 3)], [f(5, 1)]], {"opset": 7}),
+    "a sum of products": ("Einsum", [[f(a, b), f(b, c)] for a, b, c in ((2, 3, 4), (1, 5, 1))], {"equation": "ij,jk"}),
+    "a diagonal": ("Einsum", [[f(2, n, n)] for n in (3, 1)], {"equation": "...ii->...i"}),
+    "matrices that are repeated": (
+        "MatMul",
+        [[f(a, 2, 3), f(b, 3, 4)] for a, b in ((2, 2), (1, 3), (3, 1))],
+        {"fixed": [(0, 2), (1, 1)]},
+    ),
+    "a border by attributes": ("Pad", [[f(2, n)] for n in (3, 5)], {"opset": 10, "pads": [0, 1, 1, 2], "mode": "edge"}),
+    "zeros by attributes": ("Pad", [[f(2, n)] for n in (3, 1)], {"opset": 10, "pads": [1, -1, 0, 2]}),
+    "a part by attributes": (
+        "Slice",
+        [[f(2, n)] for n in (9, 2)],
+        {"opset": 9, "starts": [1], "ends": [-1], "axes": [1]},
+    ),
+    "determinants": ("Det", [[f(n, 3, 3)] for n in (2, 5)], {"opset": 11, "tolerance": 1e-4}),
+    "integers and their grids": (
+        "DequantizeLinear",
+        [[u8(2, c, 3), np.abs(f(c)) + 1, u8(c)] for c in (4, 2)],
+        {"axis": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_program_for_all_sizes(name: str):
+    op, runs, options = CASES[name]
+    check_open(op, *runs, **options)
+
+
+MISFITS = {
+    "DepthToSpace<blocksize = 2>(x)": ([f(1, 3, 2, 2)], "3 channels|channels do not divide into blocks"),
+    "SpaceToDepth<blocksize = 2>(x)": ([f(1, 3, 3, 2)], "does not divide into blocks of 2 by 2"),
+    "Det(x)": ([f(1, 1, 3, 2)], "holds no square matrices"),
+    'Einsum<equation = "abcd,abcd->a">(x, z)': ([f(1, 2, 3, 4), f(1, 2, 5, 4)], "does not fit term 'abcd'"),
+    "Conv<group = 2>(x, z)": ([f(1, 4, 3, 3), f(3, 2, 3, 3)], "do not fit with group=2"),
+}
+
+
+@pytest.mark.parametrize("node", MISFITS)
+def test_sizes_that_do_not_fit_are_refused_by_the_run(node: str):
+    inputs, why = MISFITS[node]
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> '
+        f"g (float[A, B, C, D] x, float[E, F, G, H] z) => (float y) {{ [the_node] y = {node} }}"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    del made.graph.input[len(inputs) :]
+    with pytest.raises(InputError, match=rf"node 'the_node'.*({why})"):
+        tw.compile(made, workers=0, cache=False)(*inputs)
+
+
+def test_legacy_broadcasting_of_open_sizes():
+    text = """<ir_version: 9, opset_import: ["": 6]> g (float[A, B, C] x, float[D] z) => (float[A, B, C] y)
+    { y = Add<broadcast = 1, axis = 1>(x, z) }"""
+    module = tw.compile(onnx.parser.parse_model(text), workers=0, cache=False)
+    for n in (3, 1):
+        x, z = f(2, n, 4), f(n)
+        np.testing.assert_array_equal(module(x, z)[0], x + z[:, None])
+
+
+def test_one_optimiser_step_of_any_size():
+    """Momentum of ``ai.onnx.preview.training``, which onnxruntime's inference does not have: by its definition."""
+    text = """<ir_version: 9, opset_import: ["": 18, "ai.onnx.preview.training": 1]>
+    g (float r, int64 t, float[A] x, float[B] g, float[C] v) => (float[A] y, float[A] w) {
+      y, w = ai.onnx.preview.training.Momentum<alpha = 0.9, beta = 0.5, mode = "standard", norm_coefficient = 0.0>(
+        r, t, x, g, v) }"""
+    module = tw.compile(onnx.parser.parse_model(text), workers=0, cache=False)
+    for n in (3, 1):
+        x, gradient, v = f(n), f(n), f(n)
+        moved, speed = module(np.float32(0.1), np.int64(2), x, gradient, v)
+        np.testing.assert_allclose(speed, 0.9 * v + 0.5 * gradient, 1e-6, 1e-6)
+        np.testing.assert_allclose(moved, x - 0.1 * speed, 1e-6, 1e-6)
