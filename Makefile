@@ -39,9 +39,9 @@ unit: $(STAMP)
 lit: $(STAMP)
 	$(BIN)/lit -v -j 2 tests/lit
 
-# The test suite that comes with the onnx package.
+# The test suite that comes with the onnx package, for the shapes of its data and with all of them open.
 conformance: $(STAMP)
-	cd tests && ../$(BIN)/python -m conformance.run
+	cd tests && ../$(BIN)/python -m conformance.run && ../$(BIN)/python -m conformance.run --open
 
 # Random models: make fuzz COUNT=10000 SEED=7 for others; FLAGS=--resume goes on where that was stopped.
 COUNT ?= 1000

@@ -2,7 +2,8 @@
 
 A case that passed by ``result.json`` and does not any more fails the run. A whole run without such a case writes the
 file anew; it is committed, so that its changes show what a commit gained. Cases that ``skips.json`` names are not run;
-they count neither as passed nor as failed.
+they count neither as passed nor as failed. With ``--open`` a case's program is compiled for inputs of any extents; the
+results are those of ``result_open.json``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import onnx
 from conformance.families import FAMILIES, family
-from conformance.suite import Case, Outcome, cases, check
+from conformance.suite import Case, Outcome, cases, check, opened
 from parallel import call_all
 from rich.console import Console
 from rich.progress import track
@@ -27,6 +28,7 @@ from rich.progress import track
 from tilewright.tools._isolation import Lost
 
 RESULT = Path(__file__).with_name("result.json")
+OPEN_RESULT = Path(__file__).with_name("result_open.json")
 SKIPS = Path(__file__).with_name("skips.json")  # names of cases, with *, and why a user would not miss them
 STATUSES = ("pass", "refused", "wrong", "error", "lost", "skipped")
 
@@ -38,9 +40,9 @@ def main() -> int:
     if not chosen:
         print(f"no case is named '{args.pattern}', and no operator", file=sys.stderr)
         return 2
-    whole = args.pattern == "*"
+    whole, result = args.pattern == "*", OPEN_RESULT if args.open else RESULT
     outcomes = {case.name: Outcome("skipped", reason) for case in chosen if (reason := skip_reason(case.name))}
-    run = [case for case in chosen if case.name not in outcomes]
+    run = [opened(case) if args.open else case for case in chosen if case.name not in outcomes]
     answers = map(check, run) if args.here else call_all(check, run, args.processes, args.seconds)
     console = Console(stderr=True)
     shown = track(answers, "cases", len(run), console=console, disable=not console.is_terminal)
@@ -50,13 +52,13 @@ def main() -> int:
             print(f"{case.name}: {outcome.status}: {outcome.reason}", flush=True)
     if args.operators or not whole:
         print("\n".join(operator_lines(chosen, outcomes)))
-    print("\n".join(family_lines(chosen, outcomes, _committed())))
-    before = json.loads(RESULT.read_text())["cases"] if RESULT.exists() else {}
+    print("\n".join(family_lines(chosen, outcomes, _committed(result))))
+    before = json.loads(result.read_text())["cases"] if result.exists() else {}
     lost = regressions(before, outcomes)
     for name in lost:
         print(f"regression: {name}: {outcomes[name].status}: {outcomes[name].reason}")
     if whole and (args.accept or not lost):
-        _write(outcomes)
+        _write(result, outcomes)
     return 1 if lost and not args.accept else 0
 
 
@@ -65,6 +67,7 @@ def _arguments() -> argparse.Namespace:
     cli.add_argument("pattern", nargs="?", default="*", help="an operator, or names of cases with * (default: all)")
     cli.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time")
     cli.add_argument("--seconds", type=float, default=60.0, help="the most that one case may take (60)")
+    cli.add_argument("--open", action="store_true", help="compile for inputs of any extents")
     cli.add_argument("--operators", action="store_true", help="also count each operator's cases")
     cli.add_argument("--here", action="store_true", help="run in this process, where a crash shows its stack")
     cli.add_argument("--accept", action="store_true", help="write the result although cases fail that passed before")
@@ -116,18 +119,18 @@ def _counted(
     yield f"{change:+}" if change else ""
 
 
-def _committed() -> Mapping[str, str]:
+def _committed(result: Path) -> Mapping[str, str]:
     """The statuses of the result that was committed last; those of the file where there is no repository."""
-    line = ["git", "show", f"HEAD:./{RESULT.name}"]
-    done = subprocess.run(line, cwd=RESULT.parent, capture_output=True, text=True, check=False)
-    text = done.stdout if done.returncode == 0 else RESULT.read_text() if RESULT.exists() else "{}"
+    line = ["git", "show", f"HEAD:./{result.name}"]
+    done = subprocess.run(line, cwd=result.parent, capture_output=True, text=True, check=False)
+    text = done.stdout if done.returncode == 0 else result.read_text() if result.exists() else "{}"
     return json.loads(text).get("cases", {})
 
 
-def _write(outcomes: Mapping[str, Outcome]) -> None:
+def _write(result: Path, outcomes: Mapping[str, Outcome]) -> None:
     statuses = {name: outcome.status for name, outcome in sorted(outcomes.items())}
     record = {"onnx": onnx.__version__, "counts": Counter(sorted(statuses.values())), "cases": statuses}
-    RESULT.write_text(json.dumps(record, indent=1) + "\n")
+    result.write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -38,6 +39,18 @@ def test_a_case_is_compiled_and_compared():
     assert suite.check(case(want=(0.0, 2.001))) == Outcome("pass")
     assert suite.check(case(want=(0.0, 2.1))).reason == "output 0 differs by up to 0.1"
     assert suite.check(case(want=(0.0,))).reason == "output 0 is float32(2,) instead of float32(1,)"
+
+
+def test_a_case_of_open_extents_keeps_the_lengths_of_integer_vectors():
+    names = {"x": TensorProto.FLOAT, "k": TensorProto.INT64}
+    x, k = (helper.make_tensor_value_info(name, dtype, [2]) for name, dtype in names.items())
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])
+    node = helper.make_node("TopK", ["x", "k"], ["y", ""], "top")
+    model = helper.make_model(helper.make_graph([node], "net", [x, k], [y]))
+    opened = suite.opened(Case("test_top", "TopK", model.SerializeToString(), [], 1e-3, 1e-7))
+    inputs = {i.name: i.type.tensor_type.shape.dim[0] for i in onnx.load_from_string(opened.model).graph.input}
+    assert (inputs["x"].dim_param, inputs["k"].dim_value) == ("x_0", 2)
+    assert suite.check(suite.opened(case())) == Outcome("pass")
 
 
 def test_what_has_no_converter_is_refused():
@@ -162,16 +175,15 @@ def test_every_skip_names_a_case_and_a_reason():
     assert all(any(run.fnmatch.fnmatch(name, pattern) for name in names) and why for pattern, why in skips.items())
 
 
-SAMPLE = 24  # one of so many cases
-
-
 @pytest.mark.slow
-def test_a_sample_of_the_suite_still_passes():
-    """Of the cases that pass by the record, every so many-th, in the order of their names: some of each operator."""
-    known = [name for name, status in json.loads(run.RESULT.read_text())["cases"].items() if status == "pass"]
-    wanted = set(known[::SAMPLE])
+@pytest.mark.parametrize(("result", "opened", "step"), [(run.RESULT, False, 24), (run.OPEN_RESULT, True, 48)])
+def test_a_sample_of_the_suite_still_passes(result: Path, opened: bool, step: int):
+    """Of the cases that pass by the record, one of every ``step`` in the order of their names: some of each operator."""
+    record = json.loads(result.read_text())["cases"]
+    wanted = {*[name for name, status in record.items() if status == "pass"][::step]}
     chosen = [each for each in suite.cases() if each.name in wanted]
-    answers = call_all(suite.check, chosen, processes=len(os.sched_getaffinity(0)), seconds=120)
+    given = [suite.opened(each) if opened else each for each in chosen]
+    answers = call_all(suite.check, given, processes=len(os.sched_getaffinity(0)), seconds=120)
     failed = {each.name: answer for each, answer in zip(chosen, answers, strict=True) if answer != Outcome("pass")}
     assert failed == {}
     assert len(chosen) == len(wanted)

@@ -91,8 +91,8 @@ def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
 def slice_by_attributes(
     ctx: Context, x: Tensor, *, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None = None
 ) -> Tensor:
-    given = [None if numbers is None else ctx.const(numbers, "int64") for numbers in (starts, ends, axes)]
-    return slice_by_inputs(ctx, x, *given)
+    along = None if axes is None else ctx.const(axes, "int64")
+    return slice_by_inputs(ctx, x, ctx.const(starts, "int64"), ctx.const(ends, "int64"), along)
 
 
 @op("Slice", since=10)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -24,7 +26,7 @@ def u8(*shape: int) -> np.ndarray:
 FILTERS = f(3, 4, 3, 3)
 
 # Name of the case: operator, runs, and what `check_open` takes besides.
-CASES = {
+CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
     "windows that stick out": (
         "MaxPool",
         [[f(2, 3, h, w)] for h, w in ((7, 8), (8, 7), (3, 3), (12, 5))],
