@@ -64,15 +64,18 @@ def scan_batch(
     states, scanned = _parts(ctx, inputs, num_scan_inputs, body)
     if any(t.rank < 1 for t in states) or any(t.rank < 2 for t in scanned):
         ctx.invalid("states begin with the axis of the batch, scanned inputs with those of the batch and the sequence")
-    lead = {t.shape[:1] for t in (*states, *scanned)}
-    if len(lead) > 1:
-        ctx.invalid(f"its inputs have batches of different sizes, {sorted(n for [n] in lead)}")
-    [batch] = lead
-    if lengths is not None and lengths.shape != batch:
-        ctx.invalid(f"sequence_lens has shape {list(lengths.shape)}, the batch is {batch[0]}")
+    sizes = [t.shape[0] for t in (*states, *scanned)]
+    batch = next((n for n in sizes if isinstance(n, int)), sizes[0])
+    misfit = f"its inputs have batches of different sizes, {sizes}"
+    states, scanned = ([ctx.fitted(t, (batch, *t.shape[1:]), misfit) for t in some] for some in (states, scanned))
+    if lengths is not None:
+        wrong = f"sequence_lens has shape {list(lengths.shape)}, the batch is {batch}"
+        if lengths.rank != 1:
+            ctx.invalid(wrong)
+        lengths = ctx.fitted(lengths, (batch,), wrong)
     reads = _sides(ctx, "scan_input", [1] * len(scanned), directions, len(scanned))
     writes = [(0, False)] * (len(body.output) - len(states))
-    walk = Walk(states, scanned, reads, writes, _steps(ctx, scanned, reads), batch)
+    walk = Walk(states, scanned, reads, writes, _steps(ctx, scanned, reads), (batch,))
     known = None if lengths is None else lengths.known
     if known is not None and ((known < 0) | (known > walk.steps)).any():
         ctx.invalid(f"sequence_lens is {known.tolist()}, the sequences have {walk.steps} elements")
