@@ -7,10 +7,11 @@ converter's signature.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
+from ...sizes import Extent
 from .context import Context
 from .registry import Converter, Result, op
 from .tensor import Tensor
@@ -50,13 +51,18 @@ def _demand_all(
         ctx.invalid(f"it lacks {' and '.join(absent)}")
 
 
-def demand_shape(ctx: Context, tensor: Tensor | None, what: str, *shape: int | None) -> None:
+def demand_shape(ctx: Context, tensor: Tensor | None, what: str, *shape: Extent | None) -> None:
     """Refuse an input of another shape; None stands for any extent, and an absent input passes."""
     if tensor is None:
         return
-    if tensor.rank != len(shape) or any(m is not None and n != m for n, m in zip(tensor.shape, shape, strict=True)):
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        ctx.invalid(f"{what} has shape {list(tensor.shape)}, it must be [{wanted}]")
+    misfit = f"{what} has shape {list(tensor.shape)}, it must be [{', '.join(map(str, _any(shape)))}]"
+    if tensor.rank != len(shape):
+        ctx.invalid(misfit)
+    ctx.fitted(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
+
+
+def _any(shape: Sequence[Extent | None]) -> list[Extent | str]:
+    return ["any" if n is None else n for n in shape]
 
 
 def channels_first(ctx: Context, x: Tensor) -> Tensor:

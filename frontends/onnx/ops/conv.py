@@ -92,8 +92,11 @@ def pad_spatial(ctx: Context, x: Tensor, low: Sequence[Extent], high: Sequence[E
 def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) -> None:
     """Refuse a window that is larger, with its dilation, than the padded input."""
     dilated = [(k - 1) * d + 1 for k, d in zip(window, dilations, strict=True)]
-    if any(isinstance(n, int) and k > n for n, k in zip(spatial, dilated, strict=True)):
-        ctx.invalid(f"a window of {dilated} is larger than the padded input {list(spatial)}")
+    misfit = f"a window of {dilated} is larger than the padded input {list(spatial)}"
+    for n, k in zip(spatial, dilated, strict=True):
+        if isinstance(n, int) and isinstance(k, int) and k > n:
+            ctx.invalid(misfit)
+        ctx.demand_less(k, n + 1, misfit)
 
 
 def add_bias(ctx: Context, y: Tensor, b: Tensor) -> Tensor:

@@ -75,8 +75,10 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     """
     image = ctx.sizes(size, "size")
     rank = len(image) - 2
-    if rank not in (2, 3) or theta.rank != 3 or tuple(theta.shape[1:]) != (rank, rank + 1):
-        ctx.invalid(f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents")
+    misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"
+    if rank not in (2, 3) or theta.rank != 3:
+        ctx.invalid(misfit)
+    theta = ctx.fitted(theta, (theta.shape[0], rank, rank + 1), misfit)
     ctx.demand_equal(theta.shape[0], image[0], "theta and size differ in the number of images")
     elem = element_type(theta.dtype)
     wide = scalars.compute_type(elem)

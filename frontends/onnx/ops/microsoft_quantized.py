@@ -6,10 +6,10 @@ QuantizeLinear. Its kernels take shorter ways (tables, constants summed before r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ....dialects import scalars
+from ....sizes import product
 from .. import contrib
 from ..context import Context
 from ..quantization import MICROSOFT, above, dequantize, factor, only, quantize, requantize
@@ -210,6 +210,6 @@ def qlinear_global_average_pool(
     """The sum over the spatial axes, exact, by ``x_scale / (y_scale * count)``."""
     axes = range(1, x.rank - 1) if channels_last else range(2, x.rank)
     total = ctx.reduce(scalars.add, 0, above(ctx, x, bytes_zero(ctx, x, x_zero)), axes, keepdims=True)
-    count = ctx.const(math.prod(x.shape[axis] for axis in axes), "float32")
+    count = ctx.cast(ctx.of_sizes([product([x.shape[axis] for axis in axes])], ()), "float32")
     over = factor(ctx, only(ctx, y_scale, "y_scale"), count)
     return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), y_zero, x.dtype)

@@ -88,7 +88,7 @@ def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -
     if not block:
         misfit = f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}"
         parameter = ctx.fitted(parameter, (extent,), misfit)
-        return reshaped(ctx, parameter, (extent, *[1] * (x.rank - 1 - axis)))
+        return reshaped(ctx, parameter, (*parameter.shape, *[1] * (x.rank - 1 - axis)))
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     count = -(-extent // block)
     misfit = f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}"
