@@ -30,6 +30,7 @@ LOSES_NAN = "tw.loses_nan"  # a maximum of some numbers may be that of the other
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
 STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
+OVER = "tw.over"  # of a call: the argument whose memory its result takes
 IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
 

@@ -89,8 +89,11 @@ class Wiring:
                 base_of[step.results[0]] = base_of[step.operands[0 if next(chosen) else 1]]
             if step.op != "func.call":
                 continue
-            base_of |= {register: first + len(lives) + i for i, register in enumerate(step.results)}
-            lives += [(calls, calls)] * len(step.results)
+            if "over" in step.facts:
+                base_of[step.results[0]] = base_of[step.operands[step.facts["over"]]]
+            else:
+                base_of |= {register: first + len(lives) + i for i, register in enumerate(step.results)}
+                lives += [(calls, calls)] * len(step.results)
             axes = step.facts["open"]
             tensors = [base_of[r] for r in (*step.operands[: len(axes)], *step.results)]
             for base in tensors:

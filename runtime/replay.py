@@ -118,7 +118,8 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
                 raise InputError(f"{where(step)}would make a tensor of shape {list(shape)}: {_UNFIT}")
             values[register] = shaped = Shaped(shape, math.prod(shape))
             elements += shaped.size
-            tape.made.append((shaped, dtype))
+            if "over" not in step.facts:
+                tape.made.append((shaped, dtype))
         pieces, stride = loaded.pieces(elements, threads), loaded.scratch_stride(tensors, sizes)
         tape.calls.append((loaded.address, words, loaded.kernel.extent, pieces, stride))
         tape.sizes += sizes

@@ -19,14 +19,27 @@ def overwritable(function: func.FuncOp) -> tuple[int, ...]:
     of another dtype, what a product, a window or a row is computed from, and kernels with several results or a padded
     one.
     """
-    *_, ret = operations(function)
-    last = defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
-    if last is not None and last.name == "tensor.insert_slice":
-        into = last.operands[1]
-        return (into.arg_number,) if isinstance(into, ir.BlockArgument) and has_one_use(into) else ()
+    if (into := inserted_into(function)) is not None:
+        return (into,)
+    last = _last(function)
     if last is None or not _is_elementwise(last):
         return ()
     return tuple(i for i, argument in enumerate(function.arguments) if _is_read_in_place(argument, last))
+
+
+def inserted_into(function: func.FuncOp) -> int | None:
+    """The number of the argument that a kernel inserts its result into, if nothing else reads that."""
+    last = _last(function)
+    if last is None or last.name != "tensor.insert_slice":
+        return None
+    into = last.operands[1]
+    return into.arg_number if isinstance(into, ir.BlockArgument) and has_one_use(into) else None
+
+
+def _last(function: func.FuncOp) -> ir.Operation | None:
+    """What makes a kernel's one result."""
+    *_, ret = operations(function)
+    return defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
 
 
 def _is_elementwise(op: ir.Operation) -> bool:

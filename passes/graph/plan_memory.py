@@ -13,9 +13,9 @@ from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
-from ..kernel import IN_PLACE, in_place
-from .edit import VIEWS, is_cheap, is_dynamic, is_static, node_names, operations, programs
-from .in_place import overwritable
+from ..kernel import IN_PLACE, OVER, in_place, integer
+from .edit import VIEWS, has_one_use, is_cheap, is_dynamic, is_static, node_names, operations, programs
+from .in_place import inserted_into, overwritable
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
@@ -50,6 +50,7 @@ class PlanMemory(Pass):
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""
         for function in programs(module):
             if is_dynamic(function):  # whose runtime allocates
+                _insert_in_place(function)
                 continue
             calls, arena_bytes = plan_calls(function)
             ops = [op for op in operations(function) if op.name == "func.call"]
@@ -94,6 +95,21 @@ def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
     shared = {i for i in overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
     if marked := sorted(shared | set(in_place(kernel))):
         kernel.attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
+
+
+def _insert_in_place(function: func.FuncOp) -> None:
+    """Let the kernels that store the pieces of a concat write them into what the first of them makes."""
+    ops = [op for op in operations(function) if op.name == "func.call"]
+    kernels = _kernels(function, ops)
+    for op in ops:
+        kernel = kernels.get(_callee(op))
+        into = inserted_into(kernel) if kernel is not None else None
+        if kernel is None or into is None or not has_one_use(op.operands[into]):
+            continue
+        made = defining_op(op.operands[into])
+        if made is not None and made in ops and _callee(made) in kernels:
+            op.attributes[OVER] = integer(into)
+            kernel.attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
 
 
 def _refuse_others(calls: list[ir.Operation]) -> None:

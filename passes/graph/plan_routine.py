@@ -10,6 +10,7 @@ from typing import Any
 from ...dialects import func, ir
 from ...errors import CompileError
 from ...program import Routine, Step
+from ..kernel import OVER
 from .edit import (
     VIEWS,
     has_uses,
@@ -104,6 +105,8 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
             facts["kernel"] = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             facts["open"] = [_open_axes(v) for v in op.operands if is_tensor(v)]
             facts["types"] = [_type(r) for r in op.results]
+            if OVER in op.attributes:
+                facts["over"] = ir.IntegerAttr(op.attributes[OVER]).value
         case "tensor.collapse_shape":
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":

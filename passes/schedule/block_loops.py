@@ -60,7 +60,7 @@ def build_blocks(
     """
     border = OpenBorder.of(function)
     inner = border.view(buffer, arguments)
-    border.fill(buffer, inner, lo)
+    border.fill(buffer, inner, lo, arguments)
     extents = {axis: memref.DimOp(inner, index_constant(axis)).result for axis in blocks.cuts}
     segments = {axis: _segments(extents[axis], sizes) for axis, sizes in blocks.cuts.items()}
     parts = []

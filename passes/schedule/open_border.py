@@ -1,13 +1,14 @@
 """The border of a kernel of open sizes: a number around what its blocks compute, for a reader that wants it padded.
 
 Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor, or into an empty one where it is a gap between
-rows. Its blocks are written into a view of the result's buffer, and the border is filled by the call that makes the
-first steps.
+rows, or into an argument, which holds other pieces of a concat. Its blocks are written into a view of the result's
+buffer, and the border is filled by the call that makes the first steps, or copied where the result lies apart from the
+argument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, builders, func, ir, memref, scf, tensor
@@ -15,17 +16,32 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from .structured import NotSchedulable, element_of, outside, shape_of
 
+Place = list[ir.Value]
+
 
 def can_border_open(op: ir.Operation) -> bool:
-    """Whether an insertion into a filled or empty tensor of open sizes is at a place known before, of as many dims."""
+    """Whether an insertion into a tensor of open sizes is at a place known before, of as many dims.
+
+    The tensor is filled or empty, or there already: an argument, or what another kernel has inserted into.
+    """
     if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:
         return False
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
-    fill = defining_op(op.operands[1])
-    value = defining_op(fill.operands[0]) if fill is not None and fill.name == "linalg.fill" else fill
-    if value is None or value.name not in ("arith.constant", "tensor.empty"):
-        return False
-    return len(shape_of(op.operands[0])) == len(steps) and min(offsets) >= 0 and set(steps) <= {1}
+    return (
+        _is_known(op.operands[1])
+        and len(shape_of(op.operands[0])) == len(steps)
+        and min(offsets) >= 0
+        and set(steps) <= {1}
+    )
+
+
+def _is_known(around: ir.Value) -> bool:
+    """Whether it is known what lies around what is inserted, or that it does not matter."""
+    op = defining_op(around)
+    if op is not None and op.name == "linalg.fill":
+        value = defining_op(op.operands[0])
+        return value is not None and value.name == "arith.constant"
+    return op is None or op.name in ("tensor.empty", "tensor.insert_slice")
 
 
 @dataclass(frozen=True)
@@ -58,18 +74,28 @@ class OpenBorder:
         made = ir.MemRefType.get(static, kind.element_type, layout)
         return memref.SubViewOp(made, buffer, low, given, [], [open_] * len(low), static, [1] * len(low)).result
 
-    def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value) -> None:
-        """Fill what is around ``inner`` where the steps begin at 0."""
-        filled = defining_op(self.op.operands[1]) if self.op is not None else None
-        if filled is None or filled.name == "tensor.empty":  # what lies in the gap is never read
+    def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> None:
+        """Make what is around ``inner`` where the steps begin at 0."""
+        if self.op is None:
             return
+        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
+        around = defining_op(self.op.operands[1])
+        if around is None:
+            source = arguments[self.op.operands[1]].owner.operands[0]
+            apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
+            self._surround(buffer, inner, arith.andi(first, apart), lambda place: memref.LoadOp(source, place).result)
+        elif around.name == "linalg.fill":  # else it lies in a gap that is never read
+            value = outside(around.operands[0])
+            self._surround(buffer, inner, first, lambda _: value)
+
+    def _surround(self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[Place], ir.Value]) -> None:
+        """Store a value, by its place, everywhere around ``inner``."""
         low = [index_constant(n) for n in self._low()]
         axes = [index_constant(axis) for axis in range(len(low))]
         whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
         high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
-        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
-        with ir.InsertionPoint(scf.IfOp(first).then_block):
-            value, zero = outside(filled.operands[0]), index_constant(0)
+        with ir.InsertionPoint(scf.IfOp(when).then_block):
+            zero = index_constant(0)
             for axis in range(len(low)):
                 inside = list(zip(low[:axis], high[:axis], strict=True))
                 behind = [(zero, extent) for extent in whole[axis + 1 :]]
@@ -107,11 +133,11 @@ def _given(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
 
 
 def _store_all(
-    value: ir.Value, buffer: ir.Value, ranges: Sequence[tuple[ir.Value, ir.Value]], place: list[ir.Value]
+    value: Callable[[Place], ir.Value], buffer: ir.Value, ranges: Sequence[tuple[ir.Value, ir.Value]], place: Place
 ) -> None:
-    """Store a scalar at all places of a box."""
+    """Store a scalar at each place of a box."""
     if not ranges:
-        memref.StoreOp(value, buffer, place)
+        memref.StoreOp(value(place), buffer, place)
         return
     (start, end), *inner = ranges
     loop = scf.ForOp(start, end, index_constant(1))
