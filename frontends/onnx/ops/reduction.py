@@ -37,7 +37,7 @@ _RULES = {
     "ReduceProd": _Rule(lambda a, b, _: scalars.mul(a, b), lambda _type, _signed: 1),
     "ReduceMax": _Rule(scalars.maximum, scalars.lowest),
     "ReduceMin": _Rule(scalars.minimum, scalars.highest),
-    "ReduceL1": _Rule(before=lambda a: math.absf(a) if scalars.is_float(a) else math.absi(a)),
+    "ReduceL1": _Rule(before=scalars.absolute),
     "ReduceL2": _Rule(before=lambda a: scalars.mul(a, a), after=math.sqrt),
     "ReduceSumSquare": _Rule(before=lambda a: scalars.mul(a, a)),
     "ReduceLogSum": _Rule(after=math.log),
