@@ -83,10 +83,7 @@ def _reduction(name: str, by_input: int) -> None:
         return _RULES.get("ReduceSum" if name == "ReduceL1" and not x.signed else name)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        if axes and is_open(axes):
-            chosen: Sequence[Extent] = [open_axes.wrapped(axis, x.rank) for axis in axes]
-        else:
-            chosen = ctx.axes([int(axis) for axis in axes or range(x.rank)], x.rank)
+        chosen = open_axes.chosen(ctx, axes or range(x.rank), x.rank)
         if (rule := rule_of(x)) is None:
             return log_sum_exp(ctx, x, chosen, bool(keepdims))
         return _reduced(ctx, x, rule, chosen, bool(keepdims))
