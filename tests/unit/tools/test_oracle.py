@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
 
-from tilewright.tools._oracle import NodeOracle, Noise, NoOracle
+from tilewright.tools._oracle import NodeOracle, NoOracle, difference
 from tilewright.tools._oracle_faults import fault
+from tilewright.tools._oracle_noise import Noise
 
 RNG = np.random.default_rng(0)
 OPSETS = [helper.make_opsetid("", 21)]
@@ -93,3 +95,39 @@ def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
     values = {"x": np.array([[[1, 1e-6]]], np.float32), **weights}
     exact, shaken = (NodeOracle(node, OPSETS)(values, noise)["y"].reshape(-1) for noise in (None, Noise(0)))
     assert (abs(shaken[1] - exact[1]) > 1e-6) == wide
+
+
+@pytest.mark.parametrize(("op", "x"), [("ReduceL1", np.full(600, 3.0)), ("LogSoftmax", np.array([4.125, 0.0]))])
+def test_the_reference_rounds_narrow_floats_once(op, x):
+    node = helper.make_node(op, ["x"], ["y"])
+    exact = NodeOracle(node, OPSETS, ["reference"])({"x": x.astype(np.float32)})["y"]
+    made = NodeOracle(node, OPSETS, ["reference"])({"x": x.astype(ml_dtypes.bfloat16)})["y"]
+    assert made.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(made, exact.astype(ml_dtypes.bfloat16))
+
+
+def test_the_reference_keeps_codes_that_the_op_knows_as_such():
+    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"])
+    values = {"x": np.array([1.5], ml_dtypes.float8_e4m3fn), "s": np.array(0.3, np.float16)}
+    made = NodeOracle(node, OPSETS, ["reference"])(values)["y"]
+    assert made.dtype == np.float16 and made == np.float16(1.5 * np.float32(values["s"]))
+
+
+@pytest.mark.parametrize("op", ["Gelu", "QuickGelu", "Sigmoid"])
+def test_a_tiny_factor_may_be_0(op):
+    domain = "" if op == "Sigmoid" else "com.microsoft"
+    step = NodeOracle(
+        helper.make_node(op, ["x"], ["y"], domain=domain), [helper.make_opsetid(domain, 21 if not domain else 1)]
+    )
+    values = {"x": np.array([-30.0], np.float32)}
+    exact, *shaken = (float(step(values, noise)["y"][0]) for noise in (None, Noise(0), Noise(1)))
+    assert abs(exact) < 1e-10 < 1e-8 < min(abs(s - exact) for s in shaken) < 1e-4
+
+
+@pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
+def test_noise_may_change_a_shape(extent, right):
+    assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
+
+
+def test_a_list_is_no_tensor():
+    assert difference(np.zeros(1), [np.zeros(1)]) == "is ndarray instead of list"  # pyright: ignore[reportArgumentType]
