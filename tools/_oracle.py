@@ -104,11 +104,11 @@ class NodeOracle:
 
     def _widened(self, feeds: Arrays) -> Arrays:
         """Narrow floats as float32 where the op takes that; not in nested graphs, whose weights would stay narrow."""
-        [opset] = [o for o in self._opsets if o.domain == self._node.domain] or [None]
-        known = opset is not None and defs.has(self._node.op_type, opset.version, self._node.domain)
-        if not known or any(True for _ in nested(self._node)):
+        name, domain = self._node.op_type, self._node.domain
+        version = next((o.version for o in self._opsets if o.domain == domain), 0)
+        if any(True for _ in nested(self._node)) or not defs.has(name, version, domain):
             return feeds
-        schema = defs.get_schema(self._node.op_type, opset.version, self._node.domain)
+        schema = defs.get_schema(name, version, domain)
         allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
         formal = [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(self._node.input))]
         takes = {n for n, t in zip(self._node.input, formal, strict=True) if "tensor(float)" in allowed.get(t, ())}

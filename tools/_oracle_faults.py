@@ -73,6 +73,14 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
     return not all(np.ptp(a) < 80 for a in values)
 
 
+def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
+    body, (count, condition) = next(nested(node)), (feeds.get(name) for name in node.input[:2])
+    stacked = body.output[len(body.input) - 1 :]
+    runs = (count is None or int(count) > 0) and (condition is None or bool(condition))
+    return not runs and not all(output.type.tensor_type.HasField("shape") for output in stacked)
+
+
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
     body = next(nested(node))
@@ -150,6 +158,7 @@ FAULTS = (
         for who in ("onnxruntime", "reference")
     ),
     Fault("reference", "StringNormalizer", lambda node, feeds: True, "it looks for stop words inside of strings"),
+    Fault("onnxruntime", "Loop", _stacks_nothing, "results of no iterations have no more axes than it knows"),
     Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

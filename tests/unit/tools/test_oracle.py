@@ -87,6 +87,19 @@ def test_a_fault_counts_in_nested_graphs():
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
 
 
+@pytest.mark.parametrize(("count", "shape", "wrong"), [(0, None, True), (0, [3], False), (2, None, False)])
+def test_what_no_iteration_stacks_has_a_shape_if_the_body_says_so(count, shape, wrong):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Abs", ["x"], ["s"])],
+        "body",
+        [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("d", []), ("s", shape))],
+    )
+    loop = helper.make_node("Loop", ["n", "c"], ["y"], body=body)
+    feeds = {"n": np.array(count), "c": np.array(True), "x": np.zeros(3, np.float32)}
+    assert bool(fault("onnxruntime", loop, feeds)) == wrong
+
+
 @pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
 def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
     weights = {"w": np.eye(2, dtype=np.float32)[None], "r": np.zeros((1, 2, 2), np.float32)} if op == "RNN" else {}
