@@ -23,15 +23,16 @@ RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLik
 _ROUNDED = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearMatMul", "QLinearConv"}
 _NOT_FOLDED = _GROWING | RANDOM | _ROUNDED | {"Dropout"}
 # What the reference does as the standard has it, in all versions and types: arithmetic on shapes and the like, and what
-# gives shapes that only values tell. Of the rest it has no old versions (Softmax), computes in float32 (Erf) or gives
-# other shapes (GlobalMaxPool): there it is asked for nothing but what has no converter.
+# gives shapes that only values tell. Of the rest it has no old versions (Softmax), computes in float32 (Erf), gives
+# other shapes (GlobalMaxPool) or takes along another axis (Unique): there it is asked for nothing but what has no
+# converter.
 _TRUSTED = {
     *("Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"),
     *("Cast", "CastLike", "Ceil", "Compress", "Concat", "Constant", "CumSum", "Div", "Equal", "Flatten", "Floor"),
     *("Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max"),
     *("Min", "Mod", "Mul", "Neg", "NonZero", "Not", "Or", "Pow", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
     *("Reshape", "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze"),
-    *("Sub", "Sum", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor"),
+    *("Sub", "Sum", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
 }
 
 
