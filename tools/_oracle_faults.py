@@ -144,7 +144,10 @@ FAULTS = (
         for op in ("RNN", "GRU", "LSTM")
     ),
     Fault("onnxruntime", "Bernoulli", lambda node, feeds: True, "it draws 1 where it should draw 0"),
-    Fault("reference", "LogSoftmax", _underflows, "it takes the logarithm of a softmax, which may be 0"),
+    *(
+        Fault("reference", op, _underflows, "it takes the logarithm of a softmax, which may be 0")
+        for op in ("LogSoftmax", "SoftmaxCrossEntropyLoss")
+    ),
     Fault(
         "onnxruntime", "QLinearSoftmax", lambda node, feeds: _shape(node, feeds)[-1:] == (1,), "of one class it gives 0"
     ),

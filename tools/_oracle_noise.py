@@ -29,12 +29,15 @@ _ELEMENTWISE = {
 }
 # Of these an oracle computes in float32 whatever the dtype, as the op's definition or an attribute has it.
 _SINGLE = {
-    *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
-    *("LayerNormalization", "RMSNormalization"),
+    *("AffineGrid", "Attention", "BlackmanWindow", "DFT", "DeformConv", "Erf", "Gelu", "GridSample"),
+    *("GroupNormalization", "HammingWindow", "HannWindow", "HardSwish", "LayerNormalization", "RMSNormalization"),
+    *("STFT", "Shrink"),
 }
-# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones, and so many
-# times those of the type. What is put on a grid of 8 bits at each step may go to the next place of it.
-_ROUGH = {"GRU": 4, "LSTM": 4, "RNN": 4, "DynamicQuantizeLSTM": 1 << 12}
+# Of these errors are as large in small results as in large ones, and so many times those of the type: onnxruntime
+# approximates a layer's activations, and sums of cosines cancel. What is put on a grid of 8 bits at each step may go to
+# the next place of it.
+_ROUGH = {"BlackmanWindow": 1, "DFT": 4, "GRU": 4, "HammingWindow": 1, "HannWindow": 1, "LSTM": 4, "RNN": 4, "STFT": 4}
+_ROUGH |= {"DynamicQuantizeLSTM": 1 << 12}
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
 # Of these onnxruntime computes a factor between 0 and 1 from such numbers, in float32: it is 0 where it should be tiny.
 _GATED = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"}

@@ -37,6 +37,13 @@ def test_what_is_computed_in_single_has_its_noise(op, rough):
     assert (spread(RNG.standard_normal(8), op) > 2.0**-22) == rough
 
 
+def test_a_small_coefficient_is_as_rough_as_a_large_one():
+    node = helper.make_node("DFT", ["x"], ["y"])
+    x = np.cos(np.arange(16) * np.pi / 4).reshape(1, 16, 1)  # two coefficients, all others are 0
+    exact, shaken = (NodeOracle(node, OPSETS)({"x": x}, noise)["y"] for noise in (None, Noise(0)))
+    assert 1e-6 < np.min(np.abs(shaken - exact)) < 1e-4
+
+
 def test_scales_have_no_noise():
     sizes = {"roi": np.zeros(0), "scales": np.array([2.0], np.float32)}  # a little less, and an element is gone
     assert spread(RNG.standard_normal(5).astype(np.float32), "Resize", sizes, mode="linear") < 1e-5
