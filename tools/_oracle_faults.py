@@ -95,6 +95,14 @@ FAULTS = (
         "its indices are those in one channel, the op's in the whole tensor",
     ),
     Fault(
+        "reference",
+        "MaxPool",
+        lambda node, feeds: (
+            len(_shape(node, feeds)) == 3 and any(a.name == "pads" and any(a.ints) for a in node.attribute)
+        ),
+        "it makes no room for the padding of one axis",
+    ),
+    Fault(
         "onnxruntime",
         "MaxUnpool",
         lambda node, feeds: len(node.input) > 2 and not np.array_equal(feeds[node.input[2]], _unpooled(node, feeds)),

@@ -94,6 +94,12 @@ def test_a_fault_counts_in_nested_graphs():
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
 
 
+@pytest.mark.parametrize(("pads", "wrong"), [([0, 1], True), ([0, 0], False)])
+def test_the_padding_of_one_axis_is_not_asked_of_the_reference(pads, wrong):
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4], pads=pads)
+    assert bool(fault("reference", node, {"x": np.zeros((1, 1, 5))})) == wrong
+
+
 @pytest.mark.parametrize(("count", "shape", "wrong"), [(0, None, True), (0, [3], False), (2, None, False)])
 def test_what_no_iteration_stacks_has_a_shape_if_the_body_says_so(count, shape, wrong):
     body = helper.make_graph(
