@@ -102,8 +102,8 @@ def slice_by_inputs(
     given = [t for t in (starts, ends, axes, steps) if t is not None]
     if x.open or not all(map(ctx.is_known, given)):
         return _sliced_open(ctx, x, starts, ends, axes, steps)
-    chosen, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
-    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), chosen, strides)
+    along, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
+    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
 
 
 def _sliced_open(
