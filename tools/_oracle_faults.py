@@ -73,6 +73,14 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
     return not all(np.ptp(a) < 80 for a in values)
 
 
+def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether the tensors of a sequence are empty ones and others that have not the same extents beside the axis."""
+    parts = [np.asarray(part) for part in feeds.get(node.input[0], [])]
+    [axis] = [a.i for a in node.attribute if a.name == "axis"]
+    rests = {tuple(n for i, n in enumerate(a.shape) if i != axis % a.ndim) for a in parts if a.ndim}
+    return any(not a.size for a in parts) and len(rests) > 1
+
+
 def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
     """Whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
     body, (count, condition) = next(nested(node)), (feeds.get(name) for name in node.input[:2])
@@ -169,6 +177,7 @@ FAULTS = (
         for who in ("onnxruntime", "reference")
     ),
     Fault("reference", "StringNormalizer", lambda node, feeds: True, "it looks for stop words inside of strings"),
+    Fault("onnxruntime", "ConcatFromSequence", _joins_misfits, "it does not look at the shapes of empty parts"),
     Fault("onnxruntime", "Loop", _stacks_nothing, "results of no iterations have no more axes than it knows"),
     Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),

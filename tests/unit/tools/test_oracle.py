@@ -94,6 +94,12 @@ def test_a_fault_counts_in_nested_graphs():
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
 
 
+@pytest.mark.parametrize(("first", "wrong"), [((0, 1), True), ((1, 0), False), ((1, 2), False)])
+def test_empty_parts_that_do_not_fit_are_not_asked_of_onnxruntime(first, wrong):
+    node = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=-1)
+    assert bool(fault("onnxruntime", node, {"s": [np.zeros(first), np.zeros((1, 1))]})) == wrong
+
+
 @pytest.mark.parametrize(("pads", "wrong"), [([0, 1], True), ([0, 0], False)])
 def test_the_padding_of_one_axis_is_not_asked_of_the_reference(pads, wrong):
     node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4], pads=pads)
