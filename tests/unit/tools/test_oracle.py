@@ -156,6 +156,15 @@ def test_a_tiny_factor_may_be_0(op):
     assert abs(exact) < 1e-10 < 1e-8 < min(abs(s - exact) for s in shaken) < 1e-4
 
 
+def test_a_probability_that_underflows_may_have_a_logarithm():
+    step = NodeOracle(helper.make_node("Softmax", ["x"], ["y"]), OPSETS)
+    values = {"x": np.array([0.0, -200.0], np.float32)}
+    exact, *shaken = (step(values, noise)["y"] for noise in (None, Noise(0), Noise(1)))
+    with np.errstate(all="ignore"):
+        want, *samples = map(np.log, (exact, *shaken))
+    assert want[1] == -np.inf and not difference(np.array([0.0, -200.0], np.float32), want, samples)
+
+
 @pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
 def test_noise_may_change_a_shape(extent, right):
     assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
