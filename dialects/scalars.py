@@ -101,6 +101,11 @@ def neg(a: ir.Value) -> ir.Value:
     return arith.negf(a) if is_float(a) else arith.subi(like(a, 0), a)
 
 
+def absolute(a: ir.Value) -> ir.Value:
+    """The magnitude; of the lowest signed integer itself. ``math.absi`` of tiles has no lowering."""
+    return math.absf(a) if is_float(a) else maximum(a, neg(a))
+
+
 def maximum(a: ir.Value, b: ir.Value, signed: bool = True) -> ir.Value:
     """The larger one; NaN if either is NaN."""
     if is_float(a):

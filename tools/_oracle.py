@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,51 +19,11 @@ from onnx.reference import ReferenceEvaluator
 
 from tilewright.tools._common import wide
 from tilewright.tools._oracle_faults import fault, nested
+from tilewright.tools._oracle_noise import EXACT, Noise, shaken_operands, shaken_results
 
 Arrays = Mapping[str, np.ndarray]
 ORDER = ("onnxruntime", "reference")  # who is asked first
 _NEWEST = 26  # onnxruntime's opset: of newer models it takes no node, be it the same as before
-
-# Relative errors that a right result of one node may have. Twice the rounding of a narrow type: we compute in float32
-# where others round between; of a wide one some units in the last place, as exp and its like are approximated.
-_NOISE = {"float64": 2.0**-46, "float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
-# What these give is chosen or moved, not computed.
-_EXACT = {
-    *("Abs", "ArgMax", "ArgMin", "BitCast", "Cast", "CastLike", "Ceil", "CenterCropPad", "Clip", "Compress", "Concat"),
-    *("Constant", "ConstantOfShape", "DepthToSpace", "Dropout", "Expand", "EyeLike", "Flatten", "Floor", "Gather"),
-    *("GatherElements", "GatherND", "GlobalMaxPool", "Hardmax", "Identity", "If", "Max", "MaxPool", "MaxUnpool", "Min"),
-    *("Neg", "OneHot", "Pad", "ReduceMax", "ReduceMin", "Relu", "Reshape", "ReverseSequence", "Round", "Sign", "Slice"),
-    *("SpaceToDepth", "Split", "Squeeze", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu", "Unique"),
-    *("Unsqueeze", "Where"),
-}
-# Of these every element counts alone: noise of the result is noise enough. All else adds, so its terms have noise too.
-_ELEMENTWISE = {
-    *("Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Div", "Elu", "Erf", "Exp"),
-    *("HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Mod", "Mul", "PRelu", "Pow", "Range"),
-    *("Reciprocal", "Scatter", "ScatterElements", "ScatterND", "Selu", "Shrink", "Sigmoid", "Sin", "Sinh", "Softplus"),
-    *("Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
-}
-# Of these an oracle computes in float32 whatever the dtype, as the op's definition or an attribute has it.
-_SINGLE = {
-    *("AffineGrid", "Attention", "DeformConv", "Erf", "Gelu", "GridSample", "GroupNormalization", "HardSwish"),
-    *("LayerNormalization", "RMSNormalization"),
-}
-# Of these onnxruntime approximates the activations: errors are as large in small results as in large ones, and so many
-# times those of the type. What is put on a grid of 8 bits at each step may go to the next place of it.
-_ROUGH = {"GRU": 4, "LSTM": 4, "RNN": 4, "DynamicQuantizeLSTM": 1 << 12}
-_TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
-
-
-class Noise:
-    """Errors of one size up or down; those of 2 i and 2 i + 1 are opposite: each limit is met from both sides."""
-
-    def __init__(self, number: int) -> None:
-        self._random = np.random.default_rng(number // 2)
-        self._side = 1 - 2 * (number % 2)
-
-    def signs(self, shape: tuple[int, ...]) -> np.ndarray:
-        """1 or -1 for each element."""
-        return self._side * self._random.choice((-1, 1), shape)
 
 
 class NoOracle(Exception):
@@ -103,10 +63,8 @@ class NodeOracle:
     def __call__(self, values: Mapping[str, Any], noise: Noise | None = None) -> dict[str, Any]:
         """The node's outputs by name. Raises NoOracle."""
         feeds = {name: values[name] for name in self._needs}
-        op = self._node.op_type
-        if noise is not None and op not in _EXACT and op not in _ELEMENTWISE:
-            data = _data(self._node) if op == "Resize" else self._needs
-            feeds = {name: self._shaken(v, noise) if name in data else v for name, v in feeds.items()}
+        if noise is not None:
+            feeds = shaken_operands(self._node, feeds, noise)
         results, reasons = None, []
         for who in self._order:
             if reason := fault(who, self._node, feeds):
@@ -118,14 +76,10 @@ class NodeOracle:
             except Exception as error:  # both refuse in many ways
                 reasons.append(f"{who}: {first_line(error)}")
         if results is None:
-            raise NoOracle(f"{self._node.name or op} ({op}): {'; '.join(reasons)}")
-        if noise is not None and op not in _EXACT:
-            results = [self._shaken(value, noise) for value in results]
+            raise NoOracle(f"{self._node.name or self._node.op_type} ({self._node.op_type}): {'; '.join(reasons)}")
+        if noise is not None:
+            results = shaken_results(self._node, feeds, results, noise)
         return dict(zip((name for name in self._node.output if name), results, strict=True))
-
-    def _shaken(self, value: Any, noise: Noise) -> Any:
-        cubic = self._node.op_type == "Resize" and any(a.s == b"cubic" for a in self._node.attribute)
-        return _shaken(value, noise, cubic or self._node.op_type in _SINGLE, _ROUGH.get(self._node.op_type, 0))
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
@@ -137,15 +91,28 @@ class NodeOracle:
         return [_of_bytes(value, dtype) for value, dtype in zip(made.run(None, dict(feeds)), types, strict=True)]
 
     def reference(self, feeds: Arrays) -> list[Any]:
-        """The outputs by the reference evaluator."""
+        """The outputs by the reference evaluator. It is numpy, which rounds a narrow float at each step: it gets and
+        gives float32, and the results are rounded to their types, unless they are chosen or moved."""
+        wide = feeds if self._node.op_type in EXACT else self._widened(feeds)
         if "reference" not in self._made:
-            model = self._model(feeds)
-            self._made["reference"] = ReferenceEvaluator(model), _result_types(model)
+            self._made["reference"] = ReferenceEvaluator(self._model(wide)), _result_types(self._model(feeds))
         evaluator, types = self._made["reference"]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            made = evaluator.run(None, dict(feeds))
+            made = evaluator.run(None, dict(wide))
             return [_of_type(value, dtype) for value, dtype in zip(made, types, strict=True)]
+
+    def _widened(self, feeds: Arrays) -> Arrays:
+        """Narrow floats as float32 where the op takes that; not in nested graphs, whose weights would stay narrow."""
+        name, domain = self._node.op_type, self._node.domain
+        version = next((o.version for o in self._opsets if o.domain == domain), 0)
+        if any(True for _ in nested(self._node)) or not defs.has(name, version, domain):
+            return feeds
+        schema = defs.get_schema(name, version, domain)
+        allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
+        formal = [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(self._node.input))]
+        takes = {n for n, t in zip(self._node.input, formal, strict=True) if "tensor(float)" in allowed.get(t, ())}
+        return {n: _single(a) if n in takes else a for n, a in feeds.items()}
 
     def _model(self, feeds: Arrays) -> ModelProto:
         inputs = [helper.make_value_info(name, value_type(value)) for name, value in feeds.items()]
@@ -207,9 +174,10 @@ def is_float(array: np.ndarray) -> bool:
     return array.dtype.name.startswith(_FLOATS)
 
 
-def _data(resize: NodeProto) -> Sequence[str]:
-    """A Resize's operands that are computed with: the image and, before the sizes, the region."""
-    return resize.input[: 2 if len(resize.input) > 2 else 1]
+def _single(value: Any) -> Any:
+    """An array of floats narrower than float32 as such ones; anything else as it is."""
+    narrow = isinstance(value, np.ndarray) and is_float(value) and value.dtype.itemsize < 4
+    return value.astype(np.float32) if narrow else value
 
 
 def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> list[onnx.OperatorSetIdProto]:
@@ -250,35 +218,20 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     return array.astype(dtype) if alike else array
 
 
-def _shaken(value: Any, noise: Noise, single: bool, rough: int) -> Any:
-    """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
-
-    Errors are relative to the element or, ``rough`` times as large, to the greatest one.
-    """
-    if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
-        return value
-    signs = noise.signs(value.shape)
-    size = max(_NOISE[value.dtype.name], _NOISE["float32"] if single else 0)
-    with np.errstate(all="ignore"):
-        exact = value.astype(np.float64)
-        peak = max(np.max(np.abs(exact)), _TINY)
-        shaken = exact + rough * size * signs * peak if rough else exact * (1 + size * signs)
-        tiny = np.abs(exact) < 2.0**-126
-        shaken = shaken.astype(value.dtype)
-    return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
-
-
 def difference(
-    got: np.ndarray, want: np.ndarray, samples: Iterable[np.ndarray] = (), tolerance: tuple[float, float] | None = None
+    got: np.ndarray, want: np.ndarray, samples: Sequence[np.ndarray] = (), tolerance: tuple[float, float] | None = None
 ) -> str:
     """Empty where two arrays agree, else where and how they differ most.
 
     Integers are to be equal, floats and complex numbers within ``tolerance`` (relative, absolute) or that of their
     dtype; and each element may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
+    Where noise changes the shape, it may be any between those that there are.
     """
-    if not isinstance(got, np.ndarray):
-        return f"is {type(got).__name__}, no tensor"
+    if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):  # the reference may give a list
+        return f"is {type(got).__name__} instead of {type(want).__name__}"
     if (got.dtype, got.shape) != (want.dtype, want.shape):
+        if got.dtype == want.dtype and _within(got.shape, [want.shape, *(sample.shape for sample in samples)]):
+            return ""
         return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
     if not is_float(want) and want.dtype.kind != "c":
         wrong = got != want
@@ -298,6 +251,13 @@ def difference(
             moved = np.where((c == b) | (np.isnan(c) & np.isnan(b)), 0.0, np.abs(c - b))
             allowed = np.maximum(allowed, np.where(np.isnan(moved), np.inf, _SPREAD * moved))
     return _told(apart > allowed, got, want, apart)
+
+
+def _within(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> bool:
+    """Whether each extent is one of the same axis of the other shapes, or lies between them."""
+    if any(len(other) != len(shape) for other in others):
+        return False
+    return all(min(there) <= n <= max(there) for n, *there in zip(shape, *others, strict=True))
 
 
 TOLERANCES = {"float64": (1e-9, 1e-12), "float32": (1e-5, 1e-6), "float16": (4e-3, 1e-4), "bfloat16": (3e-2, 1e-3)}

@@ -73,6 +73,22 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
     return not all(np.ptp(a) < 80 for a in values)
 
 
+def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether the tensors of a sequence are empty ones and others that have not the same extents beside the axis."""
+    parts = [np.asarray(part) for part in feeds.get(node.input[0], [])]
+    [axis] = [a.i for a in node.attribute if a.name == "axis"]
+    rests = {tuple(n for i, n in enumerate(a.shape) if i != axis % a.ndim) for a in parts if a.ndim}
+    return any(not a.size for a in parts) and len(rests) > 1
+
+
+def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
+    body, (count, condition) = next(nested(node)), (feeds.get(name) for name in node.input[:2])
+    stacked = body.output[len(body.input) - 1 :]
+    runs = (count is None or int(count) > 0) and (condition is None or bool(condition))
+    return not runs and not all(output.type.tensor_type.HasField("shape") for output in stacked)
+
+
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
     body = next(nested(node))
@@ -85,6 +101,14 @@ FAULTS = (
         "MaxPool",
         lambda node, feeds: len(node.output) > 1 and math.prod(_shape(node, feeds)[:2]) > 1,
         "its indices are those in one channel, the op's in the whole tensor",
+    ),
+    Fault(
+        "reference",
+        "MaxPool",
+        lambda node, feeds: (
+            len(_shape(node, feeds)) == 3 and any(a.name == "pads" and any(a.ints) for a in node.attribute)
+        ),
+        "it makes no room for the padding of one axis",
     ),
     Fault(
         "onnxruntime",
@@ -136,7 +160,10 @@ FAULTS = (
         for op in ("RNN", "GRU", "LSTM")
     ),
     Fault("onnxruntime", "Bernoulli", lambda node, feeds: True, "it draws 1 where it should draw 0"),
-    Fault("reference", "LogSoftmax", _underflows, "it takes the logarithm of a softmax, which may be 0"),
+    *(
+        Fault("reference", op, _underflows, "it takes the logarithm of a softmax, which may be 0")
+        for op in ("LogSoftmax", "SoftmaxCrossEntropyLoss")
+    ),
     Fault(
         "onnxruntime", "QLinearSoftmax", lambda node, feeds: _shape(node, feeds)[-1:] == (1,), "of one class it gives 0"
     ),
@@ -150,6 +177,8 @@ FAULTS = (
         for who in ("onnxruntime", "reference")
     ),
     Fault("reference", "StringNormalizer", lambda node, feeds: True, "it looks for stop words inside of strings"),
+    Fault("onnxruntime", "ConcatFromSequence", _joins_misfits, "it does not look at the shapes of empty parts"),
+    Fault("onnxruntime", "Loop", _stacks_nothing, "results of no iterations have no more axes than it knows"),
     Fault("reference", "Loop", lambda node, feeds: not node.input[1], "without a condition it does not iterate"),
     Fault("reference", "Loop", lambda node, feeds: _stacks(node), "it appends the iterations' results without an axis"),
 )

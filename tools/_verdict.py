@@ -13,7 +13,8 @@ from onnx import ModelProto
 
 import tilewright as tw
 from tilewright.tools._isolation import Lost
-from tilewright.tools._oracle import ORDER, Arrays, Noise, NoOracle, Oracle, difference, first_line
+from tilewright.tools._oracle import ORDER, Arrays, NoOracle, Oracle, difference, first_line
+from tilewright.tools._oracle_noise import Noise
 
 FAILURES = ("differs", "error", "crash", "hang")
 _SAMPLES = 6

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...sizes import Extent, Sym, floordiv, if_equal, if_less, largest, product, smallest
+from ...sizes import Extent, Sym, floordiv, if_equal, if_less, is_open, largest, product, smallest
 from .context import Body, Context
 from .tensor import Tensor
 
@@ -18,6 +18,19 @@ _FAR = 1 << 31  # bounds of slices from here on mean an end
 def wrapped(axis: Extent, rank: Extent) -> Extent:
     """A position that may count from the end."""
     return if_less(axis, 0, axis + rank, axis)
+
+
+def chosen(ctx: Context, axes: Sequence[Extent], rank: int) -> Sequence[Extent]:
+    """Axes that may count from the end as positions. One that is there twice, or that a tensor of this rank lacks, is
+    refused at import or, where only that knows them, when the program runs."""
+    if not is_open(axes):
+        return ctx.axes([int(axis) for axis in axes], rank)
+    places = [wrapped(axis, rank) for axis in axes]
+    for i, place in enumerate(places):
+        ctx.demand_less(-1, place, f"an axis is out of range for rank {rank}")
+        ctx.demand_less(place, rank, f"an axis is out of range for rank {rank}")
+        ctx.demand_equal(is_among(place, places[:i]), 0, "an axis appears twice")
+    return places
 
 
 def is_among(index: Extent, axes: Sequence[Extent]) -> Extent:
@@ -78,8 +91,9 @@ def _up(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Exten
 
 
 def _down(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
-    first, last = _clamped(start, extent, 0, extent - 1), _clamped(end, extent, -1, extent - 1)
-    return first, largest(-floordiv(last - first, -1 * step), 0)
+    top = _clamped(start, extent, smallest(0, extent - 1), extent - 1)  # -1 where there is no element to begin at
+    last = _clamped(end, extent, -1, extent - 1)
+    return largest(top, 0), largest(-floordiv(last - top, -1 * step), 0)
 
 
 def _clamped(bound: Extent, extent: Extent, low: Extent, high: Extent) -> Extent:

@@ -2,7 +2,8 @@
 
 Integers become floats and floats become integers here, by one rule each: a quotient is rounded to the nearest
 integer, ties to even, the zero point is added, and what is outside of the dtype becomes its nearest end. NaN becomes
-the lower end, as it does in onnxruntime.
+the lower end, as it does in onnxruntime. Some ops of onnxruntime's domain add the zero point first: where it is odd,
+a tie goes the other way.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def dequantize(ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None, dtyp
     def body(value: ir.Value, factor: ir.Value, *shift: ir.Value) -> ir.Value:
         for term in shift:
             value = scalars.sub(value, term)
-        return scalars.mul(_as_float(value, factor.type), factor)
+        return scalars.mul(as_float(value, factor.type), factor)
 
     return ctx.elementwise(body, wide, scale, *terms, dtype=dtype, shape=x.shape)
 
@@ -139,46 +140,62 @@ def quantize(
     dtype: str,
     precision: str = "float32",
     saturate: bool = True,
+    early: bool = False,
 ) -> Tensor:
-    """``x / scale + zero`` in ``dtype``, the quotient in ``precision``. ``saturate`` is about float8 alone."""
+    """``x / scale + zero`` in ``dtype``, the quotient in ``precision``. ``saturate`` is about float8 alone.
+
+    With ``early`` the zero point is added before the quotient is rounded.
+    """
     work = element_type(precision)
     compute = scalars.compute_type(work)
 
     def rounded(value: ir.Value) -> ir.Value:
-        made = scalars.narrow(_as_float(value, compute), compute)
+        made = scalars.narrow(as_float(value, compute), compute)
         return made if work == compute else scalars.widen(scalars.narrow(made, work))
 
     def quotient(value: ir.Value, divisor: ir.Value) -> ir.Value:
         return rounded(scalars.div(rounded(value), rounded(divisor)))
 
-    return _stored(ctx, quotient, x, scale, zero, dtype, saturate)
+    return _stored(ctx, quotient, x, scale, zero, dtype, saturate, early)
 
 
-def requantize(ctx: Context, x: Tensor, factor: Tensor, zero: Tensor | None, dtype: str) -> Tensor:
-    """``x * factor + zero`` in ``dtype``, of sums of products; the product is in f32."""
-    return _stored(ctx, lambda v, by: scalars.mul(_as_float(v, by.type), by), x, factor, zero, dtype)
+def requantize(ctx: Context, x: Tensor, factor: Tensor, zero: Tensor | None, dtype: str, early: bool = False) -> Tensor:
+    """``x * factor + zero`` in ``dtype``, of sums of products; the product is in f32, with ``early`` the sum too."""
+    return _stored(ctx, lambda v, by: scalars.mul(as_float(v, by.type), by), x, factor, zero, dtype, early=early)
 
 
 def _stored(
-    ctx: Context, body: Body, x: Tensor, other: Tensor, zero: Tensor | None, dtype: str, saturate: bool = True
+    ctx: Context,
+    body: Body,
+    x: Tensor,
+    other: Tensor,
+    zero: Tensor | None,
+    dtype: str,
+    saturate: bool = True,
+    early: bool = False,
 ) -> Tensor:
     """``body`` on each element of x and a second operand, as a number of ``dtype`` above the zero point."""
     other, *terms = (fitting(ctx, t, x) for t in (other, offset(ctx, zero)) if t is not None)
     if is_integer(dtype):
-        return ctx.elementwise(
-            lambda v, by, *shift: _integer(body(v, by), shift, dtype), x, other, *terms, dtype=dtype, shape=x.shape
-        )
+
+        def stored(value: ir.Value, by: ir.Value, *shift: ir.Value) -> ir.Value:
+            made = body(value, by)
+            if early:
+                made, shift = reduce(scalars.add, [as_float(s, made.type) for s in shift], made), ()
+            return nearest(made, dtype, shift)
+
+        return ctx.elementwise(stored, x, other, *terms, dtype=dtype, shape=x.shape)
     number = ctx.elementwise(
         lambda v, by, *shift: reduce(scalars.add, shift, body(v, by)), x, other, *terms, dtype="float32", shape=x.shape
     )
     return cast(ctx, number, dtype, saturate)
 
 
-def _integer(value: ir.Value, shift: Sequence[ir.Value], dtype: str) -> ir.Value:
+def nearest(value: ir.Value, dtype: str, shift: Sequence[ir.Value] = ()) -> ir.Value:
     """A float as an integer of ``dtype`` above the zero point ``shift``, if there is one."""
     low, high = (scalars.like(value, bound) for bound in limits(dtype))
     for zero in shift:  # before the addition, so that what is far outside fits an int32
-        low, high = (scalars.sub(bound, _as_float(zero, value.type)) for bound in (low, high))
+        low, high = (scalars.sub(bound, as_float(zero, value.type)) for bound in (low, high))
     value = math.roundeven(value)
     value = scalars.select(scalars.compare("gt", value, low), value, low)  # false for NaN
     value = scalars.select(scalars.compare("lt", value, high), value, high)
@@ -186,5 +203,6 @@ def _integer(value: ir.Value, shift: Sequence[ir.Value], dtype: str) -> ir.Value
     return arith.trunci(element_type(dtype), made)
 
 
-def _as_float(value: ir.Value, type_: ir.Type) -> ir.Value:
+def as_float(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A float as it is, a signed integer as one of the type."""
     return value if scalars.is_float(value) else arith.sitofp(type_, value)

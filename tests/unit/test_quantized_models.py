@@ -245,3 +245,13 @@ def test_all_integers_are_those_of_the_definition(kind, data, weights, tmp_path)
     for output, ours, want in zip(model.graph.output, got, wanted, strict=True):
         if np.asarray(want).dtype.itemsize == 1:
             np.testing.assert_array_equal(ours, want, err_msg=output.name)
+
+
+def test_magnitudes_of_a_product():
+    """Abs is computed on tiles of several rows."""
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (uint8[6, 9] x, int8[9, 40] w) => (int32[6, 40] y) { p = MatMulInteger(x, w)  y = Abs(p) }""")
+    random = np.random.default_rng(0)
+    x, w = random.integers(0, 256, (6, 9), np.uint8), random.integers(-128, 128, (9, 40), np.int8)
+    [got] = tw.compile(model, workers=0, num_threads=1, cache=False).run({"x": x, "w": w})
+    np.testing.assert_array_equal(got, np.abs(x.astype(np.int32) @ w.astype(np.int32)))

@@ -67,10 +67,6 @@ def _sign(x: ir.Value) -> ir.Value:
     return scalars.select(scalars.compare("gt", x, zero), one, negative)
 
 
-def _absolute(x: ir.Value) -> ir.Value:
-    return math.absf(x) if scalars.is_float(x) else math.absi(x)
-
-
 _FLOAT_MATH = {
     "Acos": math.acos,
     "Acosh": math.acosh,
@@ -139,7 +135,7 @@ _binary("BitwiseXor", lambda a, b, _: arith.xori(a, b))
 
 @op("Abs")
 def absolute(ctx: Context, x: Tensor) -> Tensor:
-    return ctx.elementwise(_absolute, x) if x.signed else x
+    return ctx.elementwise(scalars.absolute, x) if x.signed else x
 
 
 @op("Sign")

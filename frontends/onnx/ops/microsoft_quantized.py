@@ -1,18 +1,30 @@
 """Elementwise ops, pools and reductions of 8-bit tensors in onnxruntime's domain, as its quantiser writes them.
 
 Their meaning is what docs/ContribOperators.md of onnxruntime says: mostly a float op between DequantizeLinear and
-QuantizeLinear. Its kernels take shorter ways (tables, constants summed before rounding) that may end one step away.
+QuantizeLinear. What it leaves open is as in onnxruntime's kernels: QLinearAdd, QLinearMul and QLinearAveragePool add
+the zero point before they round. QLinearSoftmax adds up numbers of a table there, and may end one step away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....dialects import scalars
+from ....dialects import ir, scalars
 from ....sizes import product
 from .. import contrib
 from ..context import Context
-from ..quantization import MICROSOFT, above, dequantize, factor, only, quantize, requantize
+from ..quantization import (
+    MICROSOFT,
+    above,
+    as_float,
+    converted,
+    dequantize,
+    factor,
+    nearest,
+    only,
+    quantize,
+    requantize,
+)
 from ..registry import op
 from ..tensor import Tensor
 from .activation import leaky_relu, sigmoid
@@ -38,9 +50,17 @@ def bytes_zero(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
     return None if zero is None else only(ctx, zero, "zero_point")
 
 
-def _quantized(ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor) -> Tensor:
+def _quantized(
+    ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor, early: bool = False
+) -> Tensor:
     """Floats as an 8-bit tensor of the dtype of another one."""
-    return quantize(ctx, y, only(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype)
+    return quantize(ctx, y, only(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype, early=early)
+
+
+def _level(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor:
+    """The zero point of an 8-bit tensor in int32, 0 where there is none."""
+    zero = bytes_zero(ctx, x, zero)
+    return ctx.const(0, "int32") if zero is None else converted(ctx, zero, "int32")
 
 
 @op("QLinearSigmoid", domain=MICROSOFT)
@@ -96,9 +116,19 @@ def qlinear_add(
     c_scale: Tensor,
     c_zero: Tensor | None = None,
 ) -> Tensor:
-    """``(a_scale (a - a_zero) + b_scale (b - b_zero)) / c_scale + c_zero``"""
-    total = ctx.elementwise(scalars.add, _floats(ctx, a, a_scale, a_zero), _floats(ctx, b, b_scale, b_zero))
-    return _quantized(ctx, total, c_scale, c_zero, a)
+    """``(a_scale (a - a_zero) + b_scale (b - b_zero)) / c_scale + c_zero``, what is the same for all elements first."""
+    over = only(ctx, c_scale, "C_scale")
+    ratios = [factor(ctx, only(ctx, t, f"{n}_scale"), over=over) for t, n in ((a_scale, "A"), (b_scale, "B"))]
+    zeros = [_level(ctx, x, zero) for x, zero in ((a, a_zero), (b, b_zero), (a, c_zero))]
+
+    def body(*values: ir.Value) -> ir.Value:
+        left, right, by_left, by_right, *levels = (as_float(v, ir.F32Type.get()) for v in values)
+        below = scalars.fma(by_left, levels[0], scalars.mul(by_right, levels[1]))
+        fixed = scalars.sub(levels[2], below)
+        return nearest(scalars.fma(left, by_left, scalars.fma(right, by_right, fixed)), a.dtype)
+
+    operands = [*(ctx.cast(x, "int32") for x in (a, b)), *ratios, *zeros]
+    return ctx.elementwise(body, *operands, dtype=a.dtype)
 
 
 @op("QLinearMul", domain=MICROSOFT)
@@ -117,7 +147,7 @@ def qlinear_mul(
     left, right = (above(ctx, x, bytes_zero(ctx, x, zero)) for x, zero in ((a, a_zero), (b, b_zero)))
     product = ctx.elementwise(scalars.mul, left, right)
     by = factor(ctx, only(ctx, a_scale, "A_scale"), only(ctx, b_scale, "B_scale"), over=only(ctx, c_scale, "C_scale"))
-    return requantize(ctx, product, by, bytes_zero(ctx, a, c_zero), a.dtype)
+    return requantize(ctx, product, by, bytes_zero(ctx, a, c_zero), a.dtype, early=True)
 
 
 @op("QLinearWhere", domain=MICROSOFT)
@@ -193,7 +223,7 @@ def qlinear_average_pool(
         pads=pads,
         strides=strides,
     )
-    return _quantized(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x)
+    return _quantized(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x, early=True)
 
 
 @op("QLinearGlobalAveragePool", domain=MICROSOFT)

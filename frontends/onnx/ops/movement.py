@@ -11,7 +11,7 @@ from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ....sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ..context import Context, splat
-from ..open_axes import slice_bounds, wrapped
+from ..open_axes import chosen, slice_bounds
 from ..registry import op
 from ..tensor import Tensor
 
@@ -102,8 +102,8 @@ def slice_by_inputs(
     given = [t for t in (starts, ends, axes, steps) if t is not None]
     if x.open or not all(map(ctx.is_known, given)):
         return _sliced_open(ctx, x, starts, ends, axes, steps)
-    chosen, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
-    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), chosen, strides)
+    along, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
+    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
 
 
 def _sliced_open(
@@ -111,7 +111,7 @@ def _sliced_open(
 ) -> Tensor:
     """A slice with bounds, axes or steps that only the run knows."""
     first, last = ctx.sizes(starts, "starts"), ctx.sizes(ends, "ends")
-    along = list(range(len(first))) if axes is None else [wrapped(a, x.rank) for a in ctx.sizes(axes, "axes")]
+    along = range(len(first)) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
     by = [1] * len(first) if steps is None else ctx.sizes(steps, "steps")
     if not len(first) == len(last) == len(along) == len(by) or 0 in by:
         ctx.invalid(f"{len(first)} starts, {len(last)} ends, {len(along)} axes and steps {by}")

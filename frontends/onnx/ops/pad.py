@@ -11,7 +11,7 @@ from ....dialects.types import element_type
 from ....model import bits_of, stored
 from ....sizes import Extent, floordiv, if_equal, largest
 from ..context import Context, splat
-from ..open_axes import wrapped
+from ..open_axes import chosen
 from ..registry import op
 from ..tensor import Tensor
 from .movement import cut
@@ -43,7 +43,7 @@ def pad(
 
 def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
     """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
-    along = list(range(x.rank)) if axes is None else [wrapped(a, x.rank) for a in ctx.sizes(axes, "axes")]
+    along = range(x.rank) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
     given, count = ctx.sizes(pads, "pads"), len(along)
     if len(given) != 2 * count:
         ctx.invalid(f"{len(given)} pads for {count} axes, there must be twice as many")

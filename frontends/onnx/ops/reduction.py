@@ -37,7 +37,7 @@ _RULES = {
     "ReduceProd": _Rule(lambda a, b, _: scalars.mul(a, b), lambda _type, _signed: 1),
     "ReduceMax": _Rule(scalars.maximum, scalars.lowest),
     "ReduceMin": _Rule(scalars.minimum, scalars.highest),
-    "ReduceL1": _Rule(before=lambda a: math.absf(a) if scalars.is_float(a) else math.absi(a)),
+    "ReduceL1": _Rule(before=scalars.absolute),
     "ReduceL2": _Rule(before=lambda a: scalars.mul(a, a), after=math.sqrt),
     "ReduceSumSquare": _Rule(before=lambda a: scalars.mul(a, a)),
     "ReduceLogSum": _Rule(after=math.log),
@@ -83,10 +83,7 @@ def _reduction(name: str, by_input: int) -> None:
         return _RULES.get("ReduceSum" if name == "ReduceL1" and not x.signed else name)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        if axes and is_open(axes):
-            chosen: Sequence[Extent] = [open_axes.wrapped(axis, x.rank) for axis in axes]
-        else:
-            chosen = ctx.axes([int(axis) for axis in axes or range(x.rank)], x.rank)
+        chosen = open_axes.chosen(ctx, axes or range(x.rank), x.rank)
         if (rule := rule_of(x)) is None:
             return log_sum_exp(ctx, x, chosen, bool(keepdims))
         return _reduced(ctx, x, rule, chosen, bool(keepdims))

@@ -14,7 +14,7 @@ from ....dialects.types import element_type
 from ....model import numpy_dtype
 from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product
 from ..context import Context
-from ..open_axes import is_among, packed, wrapped
+from ..open_axes import chosen, is_among, packed
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -181,7 +181,7 @@ def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 def _squeezed(ctx: Context, x: Tensor, axes: Sequence[Extent]) -> Tensor:
     """Without axes that only the run knows."""
-    places = [wrapped(axis, x.rank) for axis in axes]
+    places = chosen(ctx, axes, x.rank)
     kept = [1 - is_among(i, places) for i in range(x.rank)]
     return ctx.reshape(x, packed(kept, x.shape, x.rank - len(axes)))
 
@@ -198,7 +198,7 @@ def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     if ctx.is_known(axes):
         return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
     rank = x.rank + int(axes.size)
-    places = [wrapped(axis, rank) for axis in ctx.sizes(axes, "axes")]
+    places = chosen(ctx, ctx.sizes(axes, "axes"), rank)
     shape: list[Extent] = []
     placed: Extent = 0  # how many of the input's axes have their place
     for i in range(rank):

@@ -21,6 +21,11 @@ def test_planes_of_one_dimension(op):
     check_node(op, X, known=[0])
 
 
+def test_a_probability_that_is_no_float_has_a_logarithm():
+    scores, labels = np.array([[200, 0, 1]], np.float32), np.array([1])
+    check_node("SoftmaxCrossEntropyLoss", scores, labels, known=[0, 1], opset=13, outputs=2)
+
+
 def test_axes_in_any_order():
     check_node("Unsqueeze", X, known=[0], opset=11, axes=[1, 0])
 

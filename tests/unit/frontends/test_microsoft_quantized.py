@@ -97,8 +97,18 @@ def test_functions(op, attributes, scale, steps, dtype):
 def test_sums_and_products(op, dtype):
     a, b = bytes_of(dtype, 3, 9, 30), bytes_of(dtype, 9, 1)
     arrays = [a, *grid(dtype, 0.0312, 7), b, *grid(dtype, 0.0217, 3), *grid(dtype, 0.0471, 9)]
-    # Its kernels add the zero point, and what belongs to the operands' ones, before they round.
-    check(op, arrays, (dtype, a.shape), steps=1)
+    check(op, arrays, (dtype, a.shape))
+
+
+@pytest.mark.parametrize("zero", [76, 77])
+def test_zero_points_are_added_before_rounding(zero):
+    """Sums, products and means in the middle between two steps: with an odd zero point they become odd."""
+    x, out = np.arange(64, dtype=np.uint8).reshape(1, 1, 8, 8), grid(np.uint8, 0.5, zero)
+    one = np.array([1], np.uint8)
+    operand = [x, *grid(np.uint8, 0.25, 3)]
+    check("QLinearAdd", [*operand, one, *grid(np.uint8, 0.25, 5), *out], (np.uint8, x.shape))
+    check("QLinearMul", [*operand, one, *grid(np.uint8, 1, 0), *out], (np.uint8, x.shape))
+    check("QLinearAveragePool", [*operand, *out], (np.uint8, (1, 1, 7, 8)), kernel_shape=[2, 1])
 
 
 def test_without_zero_points():  # which onnxruntime refuses, against its documentation

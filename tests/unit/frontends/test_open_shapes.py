@@ -154,7 +154,25 @@ def test_sizes_that_have_to_fit(name: str):
 def test_a_slice_that_the_run_gives(step: tuple[int, int, int]):
     text = "g (float[N, 5] x, int64[1] a, int64[1] b, int64[1] k, int64[1] s) => (float y) { y = Slice(x, a, b, k, s) }"
     by, start, end = step
-    check(model(text), *([f(n, 5), i(start), i(end), i(axis), i(by)] for n in (4, 1) for axis in (0, -1)))
+    check(model(text), *([f(n, 5), i(start), i(end), i(axis), i(by)] for n in (4, 1, 0) for axis in (0, -1)))
+
+
+@pytest.mark.parametrize("end", [-9, -(1 << 31)])
+def test_a_slice_down_an_axis_that_may_be_empty(end: int):
+    text = f"""g (float[N, 2] x) => (float y)
+    {{ start = Constant<value_ints = [0]>()  end = Constant<value_ints = [{end}]>()
+      axis = Constant<value_ints = [0]>()  step = Constant<value_ints = [-1]>()  y = Slice(x, start, end, axis, step) }}"""
+    check(model(text), [f(3, 2)], [f(0, 2)])
+
+
+@pytest.mark.parametrize("body", ["Slice(x, a, b, k, s)", "Pad(x, p, , k)", "Squeeze(x, k)", "ReduceSum(x, k)"])
+@pytest.mark.parametrize(("axes", "reason"), [((1, -2), "appears twice"), ((0, 3), "out of range")])
+def test_axes_that_the_run_gives_have_to_be_there_once(body: str, axes: tuple[int, int], reason: str):
+    text = f"""g (float[1, 1, 4] x, int64[2] a, int64[2] b, int64[2] k, int64[2] s, int64[4] p) => (float y) {{ y = {body} }}"""
+    given = i(0, 0), i(1, 1)
+    module = check(model(text), [f(1, 1, 4), *given, i(0, 1), i(1, 1), i(0, 0, 0, 0)])
+    with pytest.raises(InputError, match=reason):
+        module(f(1, 1, 4), *given, i(*axes), i(1, 1), i(0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("step", [1, 2])

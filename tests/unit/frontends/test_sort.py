@@ -40,3 +40,4 @@ def test_known_values(shape):
     for in_order in (0, 1):
         check_node("Unique", x, known=[0], outputs=4, sorted=in_order)
         check_node("Unique", x[:, :3] if x.ndim == 2 else x, known=[0], outputs=4, sorted=in_order, axis=0)
+        check_node("Unique", x[:2, None], known=[0], outputs=4, sorted=in_order, axis=-1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
 
-from tilewright.tools._oracle import NodeOracle, Noise, NoOracle
+from tilewright.tools._oracle import NodeOracle, NoOracle, difference
 from tilewright.tools._oracle_faults import fault
+from tilewright.tools._oracle_noise import Noise
 
 RNG = np.random.default_rng(0)
 OPSETS = [helper.make_opsetid("", 21)]
@@ -33,6 +35,13 @@ def test_a_result_has_the_schemas_type():
 @pytest.mark.parametrize(("op", "rough"), [("Erf", True), ("Tanh", False)])
 def test_what_is_computed_in_single_has_its_noise(op, rough):
     assert (spread(RNG.standard_normal(8), op) > 2.0**-22) == rough
+
+
+def test_a_small_coefficient_is_as_rough_as_a_large_one():
+    node = helper.make_node("DFT", ["x"], ["y"])
+    x = np.cos(np.arange(16) * np.pi / 4).reshape(1, 16, 1)  # two coefficients, all others are 0
+    exact, shaken = (NodeOracle(node, OPSETS)({"x": x}, noise)["y"] for noise in (None, Noise(0)))
+    assert 1e-6 < np.median(np.abs(shaken - exact)) < 1e-4
 
 
 def test_scales_have_no_noise():
@@ -85,6 +94,31 @@ def test_a_fault_counts_in_nested_graphs():
     assert "without an axis" in fault("reference", helper.make_node("If", ["c"], ["y"], then_branch=branch), {})
 
 
+@pytest.mark.parametrize(("first", "wrong"), [((0, 1), True), ((1, 0), False), ((1, 2), False)])
+def test_empty_parts_that_do_not_fit_are_not_asked_of_onnxruntime(first, wrong):
+    node = helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=-1)
+    assert bool(fault("onnxruntime", node, {"s": [np.zeros(first), np.zeros((1, 1))]})) == wrong
+
+
+@pytest.mark.parametrize(("pads", "wrong"), [([0, 1], True), ([0, 0], False)])
+def test_the_padding_of_one_axis_is_not_asked_of_the_reference(pads, wrong):
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[4], pads=pads)
+    assert bool(fault("reference", node, {"x": np.zeros((1, 1, 5))})) == wrong
+
+
+@pytest.mark.parametrize(("count", "shape", "wrong"), [(0, None, True), (0, [3], False), (2, None, False)])
+def test_what_no_iteration_stacks_has_a_shape_if_the_body_says_so(count, shape, wrong):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Abs", ["x"], ["s"])],
+        "body",
+        [helper.make_tensor_value_info(n, t, []) for n, t in (("i", TensorProto.INT64), ("c", TensorProto.BOOL))],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("d", []), ("s", shape))],
+    )
+    loop = helper.make_node("Loop", ["n", "c"], ["y"], body=body)
+    feeds = {"n": np.array(count), "c": np.array(True), "x": np.zeros(3, np.float32)}
+    assert bool(fault("onnxruntime", loop, feeds)) == wrong
+
+
 @pytest.mark.parametrize(("op", "wide"), [("RNN", True), ("Tanh", False)])
 def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
     weights = {"w": np.eye(2, dtype=np.float32)[None], "r": np.zeros((1, 2, 2), np.float32)} if op == "RNN" else {}
@@ -93,3 +127,48 @@ def test_errors_of_recurrent_layers_are_as_large_in_small_results(op, wide):
     values = {"x": np.array([[[1, 1e-6]]], np.float32), **weights}
     exact, shaken = (NodeOracle(node, OPSETS)(values, noise)["y"].reshape(-1) for noise in (None, Noise(0)))
     assert (abs(shaken[1] - exact[1]) > 1e-6) == wide
+
+
+@pytest.mark.parametrize(("op", "x"), [("ReduceL1", np.full(600, 3.0)), ("LogSoftmax", np.array([4.125, 0.0]))])
+def test_the_reference_rounds_narrow_floats_once(op, x):
+    node = helper.make_node(op, ["x"], ["y"])
+    exact = NodeOracle(node, OPSETS, ["reference"])({"x": x.astype(np.float32)})["y"]
+    made = NodeOracle(node, OPSETS, ["reference"])({"x": x.astype(ml_dtypes.bfloat16)})["y"]
+    assert made.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(made, exact.astype(ml_dtypes.bfloat16))
+
+
+def test_the_reference_keeps_codes_that_the_op_knows_as_such():
+    node = helper.make_node("DequantizeLinear", ["x", "s"], ["y"])
+    values = {"x": np.array([1.5], ml_dtypes.float8_e4m3fn), "s": np.array(0.3, np.float16)}
+    made = NodeOracle(node, OPSETS, ["reference"])(values)["y"]
+    assert made.dtype == np.float16 and made == np.float16(1.5 * np.float32(values["s"]))
+
+
+@pytest.mark.parametrize("op", ["Gelu", "QuickGelu", "Sigmoid"])
+def test_a_tiny_factor_may_be_0(op):
+    domain = "" if op == "Sigmoid" else "com.microsoft"
+    step = NodeOracle(
+        helper.make_node(op, ["x"], ["y"], domain=domain), [helper.make_opsetid(domain, 21 if not domain else 1)]
+    )
+    values = {"x": np.array([-30.0], np.float32)}
+    exact, *shaken = (float(step(values, noise)["y"][0]) for noise in (None, Noise(0), Noise(1)))
+    assert abs(exact) < 1e-10 < 1e-8 < min(abs(s - exact) for s in shaken) < 1e-4
+
+
+def test_a_probability_that_underflows_may_have_a_logarithm():
+    step = NodeOracle(helper.make_node("Softmax", ["x"], ["y"]), OPSETS)
+    values = {"x": np.array([0.0, -200.0], np.float32)}
+    exact, *shaken = (step(values, noise)["y"] for noise in (None, Noise(0), Noise(1)))
+    with np.errstate(all="ignore"):
+        want, *samples = map(np.log, (exact, *shaken))
+    assert want[1] == -np.inf and not difference(np.array([0.0, -200.0], np.float32), want, samples)
+
+
+@pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
+def test_noise_may_change_a_shape(extent, right):
+    assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
+
+
+def test_a_list_is_no_tensor():
+    assert difference(np.zeros(1), [np.zeros(1)]) == "is ndarray instead of list"  # pyright: ignore[reportArgumentType]
