@@ -14,36 +14,41 @@ Values = Sequence[ir.Value]
 
 
 def sequential(
-    extents: Sequence[Extent | ir.Value], states: Values, step: Callable[[Values, Values], Values]
+    counts: Sequence[Extent | ir.Value], states: Values, step: Callable[[Values, Values], Values]
 ) -> list[ir.Value]:
     """A nest of loops, the last the innermost: ``states = step(indices, states)``; gives the last states.
 
-    A loop of one iteration is none: its index is the constant 0.
+    A loop of one iteration is none: its index is the constant 0. Tensors among the states keep their shapes.
     """
-    return _nest(list(extents), [], list(states), step)
+    shapes = [builders.shape_of(v) if isinstance(v.type, ir.RankedTensorType) else () for v in states]
+
+    def noted(carried: Values) -> list[ir.Value]:
+        return [extents.note(value, shape) for value, shape in zip(carried, shapes, strict=True)]
+
+    return noted(_nest(list(counts), [], list(states), lambda at, carried: step(at, noted(carried))))
 
 
 def _nest(
-    extents: list[Extent | ir.Value],
+    counts: list[Extent | ir.Value],
     at: list[ir.Value],
     states: list[ir.Value],
     step: Callable[[Values, Values], Values],
 ) -> list[ir.Value]:
-    if len(at) == len(extents):
+    if len(at) == len(counts):
         return list(step(at, states))
-    extent = extents[len(at)]
+    count = counts[len(at)]
     zero = index(0)
-    if isinstance(extent, int) and extent == 1:
-        return _nest(extents, [*at, zero], states, step)
-    loop = scf.ForOp(zero, extent if isinstance(extent, ir.Value) else index(extent), index(1), states)
+    if isinstance(count, int) and count == 1:
+        return _nest(counts, [*at, zero], states, step)
+    loop = scf.ForOp(zero, count if isinstance(count, ir.Value) else index(count), index(1), states)
     with ir.InsertionPoint(loop.body):
-        scf.YieldOp(_nest(extents, [*at, loop.induction_variable], list(loop.inner_iter_args), step))
+        scf.YieldOp(_nest(counts, [*at, loop.induction_variable], list(loop.inner_iter_args), step))
     return list(loop.results)
 
 
 def counted(count: Extent | ir.Value, states: Values, step: Callable[[ir.Value, Values], Values]) -> list[ir.Value]:
     """``states = step(i, states)`` for i from 0 to ``count``, which may be known only at run time."""
-    return sequential([count], states, lambda at, carried: step(at[0], carried))
+    return _nest([count], [], list(states), lambda at, carried: step(at[0], carried))
 
 
 def guarded(

@@ -145,7 +145,7 @@ def tensor_scatter(
     extent, count = cache.shape[axis], update.shape[axis]
     if count == 0:
         return cache
-    starts = starts or ctx.const(np.zeros(cache.shape[:1]), "int64")
+    starts = starts or ctx.zeros(cache.shape[:1], "int64")
 
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))

@@ -50,6 +50,15 @@ func.func @loop(%x: tensor<4xf32> {tw.name = "x"}, %y: tensor<4xf32> {tw.name = 
   return %r : tensor<4xf32>
 }
 
+// A copy of a slice is told the sizes of the slice, which has fewer axes than what it is taken from.
+// CHECK-LABEL: func.func @part
+// CHECK:       call @copy_{{.*}}(%arg0, %arg1, %arg2, %arg3, %arg2, %arg3)
+// CHECK:       return
+func.func @part(%x: tensor<?x?x?x4xf32> {tw.name = "x"}, %i: index, %h: index, %w: index) -> tensor<?x?x4xf32> {
+  %s = tensor.extract_slice %x[%i, 0, 0, 0] [1, %h, %w, 4] [1, 1, 1, 1] : tensor<?x?x?x4xf32> to tensor<?x?x4xf32>
+  return %s : tensor<?x?x4xf32>
+}
+
 // The kernels come after what they are called from.
 // CHECK:       func.func private @[[K]](%arg0: tensor<4xf32>) -> tensor<4xf32>
 // CHECK:       arith.constant 0.000000e+00

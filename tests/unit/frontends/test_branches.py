@@ -80,13 +80,14 @@ def test_a_step_of_a_scan_that_takes_the_branch_that_does_not_fit_is_refused():
 
 
 def test_what_a_refused_node_gives_is_read_in_nested_branches():
-    text = """g (float[1, 1, 4] x, float[1, 9, 4] w, float[1, B, C] r, bool c, bool d) => (float[1, 1, 3] y) {
-      all, last = GRU<hidden_size = 3>(x, w, r)
+    text = """g (int64[2, 4] x, bool c, bool d) => (float[2, 3] y) {
+      last = TfIdfVectorizer<max_gram_length = 1, min_gram_length = 1, max_skip_count = 0, mode = "TF",
+        ngram_counts = [0], ngram_indexes = [0, 2], pool_strings = ["a", "b"]>(x)
       y = If (c) <
-        then_branch = outer () => (float[1, 1, 3] a) {
-          a = If (d) <then_branch = one () => (float[1, 1, 3] p) { p = Abs(last) },
-                      else_branch = two () => (float[1, 1, 3] q) { q = Tanh(last) }> },
-        else_branch = other () => (float[D, 1, 3] b) { b = Concat<axis = 0>(last, last) }> }"""
+        then_branch = outer () => (float[2, 3] a) {
+          a = If (d) <then_branch = one () => (float[2, 3] p) { p = Abs(last) },
+                      else_branch = two () => (float[2, 3] q) { q = Tanh(last) }> },
+        else_branch = other () => (float[D, 3] b) { b = Concat<axis = 0>(last, last) }> }"""
     made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
-    with pytest.raises(UnsupportedError, match=r"GRU \(GRU_0\): the size C is known only at run time"):
+    with pytest.raises(UnsupportedError, match=r"TfIdfVectorizer \(TfIdfVectorizer_0\): n-grams of strings"):
         import_model(made)

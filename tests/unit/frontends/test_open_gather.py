@@ -77,6 +77,17 @@ def test_scatter_nd_of_a_known_box():
     check_open("ScatterND", *([f(*size), box, f(2, 2, size[2])] for size in sizes), known=[1])
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_tensor_scatter(starts: bool):
+    runs = []
+    for batch, extent, count in ((2, 5, 3), (1, 1, 1), (3, 4, 4)):
+        where = [RNG.integers(0, extent - count + 1, batch)] if starts else []
+        runs.append([f(batch, 2, extent, 4), f(batch, 2, count, 4), *where])
+    module = check_open("TensorScatter", *runs, opset=24, reference=True)
+    with pytest.raises(InputError, match="node 'the_TensorScatter'"):
+        module(f(2, 2, 2, 4), *runs[0][1:])
+
+
 NONE = np.zeros((2, 2), np.int64)
 UNFIT = {
     "Gather": ([f(2, 3), NONE], [f(0, 3), NONE]),

@@ -28,7 +28,7 @@ def floats(*shape: int) -> list[float]:
 @pytest.mark.parametrize("dimensions", [[], [2, 4]])
 def test_feature_vectorizer(dimensions: list[int]):
     sizes = [(3, 2, 4), (1, 1, 1), (4, 3, 2)] if not dimensions else [(3, 2, 4), (1, 5, 9), (4, 1, 1), (2, 0, 3)]
-    attributes = {"inputdimensions": dimensions or [2, 4]} if dimensions else {}
+    attributes: dict[str, Any] = {"inputdimensions": dimensions} if dimensions else {}
     runs = [[f(rows, a), f(rows, b)] for rows, a, b in sizes]
     if dimensions:
         module = check_open("FeatureVectorizer", *runs, **ML, **attributes)
@@ -99,7 +99,7 @@ FOREST: dict[str, Any] = {
 def test_trees(kind: str):
     prefix = "target" if kind == "Regressor" else "class"
     votes = {f"{prefix}_treeids": [0, 0, 1, 1], f"{prefix}_nodeids": [1, 2, 1, 2], f"{prefix}_ids": [0, 1, 1, 2]}
-    attributes = FOREST | votes | {f"{prefix}_weights": [0.5, -0.25, 1.5, 2.0]}
+    attributes: dict[str, Any] = FOREST | votes | {f"{prefix}_weights": [0.5, -0.25, 1.5, 2.0]}
     attributes |= {"n_targets": 3} if kind == "Regressor" else {"classlabels_int64s": [4, 5, 6]}
     results = ["float32"] if kind == "Regressor" else LABELLED
     runs = [[f(rows, columns)] for rows, columns in ((3, 3), (1, 5), (8, 3))]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from onnx_case import node_model
 from open_case import check_open
 
+import tilewright as tw
 from tilewright.errors import InputError, ModelError
 from tilewright.frontends import import_model
 
@@ -118,3 +121,21 @@ def test_known_sizes_that_do_not_fit_are_refused_at_import(at: int, shape: tuple
     made, _ = node_model("GRU", arrays, known=[1, 2], hidden_size=3)
     with pytest.raises(ModelError, match="node 'the_GRU'"):
         import_model(made)
+
+
+def test_inside_of_a_scan():
+    """The loop over sequences is the program's, as the sizes of a step are open; the loop over time is a kernel's."""
+    body = "(float[1, N, 3] h, float[S, N, 4] x) => (float[1, N, 3] g, float[1, N, 3] o) {"
+    body += "y, g = RNN<hidden_size = 3>(x, w, r, , , h)  o = Identity(g) }"
+    made = onnx.parser.parse_model(f"""<ir_version: 9, opset_import: ["": 18]>
+    g (float[1, 3, 4] w, float[1, 3, 3] r, float[L, S, N, 4] xs, float[1, N, 3] first)
+      => (float last, float all) {{ last, all = Scan<num_scan_inputs = 1, body = b {body}>(first, xs) }}""")
+    for output in made.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    session = onnxruntime.InferenceSession(made.SerializeToString())
+    for steps, batch, count in ((3, 2, 2), (1, 1, 1), (2, 1, 4)):
+        inputs = [f(1, 3, 4), f(1, 3, 3), f(count, steps, batch, 4), f(1, batch, 3)]
+        given = dict(zip([value.name for value in made.graph.input], inputs, strict=True))
+        for got, want in zip(module(*inputs), session.run(None, given), strict=True):
+            np.testing.assert_allclose(got, np.asarray(want), atol=1e-5)

@@ -77,7 +77,8 @@ def test_deform_conv():
 
 def test_a_deform_conv_knows_its_window_from_kernel_shape():
     arrays = moved((2, 4, 5, 6), 4, 1, 1, (4, 4))[:3]
-    for attributes, wanted in (({"kernel_shape": [2, 3]}, "in0_2 - 1"), ({}, "in0_2 - in1_2 + 1")):
+    cases: list[tuple[dict[str, Any], str]] = [({"kernel_shape": [2, 3]}, "in0_2 - 1"), ({}, "in0_2 - in1_2 + 1")]
+    for attributes, wanted in cases:
         made = import_model(open_model("DeformConv", arrays, opset=22, **attributes))
         assert str(made.outputs[0].shape[2]) == wanted
 
