@@ -12,6 +12,7 @@ from .kernel import is_dynamic
 
 # Arithmetic that moves or converts a number and makes no new one.
 _FREE = ("arith.constant", "arith.select", "arith.bitcast", "arith.index_cast", "arith.index_castui")
+_FREE += ("arith.shli", "arith.shrsi", "arith.shrui")  # which take a few bits out of a byte
 _CONVERSIONS = ("ext", "trunc", "tofp", "tosi", "toui")
 
 

@@ -25,6 +25,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.join_sums import JoinSums
+from .graph.keep_packed import KeepPacked
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -79,6 +80,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         EliminateCommonSubexpr(),
         DeadCode(),
         FoldQuantization(target=target),
+        KeepPacked(),
         RecognizeComposites(),
         FoldScaleAxis(),
         CombineParallelConv2d(target=target),

@@ -17,6 +17,7 @@ from .graph.fold_transposes import FoldTransposes
 from .graph.fuse_ops import FuseOps
 from .graph.generalize import Generalize
 from .graph.join_sums import JoinSums
+from .graph.keep_packed import KeepPacked
 from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
@@ -55,6 +56,7 @@ _ALL: tuple[type[Pass], ...] = (
     DeadCode,
     RecognizeComposites,
     FoldQuantization,
+    KeepPacked,
     FoldScaleAxis,
     CombineParallelConv2d,
     CombineParallelDense,

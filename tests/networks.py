@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tilewright.dialects import builders, func, ir, scalars
+from tilewright.dialects import arith, builders, func, ir, scalars
 from tilewright.dialects import math as math_ops
 from tilewright.model import Model, Param, TensorInfo
 
@@ -347,6 +347,34 @@ def parallel() -> Model:
     return build(body, {"x": (1, 4, 6, 6)}, weights)
 
 
+def blocks() -> Model:
+    """Products with weights of four bits and of eight, quantised in blocks along their sums."""
+
+    def weight(x: ir.Value, scale: ir.Value, bits: int) -> ir.Value:
+        byte, f32 = ir.IntegerType.get_signless(8), ir.F32Type.get()
+
+        def code(a: ir.Value) -> ir.Value:
+            number = arith.fptosi(byte, scalars.mul(a, scalars.like(a, 60)))
+            return arith.andi(number, scalars.like(number, (1 << bits) - 1)) if bits < 8 else number
+
+        def real(c: ir.Value, factor: ir.Value) -> ir.Value:
+            if bits == 8:
+                return scalars.mul(arith.sitofp(f32, c), factor)
+            return scalars.mul(scalars.sub(arith.uitofp(f32, c), scalars.const(8, f32)), factor)
+
+        numbers = builders.elementwise(code, x, elem=byte)
+        whole = builders.elementwise(real, numbers, builders.reshape(scale, (2, 1, 24)), elem=f32)
+        return builders.reshape(whole, (32, 24))
+
+    def body(x, w, v, s, t, g):
+        scaled = _mul(x, g)
+        first = builders.contract("mk,kn->mn", scaled, weight(w, s, 8))
+        return _relu(first), builders.contract("mk,kn->mn", x, weight(v, t, 4))
+
+    shapes = {"w": (2, 16, 24), "v": (2, 16, 24), "s": (2, 24), "t": (2, 24), "g": (32,)}
+    return build(body, {"x": (5, 32)}, shapes)
+
+
 NETWORKS = {
     f.__name__: f
     for f in (
@@ -363,5 +391,6 @@ NETWORKS = {
         gather_and_index,
         scales,
         parallel,
+        blocks,
     )
 }

@@ -11,6 +11,7 @@ from ...errors import CompileError
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
+from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
 from .edit import erase_dead, is_cheap, operations, programs
 from .groups import (
@@ -145,12 +146,12 @@ class _Grouping:
 
     def _epilogues(self, work: list[ir.Operation]) -> list[tuple[ir.Operation, Group]]:
         """Each heavy op and the group of what follows it; what else an epilogue reads may join when all have theirs."""
-        transformed = [(op, members) for op in work if (members := self._transformed_products(op))]
-        inside = {member for _, members in transformed for member in members}
+        several = [(op, members) for op in work if (members := self._transformed_products(op) or _block_sums(op))]
+        inside = {member for _, members in several for member in members}
         heavy = Contraction | Conv | DepthwiseConv | Pool
         direct = [(op, [op]) for op in work if isinstance(self.facts.kind(op), heavy) and op not in inside]
         groups = []
-        for op, members in (*transformed, *direct):
+        for op, members in (*several, *direct):
             groups.append((op, self._grown(Group(members), op)))
             self._take(groups[-1][1])
         return groups
@@ -215,6 +216,12 @@ class _Grouping:
         group = grow_forward(Group([op], {op}), self.facts, self._free, self._limited(rule.joins))
         grow_backward(group, self.facts, self._free, self._limited(rule.joins))
         return group
+
+
+def _block_sums(op: ir.Operation) -> list[ir.Operation] | None:
+    """The sums of blocks and the op that adds them up."""
+    inner = block_sum(op)
+    return [inner, op] if inner is not None else None
 
 
 def _merge(group: Group) -> list[ir.Operation]:

@@ -11,8 +11,9 @@ from ...dialects.types import element_bits
 from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
 from ..infra import Pass
+from ..schedule.block_sums import block_sum
 from ..schedule.dot_product import GROUP, byte_sum
-from ..schedule.packing import contraction_packing
+from ..schedule.packing import block_packing, contraction_packing
 from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of
 
 Dims = Sequence[int]
@@ -35,7 +36,8 @@ class PackWeights(Pass):
 
     A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``. Where the
     target multiplies four bytes at once (``schedule/dot_product.py``), a weight of bytes is blocked along k too:
-    ``[N/NT][K/4][NT][4]``.
+    ``[N/NT][K/4][NT][4]``. What `keep-packed` has made goes in blocks of columns: bytes ``[N/NT][block][byte][NT]``,
+    zero points and scales ``[N/NT][block][NT]``.
 
     Options:
         n_tile: block of the output channels; 0 asks the schedule of the target.
@@ -50,10 +52,26 @@ class PackWeights(Pass):
     def apply(self, module: ir.Module) -> None:
         """Pack the weights of all programs."""
         for function in programs(module):
-            weights = param_values(function)
-            for op in operations(function):
-                if op.name == "linalg.generic":
+            weights, ops = param_values(function), operations(function)
+            sums = [(op, inner) for op in ops if (inner := block_sum(op)) is not None]
+            inside = {op.results[0] for pair in sums for op in pair}
+            for op in ops:
+                if op.name == "linalg.generic" and op.results[0] not in inside:
                     self._pack_operand(op, weights)
+            for op, inner in sums:
+                self._pack_columns(inner, weights)
+                self._pack_columns(op, weights)
+
+    def _pack_columns(self, op: ir.Operation, weights: set[ir.Value]) -> None:
+        """Pack what a sum over blocks reads of its weight: what has columns, the last loop of its result."""
+        *inputs, out = indexing_maps(op)
+        for number, m in enumerate(inputs):
+            value, columns = op.operands[number], len(m.results) - 1
+            if value not in weights or not is_static(value) or m.results[columns] != out.results[len(out.results) - 1]:
+                continue
+            tile = self.n_tile or block_packing(shape_of(value)[columns], self.target or host()).n_tile
+            with ir.InsertionPoint(op), op.location:
+                op.operands[number] = _blocked(value, [columns, *range(columns)], {columns: tile})
 
     def _pack_operand(self, op: ir.Operation, weights: set[ir.Value]) -> None:
         kind = classify(op)
@@ -72,7 +90,7 @@ class PackWeights(Pass):
                 return None
             grouped = byte_sum(op, kind) if (self.target or host()).dot_lanes else None
             tiles = {n: tile} if grouped is None else {n: tile, dims.index(grouped): GROUP}
-            op.operands[number] = _unpack(_pack(value, outer, tiles), value, outer, tiles)
+            op.operands[number] = _blocked(value, outer, tiles)
 
     def _tile(self, n: int, value: ir.Value) -> int:
         if self.n_tile:
@@ -91,6 +109,11 @@ def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[in
     if len(kind.f) != 1 or len(dims) != len(place):
         return None, []
     return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]
+
+
+def _blocked(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+    """A value through a copy in blocks: ``tiles`` has their extents by dim, ``outer`` the order of dims around them."""
+    return _unpack(_pack(value, outer, tiles), value, outer, tiles)
 
 
 def _pack(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:

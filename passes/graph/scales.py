@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ...dialects import ir
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..classify import (
     Contraction,
@@ -80,7 +81,8 @@ class Search:
         value, m = op.operands[number], indexing_maps(op)[number]
         dims = [dim_of(e) for e in m.results]
         if self.is_weight(value):
-            return [Edit(op, number, scale)] if all(map(_is_plain, m.results)) else None
+            floats = isinstance(element_of(value), ir.FloatType)  # not bytes that the op makes numbers of
+            return [Edit(op, number, scale)] if floats and all(map(_is_plain, m.results)) else None
         inner = scale.moved(lambda loop: dims.index(loop) if loop in dims else None)
         return self.value(value, inner) if inner else None
 

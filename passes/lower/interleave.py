@@ -1,11 +1,11 @@
-"""Transposes of vectors in registers, as rounds of interleaving pairs of rows."""
+"""Transposes of vectors in registers: as rounds of interleaving pairs of rows, or, of equal rows, as broadcasts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ...dialects import arith, func, ir, vector
-from ...dialects.walk import collect
+from ...dialects.walk import collect, defining_op
 
 
 def interleave_transposes(function: func.FuncOp) -> None:
@@ -29,8 +29,45 @@ def interleave_transposes(function: func.FuncOp) -> None:
         op.erase()
 
 
+def spread_columns(function: func.FuncOp) -> None:
+    """Make each row of a matrix whose columns are all the same a broadcast of its element.
+
+    Before::
+
+        %b = vector.broadcast %v : vector<6xf32> to vector<64x6xf32>
+        %t = vector.transpose %b, [1, 0] : vector<64x6xf32> to vector<6x64xf32>
+
+    After::
+
+        %e = vector.extract %v[0] : f32 from vector<6xf32>
+        %r = vector.broadcast %e : f32 to vector<64xf32>  // and so on for the other rows
+    """
+    for op in collect(function, _is_column):
+        broadcast = op.operands[0].owner.operation
+        with ir.InsertionPoint(op), op.location:
+            kind = ir.VectorType(op.results[0].type)
+            row = ir.VectorType.get([kind.shape[1]], kind.element_type)
+            elements = (vector.extract(broadcast.operands[0], [], [i]) for i in range(kind.shape[0]))
+            op.results[0].replace_all_uses_with(_of_rows([vector.broadcast(row, e) for e in elements], kind))
+        op.erase()
+        if not list(broadcast.results[0].uses):
+            broadcast.erase()
+
+
+def _is_column(op: ir.Operation) -> bool:
+    source = defining_op(op.operands[0]) if _swaps_dims(op) else None
+    if source is None or source.name != "vector.broadcast":
+        return False
+    spread = source.operands[0].type
+    return isinstance(spread, ir.VectorType) and spread.rank == 1
+
+
+def _swaps_dims(op: ir.Operation) -> bool:
+    return op.name == "vector.transpose" and list(ir.DenseI64ArrayAttr(op.attributes["permutation"])) == [1, 0]
+
+
 def _is_transpose(op: ir.Operation) -> bool:
-    if op.name != "vector.transpose" or list(ir.DenseI64ArrayAttr(op.attributes["permutation"])) != [1, 0]:
+    if not _swaps_dims(op):
         return False
     kind = ir.VectorType(op.results[0].type)
     return not any(kind.scalable_dims) and all(n > 1 and n & (n - 1) == 0 for n in kind.shape)
@@ -46,9 +83,13 @@ def _transposed(matrix: ir.Value) -> ir.Value:
     for _ in range(count.bit_length() - 1):
         pairs = list(zip(rows[: count // 2], rows[count // 2 :], strict=True))
         rows = [vector.shuffle(a, b, places) for a, b in pairs for places in (first, second)]
-    result = ir.VectorType.get([length, count], kind.element_type)
-    made = arith.constant(result, ir.DenseElementsAttr.get_splat(result, _zero(kind.element_type)))
-    for i, row in enumerate(_recut(rows, count)):
+    return _of_rows(_recut(rows, count), ir.VectorType.get([length, count], kind.element_type))
+
+
+def _of_rows(rows: Sequence[ir.Value], kind: ir.VectorType) -> ir.Value:
+    """The matrix of rows."""
+    made = arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, _zero(kind.element_type)))
+    for i, row in enumerate(rows):
         made = vector.insert(row, made, [], [i])
     return made
 

@@ -10,7 +10,8 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import collect
 from ..infra import Pass
 from ..kernel import scheduled_functions
-from .interleave import interleave_transposes
+from ..structure import dim_of
+from .interleave import interleave_transposes, spread_columns
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class LowerTransfers(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite all scheduled functions of the module."""
         for function in scheduled_functions(module):
+            spread_columns(function)
             interleave_transposes(function)
             _load_elements(function)
             with transform.sequence() as script:
@@ -53,27 +55,34 @@ def _load_elements(function: func.FuncOp) -> None:
     As a vector they would be put together first, and taken apart after.
     """
     for read in collect(function, _lies_apart):
-        indices = list(read.operands)[1:-1]
+        indices, axis = list(read.operands)[1:-1], _axis(read)
+        assert axis is not None  # what lies apart lies along a dim
         for use in list(read.results[0].uses):
             extract = use.owner.operation
             [position] = ir.DenseI64ArrayAttr(extract.attributes["static_position"])
             with ir.InsertionPoint(extract), extract.location:
-                last = arith.addi(indices[-1], index_constant(position))
-                extract.results[0].replace_all_uses_with(memref.load(read.operands[0], [*indices[:-1], last]))
+                place = arith.addi(indices[axis], index_constant(position))
+                at = [*indices[:axis], place, *indices[axis + 1 :]]
+                extract.results[0].replace_all_uses_with(memref.load(read.operands[0], at))
             extract.erase()
         read.erase()
 
 
 def _lies_apart(op: ir.Operation) -> bool:
-    """Whether an op reads a vector along a buffer's last dim, which has a stride, and only its elements are used."""
+    """Whether an op reads a vector along a buffer's dim, which has a stride, and only its elements are used."""
     if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
         return False
-    kind, rank = op.operands[0].type, ir.VectorType(op.results[0].type).rank
-    minor = ir.AffineMapAttr(op.attributes["permutation_map"]).value == ir.AffineMap.get_minor_identity(kind.rank, rank)
-    if rank != 1 or not minor or not _in_bounds(op) or kind.get_strides_and_offset()[0][-1] == 1:
+    axis, strides = _axis(op), op.operands[0].type.get_strides_and_offset()[0]
+    if axis is None or not _in_bounds(op) or strides[axis] == 1:
         return False
     users = [use.owner.operation for use in op.results[0].uses]
     return all(user.name == "vector.extract" and len(user.operands) == 1 for user in users)
+
+
+def _axis(read: ir.Operation) -> int | None:
+    """The dim of the buffer that a vector lies along; None for a matrix, and for one element repeated."""
+    results = ir.AffineMapAttr(read.attributes["permutation_map"]).value.results
+    return dim_of(results[0]) if len(results) == 1 else None
 
 
 def _in_bounds(read: ir.Operation) -> bool:

@@ -184,11 +184,20 @@ def _need_operands(op: ir.Operation, part: Region, sums: Mapping[int, Interval],
     count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
     for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
         if isinstance(operand.type, ir.RankedTensorType):
-            parts.need(operand, tuple(covered(expression, loops) for expression in indexing_map.results))
+            parts.need(operand, _covered(operand, indexing_map, loops))
     for loop in map(index_dim, _indices(op)):
         if loops[loop].size != extents[loop]:
             parts.places[op, loop] = loops[loop].offset
     _need_captures(op, parts, rows)
+
+
+def _covered(operand: ir.Value, indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
+    """The part of an operand that loops read; of a dim that is read at one place, by its number, all."""
+    places = zip(indexing_map.results, full_region(shape_of(operand)), strict=True)
+    return tuple(
+        whole if isinstance(expression, ir.AffineConstantExpr) else covered(expression, loops)
+        for expression, whole in places
+    )
 
 
 def _need_captures(op: ir.Operation, parts: Parts, rows: bool) -> None:

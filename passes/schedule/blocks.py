@@ -22,6 +22,7 @@ from ..kernel import functions
 from ..structure import dim_of, indexing_maps, iterator_types, loop_extents
 from .axes import result_axis
 from .block_parts import block_module
+from .block_sums import block_sum
 from .open_border import OpenBorder, own_inner
 from .schedule import Schedule
 from .structured import NotSchedulable, shape_of
@@ -234,7 +235,8 @@ def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     """The axes of the result that products of their own are along."""
     ops = [op.operation for op in function.regions[0].blocks[0].operations]
     products = [(op, kind) for op in ops if isinstance(kind := classify(op), Contraction)]
-    axes = (result_axis(op, loop, result) for op, kind in products for loop in kind.batch)
+    own = ((op, kind) for op, kind in products if block_sum(op) is None)  # whose scales are of columns of one product
+    axes = (result_axis(op, loop, result) for op, kind in own for loop in kind.batch)
     return {axis for axis in axes if axis is not None}
 
 

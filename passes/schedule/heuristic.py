@@ -29,6 +29,7 @@ from ..classify import (
 )
 from .attention import attention, copy_rows, reads_rows_apart
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile, row_tiles
+from .block_sums import block_sum, block_sums
 from .border import Border, can_border
 from .columns import columns
 from .cuts import by_name, carve, overlap, share, stream_sum, unroll_sum
@@ -69,6 +70,8 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     ]
     plain = Schedule.start(values_of(function))
     lanes = target.lanes * 32 // max(element_bits(element_of(result.inner)), 32)
+    if len(anchors) == 2 and block_sum(anchors[1][0]) is not None:
+        return block_sums(plain, anchors[1][0], anchors[0][0], result.inner, lanes, target)
     if not anchors:
         return _light(plain, classes, result.inner, lanes)
     if all(isinstance(kind, Reduction) or is_dot(op, kind) for op, kind in anchors):

@@ -23,3 +23,12 @@ def contraction_packing(n: int, bits: int, target: Target) -> Packing | None:
     if n < 2:
         return None
     return Packing(lanes if n <= lanes else 2 * lanes)
+
+
+def block_packing(n: int, target: Target) -> Packing:
+    """Block for a weight of ``n`` columns that kernels unpack: wider, since what is unpacked takes registers, too.
+
+    Of many registers four vectors of floats, else two; of fewer columns as many vectors as hold them.
+    """
+    most = 4 if target.registers >= 32 else 2
+    return Packing(next((count for count in (1, 2) if n <= count * target.lanes), most) * target.lanes)

@@ -222,8 +222,8 @@ def _windows(kind: Conv | DepthwiseConv | Pool) -> dict[str, Sequence[int]]:
 
 def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int | None:
     """The reduction loop that tiles of a sum of products step along: the last one that walks a dim of both operands."""
-    if not isinstance(kind, Contraction | Conv):
-        return None
+    if not isinstance(kind, Contraction | Conv) or (isinstance(kind, Contraction) and not kind.n):
+        return None  # without columns of its own there is no outer product
     if (grouped := grouped_loop(op, kind)) is not None:
         return grouped
     extents, walked = loop_extents(op), [[dim_of(e) for e in m.results] for m in indexing_maps(op)[:-1]]

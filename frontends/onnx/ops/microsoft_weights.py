@@ -1,4 +1,4 @@
-"""Weights of a few bits: MatMulNBits. They are unpacked ahead of time, as all that depends on weights alone is."""
+"""Weights of a few bits: MatMulNBits, as a product with what is unpacked and dequantised; `keep-packed` undoes that."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, is_float
+from ....sizes import Extent
 from ..context import Context
 from ..quantization import MICROSOFT, dequantize, quantize, reshaped
 from ..registry import op
@@ -32,11 +33,12 @@ def quantize_linear(
     dtype = dtype or ("uint8" if y_zero_point is None else y_zero_point.dtype)
     if dtype == "bool" or bits(dtype) > (8 if is_float(dtype) else 16):
         ctx.invalid(f"output_dtype {dtype} is not a quantised one")
-    scale, zero = _parameters(ctx, x, y_scale, y_zero_point, axis, block_size)
+    parts, scale, zero = _parameters(ctx, x, y_scale, y_zero_point, axis, block_size)
     work = dtype_name(precision, "the quotient") if precision else y_scale.dtype
     if not is_float(work):  # the quotient of two int32 is as good as exact in f64
         work = "float64"
-    return quantize(ctx, x, scale, zero, dtype, work if bits(work) > 8 else "float32", bool(saturate))
+    made = quantize(ctx, parts, scale, zero, dtype, work if bits(work) > 8 else "float32", bool(saturate))
+    return ctx.reshape(made, x.shape)
 
 
 @op("DequantizeLinear", since=10)
@@ -55,20 +57,36 @@ def dequantize_linear(
     dtype = dtype_name(output_dtype, "the result") if output_dtype else x_scale.dtype
     if not is_float(dtype) or bits(dtype) < 16:
         ctx.invalid(f"a result of dtype {dtype}, which is not a float of 16 bits or more")
-    scale, zero = _parameters(ctx, x, x_scale, x_zero_point, axis, block_size)
-    return dequantize(ctx, x, scale, zero, dtype)
+    parts, scale, zero = _parameters(ctx, x, x_scale, x_zero_point, axis, block_size)
+    return ctx.reshape(dequantize(ctx, parts, scale, zero, dtype), x.shape)
 
 
 def _parameters(
     ctx: Context, x: Tensor, scale: Tensor, zero: Tensor | None, axis: int, block: int
-) -> tuple[Tensor, Tensor | None]:
-    """Scale and zero point as they broadcast to x: of a tensor, of each index of an axis, or of blocks along it."""
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """x, with an axis of whole blocks as two, and scale and zero point as they broadcast to that.
+
+    They are of a tensor, of each index of an axis, or of blocks along it.
+    """
     if zero is not None:
         scale, zero = _of_one_shape(ctx, scale, zero)
     if block < 0:
         ctx.invalid(f"block_size {block} is negative")
     spread = [_spread(ctx, x, t, axis, block) for t in (scale, zero) if t is not None]
-    return spread[0], spread[1] if zero is not None else None
+    parts = x
+    if block and scale.size != 1:
+        axis = _axis(ctx, x, axis)
+        if _has_whole_blocks(extent := x.shape[axis], block):
+            parts = ctx.reshape(x, (*x.shape[:axis], extent // block, block, *x.shape[axis + 1 :]))
+    return parts, spread[0], spread[1] if zero is not None else None
+
+
+def _axis(ctx: Context, x: Tensor, axis: int) -> int:
+    return ctx.axis(axis if x.rank != 1 else 0, x.rank)  # a vector has no choice
+
+
+def _has_whole_blocks(extent: Extent, block: int) -> bool:
+    return isinstance(extent, int) and extent % block == 0
 
 
 def _of_one_shape(ctx: Context, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor]:
@@ -81,9 +99,10 @@ def _of_one_shape(ctx: Context, scale: Tensor, zero: Tensor) -> tuple[Tensor, Te
 
 
 def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
+    """A parameter as it broadcasts to x; of blocks that are whole to x with these as an axis of their own."""
     if parameter.size == 1:
         return reshaped(ctx, parameter, ())
-    axis = ctx.axis(axis if x.rank != 1 else 0, x.rank)  # a vector has no choice
+    axis = _axis(ctx, x, axis)
     extent = x.shape[axis]
     if not block:
         misfit = f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}"
@@ -92,8 +111,9 @@ def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     count = -(-extent // block)
     misfit = f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}"
-    parameter = ctx.fitted(parameter, (*before, count, *after), misfit)
-    each = ctx.reshape(parameter, (*before, count, 1, *after))
+    each = reshaped(ctx, ctx.fitted(parameter, (*before, count, *after), misfit), (*before, count, 1, *after))
+    if _has_whole_blocks(extent, block):
+        return each
     whole = ctx.reshape(ctx.broadcast(each, (*before, count, block, *after)), (*before, count * block, *after))
     return ctx.wrap(builders.slice_(whole.value, [0] * x.rank, x.shape), whole.dtype)
 

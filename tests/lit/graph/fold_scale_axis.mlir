@@ -173,3 +173,34 @@ func.func @rejects(%x: tensor<4x4xf32> {tw.name = "x"}, %w: tensor<4x4xf32> {tw.
   } -> tensor<4x4xf16>
   return %c, %r, %s, %t : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf16>
 }
+
+// Bytes that a product makes numbers of are not scaled: what they are multiplied by is.
+// CHECK-LABEL: func.func @rejects_bytes(
+// CHECK:         linalg.generic {{.*}} ins(%arg0, %arg2 : tensor<3x8xf32>, tensor<8xf32>)
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.mulf
+// CHECK:         linalg.generic {{.*}} ins(%{{[0-9]+}}, %arg1 : tensor<3x8xf32>, tensor<8x20xi8>)
+func.func @rejects_bytes(%x: tensor<3x8xf32>, %q: tensor<8x20xi8> {tw.param = "q"}, %s: tensor<8xf32> {tw.param = "s"})
+    -> tensor<3x20xf32> {
+  %c = arith.constant 0.0 : f32
+  %xe = tensor.empty() : tensor<3x8xf32>
+  %scaled = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j)>,
+                                             affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %s : tensor<3x8xf32>, tensor<8xf32>) outs(%xe : tensor<3x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    linalg.yield %p : f32
+  } -> tensor<3x8xf32>
+  %e = tensor.empty() : tensor<3x20xf32>
+  %z = linalg.fill ins(%c : f32) outs(%e : tensor<3x20xf32>) -> tensor<3x20xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                        affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%scaled, %q : tensor<3x8xf32>, tensor<8x20xi8>) outs(%z : tensor<3x20xf32>) {
+  ^bb0(%a: f32, %b: i8, %o: f32):
+    %f = arith.sitofp %b : i8 to f32
+    %m = arith.mulf %a, %f fastmath<contract> : f32
+    %t = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %t : f32
+  } -> tensor<3x20xf32>
+  return %y : tensor<3x20xf32>
+}

@@ -91,3 +91,40 @@ func.func @rejects_activation(%x: tensor<4x8xf32>, %y: tensor<8x16xf32> {tw.name
   } -> tensor<4x16xf32>
   return %m : tensor<4x16xf32>
 }
+
+// A sum of scaled sums over blocks: its weight's bytes and scales go in blocks of columns, which come last.
+// CHECK-LABEL: func.func @blocks
+// CHECK:       %[[BYTES:.*]] = linalg.pack %arg1 {{.*}} outer_dims_perm = [2, 0, 1] inner_dims_pos = [2] inner_tiles = [16]
+// CHECK:       %[[NUMBERS:.*]] = linalg.unpack %[[BYTES]] {{.*}} : tensor<2x2x4x16xi8> -> tensor<2x4x20xi8>
+// CHECK:       %[[SUMS:.*]] = linalg.generic {{.*}} ins(%arg0, %[[NUMBERS]] :
+// CHECK:       %[[SCALES:.*]] = linalg.pack %arg2 {{.*}} outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16]
+// CHECK:       %[[FACTORS:.*]] = linalg.unpack %[[SCALES]] {{.*}} : tensor<2x2x16xf32> -> tensor<2x20xf32>
+// CHECK:       linalg.generic {{.*}} ins(%[[SUMS]], %[[FACTORS]] :
+func.func @blocks(%x: tensor<3x2x4xf32>, %q: tensor<2x4x20xi8> {tw.param = "q"}, %s: tensor<2x20xf32> {tw.param = "s"})
+    -> tensor<3x20xf32> {
+  %c = arith.constant 0.0 : f32
+  %pe = tensor.empty() : tensor<2x3x20xf32>
+  %pz = linalg.fill ins(%c : f32) outs(%pe : tensor<2x3x20xf32>) -> tensor<2x3x20xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(m, n, b, j) -> (m, b, j)>, affine_map<(m, n, b, j) -> (b, j, n)>,
+                                        affine_map<(m, n, b, j) -> (b, m, n)>],
+                       iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+    ins(%x, %q : tensor<3x2x4xf32>, tensor<2x4x20xi8>) outs(%pz : tensor<2x3x20xf32>) {
+  ^bb0(%a: f32, %b: i8, %o: f32):
+    %f = arith.sitofp %b : i8 to f32
+    %m = arith.mulf %a, %f fastmath<contract> : f32
+    %t = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3x20xf32>
+  %ye = tensor.empty() : tensor<3x20xf32>
+  %yz = linalg.fill ins(%c : f32) outs(%ye : tensor<3x20xf32>) -> tensor<3x20xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, b) -> (b, m, n)>, affine_map<(m, n, b) -> (b, n)>,
+                                        affine_map<(m, n, b) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%p, %s : tensor<2x3x20xf32>, tensor<2x20xf32>) outs(%yz : tensor<3x20xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.mulf %a, %b fastmath<contract> : f32
+    %t = arith.addf %o, %m fastmath<contract> : f32
+    linalg.yield %t : f32
+  } -> tensor<3x20xf32>
+  return %y : tensor<3x20xf32>
+}

@@ -73,3 +73,18 @@ func.func @rejects_plain_loops(%x: memref<4x8xf32>) -> vector<8xf32> {
   %v = vector.transfer_read %x[%c0, %c0], %p {in_bounds = [true]} : memref<4x8xf32>, vector<8xf32>
   return %v : vector<8xf32>
 }
+
+// A matrix whose columns are all the same has broadcasts for rows, of elements that are loaded alone.
+// CHECK-LABEL: func.func @column(
+// CHECK-NOT:     vector.transpose
+// CHECK-COUNT-3: memref.load %{{.*}} : memref<3x8xf32>
+// CHECK-NOT:     vector.transfer_read
+func.func @column(%x: memref<3x8xf32>, %i: index) -> vector<3x16xf32> attributes {tw.schedule = "tile"} {
+  %p = ub.poison : f32
+  %c0 = arith.constant 0 : index
+  %v = vector.transfer_read %x[%c0, %i], %p {in_bounds = [true], permutation_map = affine_map<(a, b) -> (a)>}
+    : memref<3x8xf32>, vector<3xf32>
+  %b = vector.broadcast %v : vector<3xf32> to vector<16x3xf32>
+  %t = vector.transpose %b, [1, 0] : vector<16x3xf32> to vector<3x16xf32>
+  return %t : vector<3x16xf32>
+}

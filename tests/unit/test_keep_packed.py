@@ -1,0 +1,196 @@
+"""Products with weights that are quantised in blocks: what is stored, that kernels have vectors, and what they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from onnx_case import model_of
+
+import tilewright as tw
+from tilewright.frontends import import_model
+from tilewright.passes.infra import PassContext
+from tilewright.passes.pipeline import compile_kernel, plan
+from tilewright.program import Plan
+from tilewright.target import host
+
+RNG = np.random.default_rng(5)
+RANGES = {"INT2": (-2, 2), "UINT2": (0, 4), "INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
+
+
+class Weight:
+    """A weight of ``k`` x ``n`` numbers in blocks along k, which a DequantizeLinear makes floats of.
+
+    ``transposed`` lies as n x k. ``exact``: scales are powers of two, as whose multiples all sums are exact.
+    """
+
+    def __init__(
+        self, kind: str, k: int, n: int, block: int, zeros: bool = True, transposed: bool = False, exact: bool = False
+    ) -> None:
+        dtype, (low, high) = helper.tensor_dtype_to_np_dtype(getattr(onnx.TensorProto, kind)), RANGES[kind]
+        blocks = -(-k // block)
+        numbers, points = RNG.integers(low, high, (k, n)), RNG.integers(low, high, (blocks, n))
+        scales = RNG.uniform(0.001, 0.02, (blocks, n)) if not exact else 2.0 ** RNG.integers(-3, 3, (blocks, n))
+        self.axis, self.block = int(transposed), block
+        turned = (lambda a: np.ascontiguousarray(a.T)) if transposed else (lambda a: a)
+        self.arrays = {"w": turned(numbers).astype(dtype), "s": turned(scales).astype(np.float32)}
+        self.arrays |= {"z": turned(points).astype(dtype)} if zeros else {}
+        above = numbers - np.repeat(points * zeros, block, 0)[:k]
+        self.floats = above * np.repeat(scales.astype(np.float32).astype(np.float64), block, 0)[:k]
+
+    def node(self) -> onnx.NodeProto:
+        return helper.make_node(
+            "DequantizeLinear", list(self.arrays), ["wd"], name="dequantize", axis=self.axis, block_size=self.block
+        )
+
+
+def product(weight: Weight, x: np.ndarray, before: Any = (), after: Any = (), **others: np.ndarray) -> onnx.ModelProto:
+    """The product of what ``before`` makes of x with the weight, and what ``after`` makes of it."""
+    left = before[-1].output[0] if before else "x"
+    last = after[-1].output[0] if after else "p"
+    op = helper.make_node("Gemm", [left, "wd"], ["p"], name="product", transB=1)
+    op = op if weight.axis else helper.make_node("MatMul", [left, "wd"], ["p"], name="product")
+    return model_of(
+        [*before, weight.node(), op, *after], {"x": x}, [last], weight.arrays | others, 25, domains=["com.microsoft"]
+    )
+
+
+def planned(proto: onnx.ModelProto) -> Plan:
+    """The plan, whose kernels all have schedules."""
+    made = plan(import_model(proto), host())
+    kernels = [compile_kernel(made.kernels[call.kernel], host(), PassContext()) for call in made.main.calls]
+    assert all(kernel.schedule for kernel in kernels)
+    return made
+
+
+def stored(made: Plan) -> dict[str, int]:
+    """Bytes of weights by dtype."""
+    found: dict[str, int] = {}
+    for info in made.main.params:
+        size = int(np.prod([int(n) for n in info.shape])) * np.dtype(info.dtype).itemsize
+        found[info.dtype] = found.get(info.dtype, 0) + size
+    return found
+
+
+def compiled(proto: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
+    return tw.compile(proto, workers=0, num_threads=1, cache=False).run({"x": x})[0]
+
+
+def assert_within_rounding(got: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
+    """Each sum differs from the definition's by few units in the last place of its terms' magnitude."""
+    want, magnitude = x.astype(np.float64) @ weights, np.abs(x.astype(np.float64)) @ np.abs(weights)
+    assert got.shape == want.shape
+    assert (np.abs(got - want) <= 4 * np.finfo(np.float32).eps * magnitude).all()
+
+
+@pytest.mark.parametrize("kind", RANGES)
+@pytest.mark.parametrize(("zeros", "transposed"), [(False, False), (True, True)])
+def test_numbers_stay_narrow(kind: str, zeros: bool, transposed: bool) -> None:
+    lanes = host().lanes
+    k, n, block = 96, 4 * lanes, 16
+    weight, x = Weight(kind, k, n, block, zeros, transposed), RNG.standard_normal((3, k)).astype(np.float32)
+    proto = product(weight, x)
+    points = zeros * (k // block) * n
+    assert stored(planned(proto)) == {"int8": k * n * int(kind[-1]) // 8 + points, "float32": 4 * (k // block) * n}
+    assert_within_rounding(compiled(proto, x), x, weight.floats)
+
+
+@pytest.mark.parametrize("shape", [(1, 64), (64,), (2, 7, 64)], ids=str)
+@pytest.mark.parametrize(("n", "block"), [(3, 64), (70, 32)])
+def test_rows_and_columns(shape: tuple[int, ...], n: int, block: int) -> None:
+    weight, x = Weight("INT4", 64, n, block), RNG.standard_normal(shape).astype(np.float32)
+    proto = product(weight, x)
+    assert "int8" in stored(planned(proto))
+    assert_within_rounding(compiled(proto, x), x, weight.floats)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("zeros", ["none", "packed", "floats"])
+def test_packed_weights_of_onnxruntime(bits: int, zeros: str) -> None:
+    k, n, block = 64, 70, 32
+    blocks, each = k // block, 8 // bits
+    packed = RNG.integers(0, 256, (n, blocks, block // each)).astype(np.uint8)
+    arrays: dict[str, Any] = {"w": packed, "s": RNG.uniform(0.001, 0.02, (n, blocks)).astype(np.float32)}
+    numbers, points = apart(packed, bits).reshape(n, k), np.full((n, blocks), 1 << (bits - 1), np.float64)
+    if zeros == "packed":
+        arrays["z"] = RNG.integers(0, 256, (n, -(-blocks // each))).astype(np.uint8)
+        points = apart(arrays["z"], bits)[:, :blocks]
+    if zeros == "floats":
+        arrays["z"] = RNG.uniform(0, 1 << bits, (n, blocks)).astype(np.float32)
+        points = arrays["z"].astype(np.float64)
+    options: dict[str, Any] = {"K": k, "N": n, "bits": bits, "block_size": block}
+    op = helper.make_node("MatMulNBits", ["x", *arrays], ["y"], domain="com.microsoft", name="product", **options)
+    x = RNG.standard_normal((5, k)).astype(np.float32)
+    proto = model_of([op], {"x": x}, ["y"], arrays, domains=["com.microsoft"])
+    proto.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    assert "int8" in stored(planned(proto))
+    weights = (numbers - np.repeat(points, block, 1)) * np.repeat(arrays["s"].astype(np.float64), block, 1)
+    assert_within_rounding(compiled(proto, x), x, weights.T)
+
+
+def apart(packed: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in bytes, the lowest bits first."""
+    parts = [packed >> (bits * i) & ((1 << bits) - 1) for i in range(8 // bits)]
+    return np.stack(parts, -1).reshape(len(packed), -1).astype(np.float64)
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT8"])
+def test_quantised_data_are_summed_up_exactly(kind: str) -> None:
+    """With powers of two as scales all that is not exact is the sum over blocks, and that of these few bits is, too."""
+    weight, x = Weight(kind, 96, 40, 32, exact=True), RNG.integers(0, 256, (5, 96)).astype(np.float32)
+    given = {"xs": np.array(0.25, np.float32), "xz": np.array(117, np.uint8)}
+    x = (x - 117) / 4
+    before = [
+        helper.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"], name="quantize"),
+        helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"], name="widen"),
+    ]
+    proto = product(weight, x, before, **given)
+    assert "int8" in stored(planned(proto))
+    np.testing.assert_array_equal(compiled(proto, x), x @ weight.floats)
+
+
+@pytest.mark.parametrize("kind", ["INT4", "INT8"])
+def test_scales_around_a_product(kind: str) -> None:
+    """What else is multiplied by weights before and after: it goes where it can, but not into the bytes."""
+    weight, x = Weight(kind, 64, 40, 16, zeros=False), RNG.standard_normal((5, 64)).astype(np.float32)
+    others = {name: RNG.standard_normal(n).astype(np.float32) for name, n in (("g", 64), ("h", 40), ("b", 40))}
+    before = [helper.make_node("Mul", ["x", "g"], ["xg"])]
+    after = [helper.make_node("Mul", ["p", "h"], ["ph"]), helper.make_node("Add", ["ph", "b"], ["y"])]
+    proto = product(weight, x, before, after, **others)
+    made = planned(proto)
+    assert "int8" in stored(made) and len(made.main.calls) == 2
+    left = (x * others["g"]).astype(np.float64)
+    want = left @ weight.floats * others["h"] + others["b"]
+    np.testing.assert_allclose(compiled(proto, x), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_open_rows(zeros: bool) -> None:
+    weight, x = Weight("UINT4", 64, 40, 16, zeros), RNG.standard_normal((21, 64)).astype(np.float32)
+    proto = product(weight, x)
+    for value in (*proto.graph.input, *proto.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    assert "int8" in stored(planned(proto))
+    module = tw.compile(proto, workers=0, num_threads=1, cache=False)
+    for rows in (1, 21):
+        assert_within_rounding(module.run({"x": x[:rows]})[0], x[:rows], weight.floats)
+
+
+@pytest.mark.parametrize(("k", "n", "block"), [(40, 40, 16), (64, 1, 16)], ids=["a block cut", "one column"])
+def test_others_become_floats(k: int, n: int, block: int) -> None:
+    weight, x = Weight("INT4", k, n, block), RNG.standard_normal((3, k)).astype(np.float32)
+    proto = product(weight, x)
+    assert "int8" not in stored(planned(proto))
+    assert_within_rounding(compiled(proto, x), x, weight.floats)
+
+
+def test_many_rows_go_in_register_tiles() -> None:
+    weight, x = Weight("INT4", 64, 4 * host().lanes, 32), RNG.standard_normal((40, 64)).astype(np.float32)
+    made = planned(product(weight, x))
+    [call] = made.main.calls
+    kernel = compile_kernel(made.kernels[call.kernel], host(), PassContext())
+    assert "unroll m.1, vectorize" in kernel.schedule and "in blocks of" in kernel.schedule
+    assert kernel.scratch_bytes == 0
