@@ -42,9 +42,9 @@ class Step:
 
     ``func.call`` calls a kernel: ``facts`` are its ``kernel``, the ``types`` of its results ([element type, shape with
     None for open extents]) and the ``open`` axes of each tensor among the operands; the operands behind the tensors are
-    sizes, the last ones the open extents of the results. ``host.call`` calls a ``function`` of the host with
-    ``attributes``; ``dtypes`` are those of its operands and results. After the step nobody reads the registers
-    ``dead``.
+    sizes, the last ones the open extents of the results. Where there is ``over``, the result lies where that operand
+    does. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and
+    results. After the step nobody reads the registers ``dead``.
     """
 
     op: str

@@ -321,3 +321,36 @@ func.func private @two(%x: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>
 func.func private @make(tensor<4x4xf32>) -> tensor<4x4xf32>
 
 // ERROR: error: pass 'plan-memory': 'linalg.generic' is no kernel call (node 'first'); run `outline` first
+
+// Where the runtime allocates, a piece of a concat is stored into what the first of them makes, but not into what the
+// caller owns, or what somebody else reads too.
+// CHECK-LABEL: func.func @open
+// CHECK:       %[[FIRST:.*]] = call @first(%arg0
+// CHECK-NOT:   tw.over
+// CHECK:       %[[SECOND:.*]] = call @piece(%arg0, %[[FIRST]]
+// CHECK-SAME:  {tw.over = 1 : i64}
+// CHECK-NOT:   tw.over
+// CHECK:       return
+func.func @open(%x: tensor<?x4xf32> {tw.name = "x"}, %c: tensor<?x8xf32> {tw.name = "c"})
+    -> (tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>) {
+  %zero = arith.constant 0 : index
+  %n = tensor.dim %x, %zero : tensor<?x4xf32>
+  %a = call @first(%x, %n) : (tensor<?x4xf32>, index) -> tensor<?x8xf32>
+  %b = call @piece(%x, %a, %n) : (tensor<?x4xf32>, tensor<?x8xf32>, index) -> tensor<?x8xf32>
+  %d = call @piece(%x, %c, %n) : (tensor<?x4xf32>, tensor<?x8xf32>, index) -> tensor<?x8xf32>
+  %e = call @piece(%x, %d, %n) : (tensor<?x4xf32>, tensor<?x8xf32>, index) -> tensor<?x8xf32>
+  return %b, %d, %e : tensor<?x8xf32>, tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+func.func private @first(%x: tensor<?x4xf32>, %n: index) -> tensor<?x8xf32> {
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %r = tensor.insert_slice %x into %e[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func private @piece
+// CHECK-SAME:    attributes {tw.in_place = array<i64: 1>}
+func.func private @piece(%x: tensor<?x4xf32>, %c: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> {
+  %r = tensor.insert_slice %x into %c[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  return %r : tensor<?x8xf32>
+}

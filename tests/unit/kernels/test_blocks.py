@@ -48,6 +48,11 @@ KINDS = {
     "scores": ("float[2, A, 16] x, float[2, 16, B] z", "y = MatMul(x, z)", "2 A 16, 2 16 B"),
     "open sum": ("float[2, 9, A, B] x, float[2, 9, B, 16] z", "y = MatMul(x, z)", "2 9 A B, 2 9 B 16"),
     "mean of an image": ("float[2, 20, A, B] x", "y = ReduceMean<keepdims = 1>(x, hw)", "2 20 A B"),
+    "pieces of a concat": (
+        "float[A, B, 24] x",
+        "r = Relu(x) s = Sigmoid(x) c = Concat<axis = 2>(r, x, s) y = MatMul(c, pieces)",
+        "A B 24",
+    ),
     "sums of rows that lie apart": ("float[A, B, 9, B] x", "y = ReduceSum<keepdims = 0>(x, lie_apart)", "A B 9 B"),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
     "root of a sum of rows": (
@@ -114,6 +119,7 @@ WEIGHTS = {
     "u": (600, 48),
     "p": (24, 1024),
     "q": (1024, 256),
+    "pieces": (72, 16),
     "v": (64, 32, 3, 3),
     "t": (32, 64, 3, 3),
     "e": (64, 32, 1, 1),

@@ -126,6 +126,16 @@ def test_intermediates_share_an_arena(made):
     assert recording.arena_bytes <= 3 * 8064 and len(recording.made) == 2
 
 
+def test_a_result_takes_the_memory_of_the_argument_that_it_is_written_over(made):
+    second = call("shift", 101, (100,), 20, 21, dead=[100])
+    over = Step(second.op, second.results, second.operands, {**second.facts, "over": 0}, (), second.dead, second.nodes)
+    replaying = routines(Routine((0,), (*EXTENT, call("add", 100, (0, 0), 21), over), (101,)), KERNELS)
+    [held], [other] = (replaying.run([np.full(9, i)]) for i in (1, 2))
+    assert (held == 2).all() and (other == 4).all()
+    [recording] = made
+    assert len(recording.made) == 1 and not recording.arena_bytes
+
+
 def test_what_is_read_from_data_ends_a_recorded_stretch_and_decides_over_the_next(made):
     read = Step("tensor.extract", (1,), (100, 20))
     routine = Routine((0,), (*EXTENT, call("add", 100, (0, 0), 21), read, call("prefix", 101, (0,), 1)), (101,))
