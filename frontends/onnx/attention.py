@@ -20,9 +20,10 @@ MASKED = -10000.0  # what onnxruntime adds to the scores of masked keys, unless 
 
 def split_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     """(batch, length, heads * size) -> (batch, heads, length, size)"""
-    if x.rank != 3 or heads < 1 or x.shape[2] % heads:
-        ctx.invalid(f"a tensor of shape {list(x.shape)} does not hold {heads} heads")
-    batch, length, hidden = x.shape
+    misfit = f"a tensor of shape {list(x.shape)} does not hold {heads} heads"
+    if x.rank != 3 or heads < 1:
+        ctx.invalid(misfit)
+    batch, length, hidden = ctx.divisible(x, 2, heads, misfit).shape
     return ctx.transpose(ctx.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
 
 
@@ -34,8 +35,8 @@ def join_heads(ctx: Context, x: Tensor) -> Tensor:
 
 def split_last(ctx: Context, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
     """The last axis in parts of these sizes."""
-    if sum(sizes) != x.shape[-1]:
-        ctx.invalid(f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}")
+    misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
+    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
     ends = np.cumsum(sizes).tolist()
     return [cut(ctx, x, {x.rank - 1: range(end - n, end)}) for n, end in zip(sizes, ends, strict=True)]
 

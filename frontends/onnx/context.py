@@ -155,6 +155,13 @@ class Context:
         fitting = tuple(n if isinstance(n, int) else m for n, m in zip(x.shape, shape, strict=True))
         return x if fitting == x.shape else self.as_shape(x, fitting)
 
+    def repeatable(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
+        """The tensor, which has to broadcast to a shape; where it does not, as ``fitted``."""
+        if x.rank > len(shape):
+            self.invalid(misfit)
+        covered = shape[len(shape) - x.rank :]
+        return self.fitted(x, [1 if m == 1 else n for n, m in zip(covered, x.shape, strict=True)], misfit)
+
     def divisible(self, x: Tensor, axis: int, by: int, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
         return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)

@@ -67,10 +67,7 @@ def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
     if parameter.size == 1:
         return reshaped(ctx, parameter, ())
     misfit = f"parameters of shape {list(parameter.shape)} do not fit a tensor of shape {list(x.shape)}"
-    if parameter.rank > x.rank:
-        ctx.invalid(misfit)
-    covered = x.shape[x.rank - parameter.rank :]
-    return ctx.fitted(parameter, [1 if m == 1 else n for n, m in zip(covered, parameter.shape, strict=True)], misfit)
+    return ctx.repeatable(parameter, x.shape, misfit)
 
 
 def offset(ctx: Context, zero: Tensor | None) -> Tensor | None:

@@ -31,8 +31,11 @@ def qgemm(
     transB: int = 0,
 ) -> Tensor:
     """``(A' B' + C) (alpha a_scale b_scale)``, over ``y_scale`` where there is one; C is int32."""
-    if a.rank != 2 or b.rank != 2 or a.shape[0 if transA else 1] != b.shape[1 if transB else 0]:
-        ctx.invalid(f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}")
+    misfit = f"cannot multiply {list(a.shape)} by {list(b.shape)} with transA={transA}, transB={transB}"
+    if a.rank != 2 or b.rank != 2:
+        ctx.invalid(misfit)
+    summed = a.shape[0 if transA else 1]
+    b = ctx.fitted(b, (b.shape[0], summed) if transB else (summed, b.shape[1]), misfit)
     columns = reshaped(ctx, b_zero, (b_zero.size, 1)) if transB else b_zero
     left, right = above(ctx, a, bytes_zero(ctx, a, a_zero)), above(ctx, b, columns, narrow=True)
     total = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", left, right, "int32")

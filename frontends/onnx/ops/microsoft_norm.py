@@ -55,9 +55,10 @@ def skip_simplified_layer_normalization(
 
 def _summed(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """``x + skip + bias``, narrow floats in f32; the skip may lack the batch."""
-    terms = [widened(ctx, t) for t in (x, skip, bias) if t is not None]
-    if x.rank == 0 or ctx.broadcast_shape(*terms) != x.shape:
-        ctx.invalid(f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}")
+    misfit = f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}"
+    if x.rank == 0:
+        ctx.invalid(misfit)
+    terms = [widened(ctx, ctx.repeatable(t, x.shape, misfit)) for t in (x, skip, bias) if t is not None]
     total = ctx.elementwise(scalars.add, *terms[:2])
     return total if bias is None else ctx.elementwise(scalars.add, total, terms[2])
 

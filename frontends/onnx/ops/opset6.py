@@ -36,9 +36,7 @@ def _along(ctx: Context, a: Tensor, b: Tensor, axis: int) -> Tensor:
     first = ctx.axis(axis, a.rank)
     covered = a.shape[first : first + b.rank]
     misfit = f"shape {list(b.shape)} does not lie in {list(a.shape)} from axis {axis} on"
-    if len(covered) < b.rank:
-        ctx.invalid(misfit)
-    b = ctx.fitted(b, [1 if m == 1 else n for n, m in zip(covered, b.shape, strict=True)], misfit)
+    b = ctx.repeatable(b, covered, misfit)
     return ctx.reshape(b, [*b.shape, *[1] * (a.rank - first - b.rank)])
 
 
