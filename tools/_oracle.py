@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,13 +104,11 @@ class NodeOracle:
 
     def _widened(self, feeds: Arrays) -> Arrays:
         """Narrow floats as float32 where the op takes that; not in nested graphs, whose weights would stay narrow."""
-        name, domain = self._node.op_type, self._node.domain
-        version = next((o.version for o in self._opsets if o.domain == domain), 0)
-        if any(True for _ in nested(self._node)) or not defs.has(name, version, domain):
+        schema = _schema(self._node, self._opsets)
+        if any(True for _ in nested(self._node)) or schema is None:
             return feeds
-        schema = defs.get_schema(name, version, domain)
         allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
-        formal = [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(self._node.input))]
+        formal = _input_types(self._node, schema)
         takes = {n for n, t in zip(self._node.input, formal, strict=True) if "tensor(float)" in allowed.get(t, ())}
         return {n: _single(a) if n in takes else a for n, a in feeds.items()}
 
@@ -192,9 +190,30 @@ def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> l
 
 
 def _result_types(model: ModelProto) -> list[np.dtype | None]:
-    """The dtypes of a model's outputs by the schemas; None for what is no tensor or not known."""
-    numbers = [o.type.tensor_type.elem_type for o in shape_inference.infer_shapes(model).graph.output]
+    """The dtypes of the outputs of a node's model by its schema; None for what is no tensor or not known."""
+    outputs, named = shape_inference.infer_shapes(model).graph.output, _types_of_inputs(model)
+    numbers = [o.type.tensor_type.elem_type or named.get(o.name, 0) for o in outputs]
     return [helper.tensor_dtype_to_np_dtype(number) if number else None for number in numbers]
+
+
+def _types_of_inputs(model: ModelProto) -> dict[str, int]:
+    """The element types of a node's outputs that have the type of an input: of some functions onnx infers none."""
+    [node], given = model.graph.node, {i.name: i.type.tensor_type.elem_type for i in model.graph.input}
+    if (schema := _schema(node, model.opset_import)) is None:
+        return {}
+    types = {formal: given.get(name, 0) for name, formal in zip(node.input, _input_types(node, schema), strict=True)}
+    last = len(schema.outputs) - 1
+    return {name: types.get(schema.outputs[min(i, last)].type_str, 0) for i, name in enumerate(node.output)}
+
+
+def _schema(node: NodeProto, opsets: Iterable[onnx.OperatorSetIdProto]) -> defs.OpSchema | None:
+    version = next((o.version for o in opsets if o.domain == node.domain), 0)
+    return defs.get_schema(node.op_type, version, node.domain) if defs.has(node.op_type, version, node.domain) else None
+
+
+def _input_types(node: NodeProto, schema: defs.OpSchema) -> list[str]:
+    """What the schema calls the type of each input."""
+    return [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(node.input))]
 
 
 def _of_bytes(value: Any, dtype: np.dtype | None) -> Any:

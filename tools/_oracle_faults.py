@@ -73,6 +73,12 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
     return not all(np.ptp(a) < 80 for a in values)
 
 
+def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether there are integers to be averaged of which there may be none."""
+    data = feeds.get(node.input[0])
+    return data is not None and data.dtype.kind in "iu" and 0 in data.shape
+
+
 def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
     """Whether the tensors of a sequence are empty ones and others that have not the same extents beside the axis."""
     parts = [np.asarray(part) for part in feeds.get(node.input[0], [])]
@@ -130,6 +136,10 @@ FAULTS = (
             "it leaves some axes of a tensor without elements as they are",
         )
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+    ),
+    *(
+        Fault(who, "ReduceMean", _averages_nothing, "a mean of no integers is a division by zero")
+        for who in ("onnxruntime", "reference")
     ),
     Fault(
         "reference",

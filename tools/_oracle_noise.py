@@ -50,6 +50,11 @@ class Noise:
         self._random = np.random.default_rng(number // 2)
         self._side = 1 - 2 * (number % 2)
 
+    @property
+    def flushes(self) -> bool:
+        """Whether denormals are zeros: all of them, or none."""
+        return self._side < 0
+
     def signs(self, shape: tuple[int, ...]) -> np.ndarray:
         """1 or -1 for each element."""
         return self._side * self._random.choice((-1, 1), shape)
@@ -105,5 +110,6 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
             least = gated * min(size, _NOISE["float32"])
             error = np.where(size * np.abs(exact) < least, least, size * exact)
         shaken = np.where(np.isfinite(exact), exact + signs * error, exact)
-        tiny, shaken = np.abs(exact) < np.where(gated, 0, 2.0**-126), shaken.astype(value.dtype)
-    return np.where(tiny & (signs < 0), np.zeros((), value.dtype), shaken)
+        smallest = 2.0**-126 if node.op_type == "Softmax" else np.where(gated, 0, 2.0**-126)
+        shaken = shaken.astype(value.dtype)
+    return np.where((np.abs(exact) < smallest) & noise.flushes, np.zeros((), value.dtype), shaken)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...dialects import builders, extents, ir, scalars, scf, tensor
-from ...dialects.walk import collect
+from ...dialects.walk import collect, defining_op
 from ...sizes import Extent
 
 Values = Sequence[ir.Value]
@@ -97,11 +97,23 @@ def stored(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Val
 
 
 def _place(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any, ...]:
-    """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones."""
+    """Offsets, sizes and strides as the slices' builders take them: those of run time, then the static ones.
+
+    A constant is a static one: where an operand is, upstream's canonicalization mixes up the sizes of a slice that
+    leaves out axes (docs/mlir.md).
+    """
     open_ = ir.ShapedType.get_dynamic_stride_or_offset()
-    offsets = [open_ if axis in where else 0 for axis in range(len(shape))]
+    places = {axis: _constant(value) for axis, value in where.items()}
+    offsets = [open_ if (place := places.get(axis, 0)) is None else place for axis in range(len(shape))]
     sizes, known = extents.mixed([1 if axis in where else n for axis, n in enumerate(shape)])
-    return [where[axis] for axis in sorted(where)], sizes, [], offsets, known, [1] * len(shape)
+    return [where[axis] for axis in sorted(where) if places[axis] is None], sizes, [], offsets, known, [1] * len(shape)
+
+
+def _constant(value: ir.Value) -> int | None:
+    op = defining_op(value)
+    if op is None or op.name != "arith.constant":
+        return None
+    return ir.IntegerAttr(op.attributes["value"]).value
 
 
 class Draft:

@@ -193,7 +193,7 @@ def _row(
 def _place(steps: Extent | ir.Value, time: ir.Value, side: Side) -> dict[int, ir.Value]:
     """Where a step reads or writes along its axis."""
     axis, back = side
-    if not back:
+    if not back or steps == 1:
         return {axis: time}
     steps = steps if isinstance(steps, ir.Value) else index(steps)
     return {axis: scalars.sub(scalars.sub(steps, index(1)), time)}

@@ -45,6 +45,15 @@ def test_a_scan_walks_any_axis_in_any_direction(steps):
     check(*scan(steps))
 
 
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_scan_of_one_step_along_the_last_axis(direction):
+    """Upstream's canonicalization mixes up the sizes of a slice at an operand's place that leaves out the last axis."""
+    nodes = f"""o = Scan<num_scan_inputs = 1, scan_input_axes = [2], scan_input_directions = [{direction}],
+        body = g (float[1, 2] b) => (float[1, 2] r) {{ r = Abs(b) }}>(x)"""
+    inputs = {"x": values(1, 2, 1)}
+    check(model("float[i, j, k] o", nodes, inputs), inputs)
+
+
 def test_what_no_iteration_changes_is_computed_before_the_loop():
     before, loop = text_of(scan()[0]).split("scf.for")
     assert before.count("linalg.generic") == 1 and loop.count("linalg.generic") == 7
