@@ -13,6 +13,8 @@ import tvm_ffi
 
 from ..program import Kernel, Program, Slot
 from . import tensor
+from .manifest import RoutineRecord
+from .routines import Routines
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch); ctypes lets go of the interpreter meanwhile.
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -67,10 +69,15 @@ class Executor:
         params: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
     ) -> None:
-        """Run ``program`` in this thread, into ``outputs``; other threads of Python go on meanwhile.
+        """Run ``program``, or its routine, in this thread, into ``outputs``; other threads of Python go on meanwhile.
 
         The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
         """
+        if program.routine is not None:
+            record = RoutineRecord.of(program.routine, self._kernels)
+            for result, output in zip(Routines(self._library, record, params).run(inputs), outputs, strict=True):
+                np.copyto(output, result.view(output.dtype))
+            return
         calls, _memory = self._calls(program, inputs, params, outputs)
         for call in calls:
             call()

@@ -73,6 +73,16 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
     return not all(np.ptp(a) < 80 for a in values)
 
 
+def _off_swallows_on(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a difference of two values, added to the second one, is not the first one."""
+    values = feeds.get(node.input[2])
+    if values is None or not values.dtype.name.startswith(("float", "bfloat")):
+        return False
+    with np.errstate(all="ignore"):
+        off, on = values
+        return bool(off + (on - off) != on)
+
+
 def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
     """Whether there are integers to be averaged of which there may be none."""
     data = feeds.get(node.input[0])
@@ -137,6 +147,7 @@ FAULTS = (
         )
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
     ),
+    Fault("reference", "OneHot", _off_swallows_on, "it adds the difference of on and off to off"),
     *(
         Fault(who, "ReduceMean", _averages_nothing, "a mean of no integers is a division by zero")
         for who in ("onnxruntime", "reference")

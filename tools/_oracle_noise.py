@@ -34,10 +34,10 @@ _SINGLE = {
     *("STFT", "Shrink"),
 }
 # Of these errors are as large in small results as in large ones, and so many times those of the type: onnxruntime
-# approximates a layer's activations, and sums of cosines cancel. What is put on a grid of 8 bits at each step may go to
-# the next place of it.
+# approximates a layer's activations and the powers of an LRN, sums of cosines cancel, and so do those of a cubic Resize,
+# whose weights are rounded. What is put on a grid of 8 bits at each step may go to the next place of it.
 _ROUGH = {"BlackmanWindow": 1, "DFT": 4, "GRU": 4, "HammingWindow": 1, "HannWindow": 1, "LSTM": 4, "RNN": 4, "STFT": 4}
-_ROUGH |= {"DynamicQuantizeLSTM": 1 << 12}
+_ROUGH |= {"DynamicQuantizeLSTM": 1 << 12, "LRN": 16}
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
 # Of these onnxruntime computes a factor between 0 and 1 from such numbers, in float32: it is 0 where it should be tiny.
 _GATED = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"}
@@ -99,8 +99,8 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
     """
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE or not value.size:
         return value
-    signs, rough = noise.signs(value.shape), _ROUGH.get(node.op_type, 0)
     cubic = node.op_type == "Resize" and any(a.s == b"cubic" for a in node.attribute)
+    signs, rough = noise.signs(value.shape), _ROUGH.get(node.op_type, int(cubic))
     size = max(_NOISE[value.dtype.name], _NOISE["float32"] if cubic or node.op_type in _SINGLE else 0)
     with np.errstate(all="ignore"):
         exact = value.astype(np.float64)

@@ -200,8 +200,14 @@ def is_size(op: ir.Operation) -> bool:
 
 
 def is_dynamic(function: func.FuncOp) -> bool:
-    """Whether the runtime carries out a function: it has open sizes, calls of the host, checks, or control flow."""
+    """Whether the runtime carries out a function: it has open sizes, calls of the host, checks, or control flow.
+
+    After `outline` the tensors of open sizes may all be inside of kernels, which the program hands the sizes to.
+    """
     values = [*function.arguments, *(r for op in operations(function) for r in op.results)]
+    calls = [op for op in operations(function) if op.name == "func.call"]
+    if any(isinstance(v.type, ir.IndexType) for op in calls for v in op.operands):
+        return True
     carried_out = (is_host_call, is_body_call, is_control, is_check)
     if is_body(function) or any(carries(op) for op in operations(function) for carries in carried_out):
         return True

@@ -205,6 +205,13 @@ def test_what_weights_choose_is_counted_ahead_of_time():
     check(model(text), [f(3)], [f(1)])
 
 
+@pytest.mark.parametrize("weights", ["0.5, 0.0, 0.25, 0.0", "0.0, 0.5, 0.0, 0.0"])
+def test_what_is_made_of_what_weights_choose_is_prepared(weights: str):
+    """The number of the chosen elements is known to neither the compiler nor a caller, but to what prepares weights."""
+    text = f"""g () => (int64 y) <float[4] w = {{{weights}}}> {{ a = Atanh(w)  n = NonZero(a)  y = ReduceMax(n) }}"""
+    check(model(text), [])
+
+
 def test_the_same_program_loads_from_a_file(tmp_path):
     made = model("g (float[N, 4] x) => (float y) { y = Relu(x) }")
     tw.compile(made, workers=0, cache=False).export_library(tmp_path / "model.so")
