@@ -34,8 +34,8 @@ _SINGLE = {
     *("STFT", "Shrink"),
 }
 # Of these errors are as large in small results as in large ones, and so many times those of the type: onnxruntime
-# approximates a layer's activations and the powers of an LRN, sums of cosines cancel, and so do those of a cubic Resize,
-# whose weights are rounded. What is put on a grid of 8 bits at each step may go to the next place of it.
+# approximates a layer's activations and the powers of an LRN, sums of cosines cancel, and so do those of a cubic
+# Resize, whose weights are rounded. What is put on a grid of 8 bits at each step may go to the next place of it.
 _ROUGH = {"BlackmanWindow": 1, "DFT": 4, "GRU": 4, "HammingWindow": 1, "HannWindow": 1, "LSTM": 4, "RNN": 4, "STFT": 4}
 _ROUGH |= {"DynamicQuantizeLSTM": 1 << 12, "LRN": 16}
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
