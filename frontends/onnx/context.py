@@ -156,11 +156,17 @@ class Context:
         return x if fitting == x.shape else self.as_shape(x, fitting)
 
     def repeatable(self, x: Tensor, shape: Sequence[Extent], misfit: str) -> Tensor:
-        """The tensor, which has to broadcast to a shape; where it does not, as ``fitted``."""
+        """The tensor, which has to broadcast to a shape; where it does not, as ``fitted``.
+
+        Where only the run knows whether an extent of it is 1, the program repeats it then.
+        """
         if x.rank > len(shape):
             self.invalid(misfit)
         covered = shape[len(shape) - x.rank :]
-        return self.fitted(x, [1 if m == 1 else n for n, m in zip(covered, x.shape, strict=True)], misfit)
+        wanted = [1 if m == 1 else n for n, m in zip(covered, x.shape, strict=True)]
+        if not is_open(x.shape) or not may_be_equal(x.shape, wanted):
+            return self.fitted(x, wanted, misfit)
+        return self.wrap(builders.stretched(x.value, wanted), x.dtype)
 
     def divisible(self, x: Tensor, axis: int, by: int, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""

@@ -57,9 +57,8 @@ def reshaped(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
 
 def only(ctx: Context, x: Tensor, what: str) -> Tensor:
     """A parameter of a whole tensor as a scalar; it may come as a vector of one."""
-    if x.size != 1:
-        ctx.invalid(f"'{what}' has shape {list(x.shape)}, but is one number for the whole tensor")
-    return reshaped(ctx, x, ())
+    misfit = f"'{what}' has shape {list(x.shape)}, but is one number for the whole tensor"
+    return reshaped(ctx, ctx.fitted(x, [1] * x.rank, misfit), ())
 
 
 def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:

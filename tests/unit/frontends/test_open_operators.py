@@ -83,6 +83,11 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(2, n)] for n in (9, 2)],
         {"opset": 9, "starts": [1], "ends": [-1], "axes": [1]},
     ),
+    "a zero point that is alone": (
+        "ConvInteger",
+        [[u8(1, 1, n, 4), u8(2, 1, 2, 2), u8(), u8(k)] for n, k in ((4, 1), (3, 1))],
+        {"results": ("int32",), "opset": 10, "fixed": [(1, 0), (1, 1), (1, 2), (1, 3)]},
+    ),
     "determinants": ("Det", [[f(n, 3, 3)] for n in (2, 5)], {"opset": 11, "tolerance": 1e-4}),
     "integers and their grids": (
         "DequantizeLinear",
