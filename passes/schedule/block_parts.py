@@ -200,6 +200,15 @@ def _covered(operand: ir.Value, indexing_map: ir.AffineMap, loops: Sequence[Inte
     )
 
 
+def _is_part(value: ir.Value) -> bool:
+    """Whether a tensor is a slice, or a view of one."""
+    while (op := defining_op(value)) is not None and op.name.startswith("tensor.") and len(op.operands):
+        if op.name == "tensor.extract_slice":
+            return True
+        value = op.operands[0]
+    return False
+
+
 def _need_captures(op: ir.Operation, parts: Parts, rows: bool) -> None:
     """What a body uses from outside: tensors that it reads at places which it computes, sizes, constants."""
     for value in captures(op):
@@ -207,6 +216,8 @@ def _need_captures(op: ir.Operation, parts: Parts, rows: bool) -> None:
         if isinstance(value.type, ir.RankedTensorType):
             if rows and DYNAMIC in shape_of(value):
                 raise NotSchedulable("rows of any length that read elements of an open tensor")
+            if _is_part(value):  # vectors of elements are gathered as if rows lay one behind another
+                raise NotSchedulable("a body that reads elements of a part of a tensor")
             parts.need(value, full_region(shape_of(value)))
         elif source is None:
             parts.sizes[value] = None

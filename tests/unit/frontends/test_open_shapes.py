@@ -205,6 +205,13 @@ def test_what_weights_choose_is_counted_ahead_of_time():
     check(model(text), [f(3)], [f(1)])
 
 
+@pytest.mark.parametrize("choose", ["Gather<axis = 1>(b, i)", "Compress<axis = 1>(b, c)"])
+def test_elements_of_a_part_of_a_tensor_are_read_where_they_lie(choose: str):
+    text = f"""g (float[3, 9] x, int64[K] i, bool[M] c) => (float y) <int64[2] s = {{2, 7}}>
+    {{ p = Neg(x)  a, b = Split<axis = 1>(p, s)  y = {choose} }}"""
+    check(model(text), *([f(3, 9), i(0, 6, -1, *range(n)), np.arange(7)[: n + 1] % 3 > 0] for n in (1, 5)))
+
+
 @pytest.mark.parametrize("weights", ["0.5, 0.0, 0.25, 0.0", "0.0, 0.5, 0.0, 0.0"])
 def test_what_is_made_of_what_weights_choose_is_prepared(weights: str):
     """The number of the chosen elements is known to neither the compiler nor a caller, but to what prepares weights."""
