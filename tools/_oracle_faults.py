@@ -89,6 +89,12 @@ def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
     return data is not None and data.dtype.kind in "iu" and 0 in data.shape
 
 
+def _averages_large_integers(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether integers are to be averaged that no float64 holds, or whose sum none does."""
+    data = feeds.get(node.input[0])
+    return data is not None and data.dtype.kind in "iu" and bool(np.abs(data.astype(np.float64)).sum() >= 2.0**53)
+
+
 def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
     """Whether the tensors of a sequence are empty ones and others that have not the same extents beside the axis."""
     parts = [np.asarray(part) for part in feeds.get(node.input[0], [])]
@@ -147,6 +153,7 @@ FAULTS = (
         )
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
     ),
+    Fault("reference", "ReduceMean", _averages_large_integers, "it computes the mean in float64"),
     Fault("reference", "OneHot", _off_swallows_on, "it adds the difference of on and off to off"),
     *(
         Fault(who, "ReduceMean", _averages_nothing, "a mean of no integers is a division by zero")
