@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .runner import Entry, Runner, start
 from .threads import default_threads
 
 Shapes = tuple[tuple[int, ...], ...]
+_KEPT_SHAPES = 64  # of inputs that were found right
 
 
 class Module:
@@ -35,6 +37,7 @@ class Module:
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
         self._main = start(program, self._threads)
+        self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
@@ -82,11 +85,10 @@ class Module:
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
-        if self._specialized:
-            shapes = tuple(tensor.shape_of(a, info) for a, info in zip(arrays, self.inputs, strict=True))
-            if shapes in self._specialized:
-                return self._specialized[shapes]
-        tensor.check_shapes(arrays, self.inputs)
+        shapes = tuple(tensor.shape_of(a, info) for a, info in zip(arrays, self.inputs, strict=True))
+        if shapes in self._specialized:
+            return self._specialized[shapes]
+        self._check(shapes)
         return self._main
 
     def __call__(self, *inputs: Any) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -189,23 +190,25 @@ class Recording:
             scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
         )
 
-    def run(self, team: Team, pool: Pool, given: Sequence[Any], words: Sequence[int]) -> dict[int, Any]:
+    @cached_property
+    def _tables(self) -> tuple[int, int, int]:
+        """The addresses of what ``tw_run_calls`` reads: calls, bases and offsets."""
+        return self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
+
+    def run(
+        self, team: Team, pool: Pool, given: Sequence[Any], weights: np.ndarray, words: Sequence[int]
+    ) -> dict[int, Any]:
         """Make the calls; gives what registers hold afterwards.
 
-        ``given`` are tensors of the shapes that were recorded, and numbers; ``words`` the same as kernels take them.
+        ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
+        as kernels take them.
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = _packed([0, arena, *words, *others])
-        team.run_calls(
-            len(self.calls),
-            self.calls.ctypes.data,
-            self.wiring.bases.ctypes.data,
-            self.offsets.ctypes.data,
-            self.wiring.most,
-            bases.ctypes.data,
-            arena + self.arena_bytes,
-        )
+        bases = np.concatenate((_packed([0, arena]), weights, _packed([*words, *others])))
+        calls, which, offsets = self._tables
+        scratch = arena + self.arena_bytes
+        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch)
         of_base: list[Any] = [0, block, *given, *made]
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 

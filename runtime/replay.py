@@ -43,7 +43,7 @@ def replayed(steps: Sequence[Step], resources: Resources) -> Action:
     recorder = _Recorder(segment, inputs, params, resources)
     recorded = lru_cache(_MOST_RECORDINGS, typed=True)(recorder.record)
     ahead, weights = [action(step) for step in segment.ahead], list(params.values())
-    addresses = [array.ctypes.data for array in weights]
+    addresses = np.array([array.ctypes.data for array in weights], np.int64)
 
     def run(registers: Registers) -> None:
         for act in ahead:
@@ -52,8 +52,8 @@ def replayed(steps: Sequence[Step], resources: Resources) -> Action:
         # A key cannot tell zeros of different signs.
         record = recorder.record if float in map(type, numbers) else recorded
         recording = record(*[array.shape for array in arrays], *numbers)
-        bases = [*[array.ctypes.data for array in arrays], *addresses, *passed]
-        for register, value in recording.run(team, pool, [*arrays, *weights, *passed], bases).items():
+        words = [*[array.ctypes.data for array in arrays], *passed]
+        for register, value in recording.run(team, pool, [*weights, *arrays, *passed], addresses, words).items():
             registers[register] = value
         for register in segment.dead:
             registers[register] = None
@@ -71,7 +71,7 @@ class _Recorder:
         self._inputs = len(inputs)
         self._shapes = {register: Shaped(param.shape, param.size) for register, param in params.items()}
         self._results = segment.results
-        self._wiring = lru_cache(_MOST_RECORDINGS)(partial(Wiring.of, segment, (*inputs, *params, *segment.passed)))
+        self._wiring = lru_cache(_MOST_RECORDINGS)(partial(Wiring.of, segment, (*params, *inputs, *segment.passed)))
         self._actions = [_noting(step, segment, resources) for step in segment.steps]
         self._threads = resources.team.threads
         self._count = 1 + max(r for step in segment.steps for r in (*step.operands, *step.results))

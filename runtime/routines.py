@@ -48,7 +48,9 @@ class Routines:
         last = self._routine.arguments[len(self._routine.arguments) - len(params) :]
         weights = dict(zip(last, self._params, strict=True))
         self._resources = Resources(kernels, weights, team, Pool())
-        self._count = 1 + max(_registers(self._routine), default=-1)
+        self._begin: Registers = [None] * (1 + max(_registers(self._routine), default=-1))  # of a run, with the weights
+        for register, param in weights.items():
+            self._begin[register] = param
         self._actions = self._bound(self._routine)
 
     @property
@@ -58,10 +60,10 @@ class Routines:
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The routine's results for its inputs, contiguous arrays of any dtype of the right width."""
-        registers: Registers = [None] * self._count
-        given = (*[_stored(value) for value in inputs], *self._params)
-        for register, value in zip(self._routine.arguments, given, strict=True):
-            registers[register] = value
+        registers = self._begin.copy()
+        own = self._routine.arguments[: len(self._routine.arguments) - len(self._params)]
+        for register, value in zip(own, inputs, strict=True):
+            registers[register] = _stored(value)
         _run(self._actions, registers)
         return [registers[r] for r in self._routine.results]
 

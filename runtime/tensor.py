@@ -58,14 +58,13 @@ def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
     return info.static_shape if info.dtype in OBJECTS else array.shape
 
 
-def check_shapes(arrays: Sequence[Any], infos: Sequence[TensorInfo]) -> None:
-    """Raise InputError where the shape of an array is none that its input may have.
+def check_shapes(shapes: Sequence[tuple[int, ...]], infos: Sequence[TensorInfo]) -> None:
+    """Raise InputError where a shape is none that its input may have.
 
-    A symbol's size is that of the first array that has it.
+    A symbol's size is that of the first shape that has it.
     """
     sizes: dict[Sym, int] = {}
-    for array, info in zip(arrays, infos, strict=True):
-        shape = shape_of(array, info)
+    for shape, info in zip(shapes, infos, strict=True):
         if shape != info.shape and not _fits(shape, info.shape, sizes):
             raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {shape}")
         _check_ranges(shape, info)

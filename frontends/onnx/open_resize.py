@@ -18,7 +18,7 @@ from ...dialects.types import element_type
 from ...sizes import Extent, floordiv
 from .context import Context
 from .emitted import Emitted, chosen
-from .resampling import COORDINATES, NEAREST, Line, Number, Rule, far, near, triangle
+from .resampling import COORDINATES, NEAREST, Axis, Line, Number, Rule, far, near, sources, triangle
 from .tensor import Tensor
 
 
@@ -171,6 +171,25 @@ def _coordinates(ctx: Context, axis: OpenAxis, rule: Rule) -> Tensor:
         return COORDINATES[rule.coordinates](_OpenLine(axis, *numbers)).value
 
     return ctx.elementwise(body, axis.scale, axis.start, axis.end, dtype=axis.scale.dtype, shape=(axis.result,))
+
+
+_PERIODIC = {"asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"}
+
+
+def repeats(axis: OpenAxis, rule: Rule) -> int:
+    """How often the nearest mode takes each element of an axis one after another; 0 where it does not for all extents.
+
+    Scaled by a whole number n, the coordinate of index i + n is that of i and 1, in all but two transformations. What
+    holds for a few elements holds for all then.
+    """
+    if axis.scale.known is None or rule.coordinates not in _PERIODIC:
+        return 0
+    count = int(axis.scale.known)
+    if axis.scale.known != count or axis.result != axis.extent * count:
+        return 0
+    few, number = 4, axis.scale.known.dtype.type
+    line = Axis(axis.index, few, few * count, number(count), number(0), number(1))
+    return count if np.array_equal(sources(line, rule), np.arange(few * count) // count) else 0
 
 
 def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Tensor:

@@ -189,6 +189,13 @@ NEAREST: dict[str, Callable[[Number], Number]] = {
 }
 
 
+def sources(axis: Axis, rule: Rule) -> np.ndarray:
+    """Which element each index of the result is in the nearest mode: int64."""
+    rounding = rule.nearest if rule.nearest != "simple" else "ceil" if axis.scale < 1 else "floor"
+    at = NEAREST[rounding](COORDINATES[rule.coordinates](axis))
+    return np.clip(at, 0, axis.extent - 1).astype(np.int64)
+
+
 def triangle(distance: Number) -> Number:
     """Linear interpolation's weight at a distance."""
     return np.maximum(1 - np.abs(distance), 0)

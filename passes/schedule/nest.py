@@ -28,6 +28,7 @@ from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ..classify import Transform, classify, iterator_types
+from ..graph.edit import splat_of
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
@@ -176,8 +177,13 @@ class _Loops:
     def joined(
         self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
     ) -> ir.Value:
-        """One loop over a range of the steps of several parts. Only a single one may have a smaller last step."""
+        """One loop over a range of the steps of several parts. Only a single one may have a smaller last step.
+
+        All steps of several parts are a loop each: nothing is divided to tell where a step is.
+        """
         before, parts = list(self.region), list(joined.parts) if joined else []
+        if joined and len(parts) > 1 and tuple(map(splat_of, steps)) == (0, joined.steps):
+            return self._nested(parts, dest, body)
         rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
         lo, hi = steps
         end = arith.minui(hi, index_constant(whole)) if rest else hi
@@ -206,6 +212,22 @@ class _Loops:
             scf.YieldOp([loop.results[0]])
         self.region[:] = before
         return branch.results[0]
+
+    def _nested(self, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """Loops over all steps of the parts, the first outermost."""
+        if not parts:
+            return body(dest)
+        part, *inner = parts
+        axis = self.axes[part.axis]
+        around = self.region[axis]
+
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            self.region[axis] = Interval(around.offset + offset, size)
+            made = self._nested(inner, value, body)
+            self.region[axis] = around
+            return made
+
+        return chunked(part.size, part.step, dest, step)
 
     def _choose(self, part: Part, start: Linear, size: int) -> None:
         axis = self.axes[part.axis]

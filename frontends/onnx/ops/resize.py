@@ -9,7 +9,7 @@ What only the run knows is ``open_resize.py``'s.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from ..complex_parts import by_parts
 from ..context import Context
 from ..open_resize import OpenAxis
 from ..registry import op
-from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, triangle
+from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
 from ..tensor import Tensor
 from .gather import gather
 
@@ -178,7 +178,9 @@ def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     known.sort(key=lambda a: a.result / a.extent)  # what makes it smaller first
     unknown = [a for a in changed if isinstance(a, OpenAxis)]
     if rule.mode == "nearest":
-        return _nearest(ctx, open_resize.nearest(ctx, x, unknown, rule), known, rule)
+        repeats = {a.index: count for a in unknown if (count := open_resize.repeats(a, rule))}
+        gathered = open_resize.nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
+        return _nearest(ctx, gathered, known, rule, repeats)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
     for axis in known:
@@ -201,24 +203,26 @@ def saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     return ctx.elementwise(body, x)
 
 
-def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule) -> Tensor:
-    """Axes that repeat each element equally often are one broadcast, the others a gather or a slice each."""
-    repeats, others = {}, []
+def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule, repeats: Mapping[int, int]) -> Tensor:
+    """Axes that repeat each element equally often are one broadcast, the others a gather or a slice each.
+
+    ``repeats`` are further axes that do, with how often.
+    """
+    repeats, others = dict(repeats), []
     for axis in axes:
-        at = COORDINATES[rule.coordinates](axis)
-        rounding = rule.nearest if rule.nearest != "simple" else "ceil" if axis.scale < 1 else "floor"
-        source = np.clip(NEAREST[rounding](at), 0, axis.extent - 1).astype(np.int64)
+        source = sources(axis, rule)
         count = axis.result // axis.extent
         if count * axis.extent == axis.result and np.array_equal(source, np.arange(axis.result) // count):
             repeats[axis.index] = count
         else:
-            others.append((axis, at, source))
-    for axis, at, source in others:
+            others.append((axis, source))
+    for axis, source in others:
+        at = COORDINATES[rule.coordinates](axis)
         x = _extrapolated(ctx, gather(ctx, x, ctx.const(source, "int64"), axis=axis.index), axis, at, rule)
     return _repeated(ctx, x, repeats)
 
 
-def _repeated(ctx: Context, x: Tensor, repeats: dict[int, int]) -> Tensor:
+def _repeated(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
     if not repeats:
         return x
     counts = [repeats.get(axis, 1) for axis in range(x.rank)]

@@ -64,6 +64,21 @@ def test_nearest_by_scales(coordinates, rounding):
     check(model, *((x, numbers(1, 1, *s)) for x in IMAGES[::2] for s in SCALES), atol=0)
 
 
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "half_pixel_symmetric", "align_corners"])
+def test_nearest_by_whole_numbers(coordinates, rounding):
+    attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], "..hw", (2,), **attributes)
+    check(model, *((x,) for x in IMAGES), atol=0)
+
+
+@pytest.mark.parametrize(("rounding", "gathers"), [("floor", False), ("ceil", True)])
+def test_an_axis_that_only_repeats_is_broadcast(rounding, gathers):
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": rounding}
+    model = open_model([IMAGES[0], None, numbers(1, 1, 2, 3)], "..hw", (2,), **attributes)
+    assert ("tensor.extract" in str(import_model(model).module)) == gathers
+
+
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("coordinates", ["pytorch_half_pixel", "half_pixel_symmetric"])
 def test_interpolation_by_scales(coordinates, mode):
