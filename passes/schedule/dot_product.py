@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from ...dialects import arith, ir, tensor, vector
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
-from ...target import DotProduct
+from ...target import DotProduct, Target
 from ..classify import (
     Contraction,
     Conv,
@@ -83,6 +83,20 @@ def grouped_loop(op: ir.Operation, kind: OpClass) -> int | None:
     dims, sizes = packed_dims(unpack)
     results = list(indexing_maps(op)[kind.weight].results)
     return loop if sizes[1:] == [GROUP] and dim_of(results[dims[1]]) == loop else None
+
+
+def most_rows(width: int, target: Target) -> int:
+    """Rows of a register tile of ``width`` channels.
+
+    Beside their sums registers hold a row of the weight and a word of the data, each in as many parts as instructions
+    take; where these are several, a product and the mask that makes parts, too. Of vectors that are narrower than the
+    widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits (BW) has no more (VL), either.
+    """
+    dot = target.dot_product
+    columns, parts = -(-width // dot.lanes), GROUP // dot.terms
+    beside = parts * (columns + 1) + (2 if parts > 1 else 0)
+    registers = target.registers if dot.lanes == target.lanes else 16
+    return max((registers - beside) // columns, 1)
 
 
 def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

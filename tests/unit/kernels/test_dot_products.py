@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode
+from kernel_runner import CompiledKernel, before_schedule, bytecode
 from kernel_texts import generic, tensor
 
 from tilewright.dialects import codegen, ir
@@ -16,7 +16,7 @@ from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.loopnest import Value
 from tilewright.passes.schedule.schedule import Schedule
 from tilewright.passes.schedule.values import values_of
-from tilewright.target import Target, host
+from tilewright.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -136,12 +136,15 @@ def test_rows_of_the_weight_are_asked_for_ahead():
 def test_products_are_added_up_by_one_instruction(cpu, instruction, register):
     target = Target.parse(f"x86 -mcpu={cpu}")
     with make_context(), ir.Location.unknown():
-        module, described = lower_kernel(bytecode(matmul(28, 64, 64, 2 * target.lanes)), target, PassContext())
+        text = matmul(48, 64, 64, 2 * target.dot_product.lanes)
+        module, described = lower_kernel(bytecode(text), target, PassContext())
         code = codegen.emit(module, target, "asm").decode()
     assert "dot_product" in described.schedule
     products = [line for line in code.splitlines() if f"\t{instruction}\t" in line]
     assert products and all(f"%{register}" in line for line in products)
-    assert "vpmulld" not in code and "pmaddubsw" not in code
+    assert "pmulld" not in code and "pmaddubsw" not in code
+    loop = max(code.split(".LBB"), key=lambda block: block.count(instruction))
+    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "sums are spilled"
 
 
 def test_a_schedule_without_the_instruction_is_refused():
