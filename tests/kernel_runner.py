@@ -6,10 +6,12 @@ import ctypes
 import functools
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 import numpy as np
+import pytest
 
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import reused_context
@@ -29,6 +31,17 @@ from tilewright.target import Target, host
 
 # What kernels are compiled for; the tests of kernels run on several.
 TARGET: ContextVar[Target] = ContextVar("target")
+
+
+@contextmanager
+def kernels_for(text: str) -> Iterator[Target]:
+    """Compile kernels for a target; the test is skipped on a CPU that cannot run them."""
+    chosen = Target.parse(text)
+    if chosen.missing():
+        pytest.skip(f"this CPU cannot run code for '{chosen}'")
+    token = TARGET.set(chosen)
+    yield chosen
+    TARGET.reset(token)
 
 
 @functools.cache

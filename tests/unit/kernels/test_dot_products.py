@@ -1,10 +1,14 @@
-"""Products of unsigned and signed bytes, summed up in 32 bits: four of them in one instruction where there is one."""
+"""Products of unsigned and signed bytes, summed up in 32 bits: four of them at a time, exactly, on any CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from kernel_runner import CompiledKernel, before_schedule, bytecode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
 
 from tilewright.dialects import codegen, ir
@@ -14,11 +18,23 @@ from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.loopnest import Value
+from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.passes.schedule.schedule import Schedule
 from tilewright.passes.schedule.values import values_of
 from tilewright.target import Target
 
 RNG = np.random.default_rng(0)
+
+
+# Four products in an instruction where this CPU has one, and two in vectors of each width.
+@pytest.fixture(
+    autouse=True, scope="module", params=["x86", *(f"x86 -mcpu={cpu}" for cpu in ("x86-64-v4", "haswell", "x86-64"))]
+)
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """The target of the module's kernels."""
+    with kernels_for(request.param) as chosen:
+        yield chosen
+
 
 PRODUCTS = (
     "^bb0(%u: i8, %v: i8, %o: i32): %wu = arith.extui %u : i8 to i32 %wv = arith.extsi %v : i8 to i32 "
@@ -100,6 +116,19 @@ def check(text: str, arrays: list[np.ndarray], want: np.ndarray) -> CompiledKern
 def test_matmul(m, n, k, block):
     a, w, b = bytes_of(np.uint8, m, k), bytes_of(np.int8, k, n), RNG.integers(-(1 << 20), 1 << 20, n).astype(np.int32)
     check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
+
+
+@settings(max_examples=8, deadline=None)
+@given(m=st.integers(1, 40), n=st.integers(2, 80), k=st.integers(2, 40), data=st.data())
+def test_any_bytes_of_any_shape(m, n, k, data):
+    """Sums of the extremes, which pairs in 16 bits do not hold, among them."""
+    packing, seed = contraction_packing(n, 8, TARGET.get()), data.draw(st.integers(0, 1 << 20))
+    assert packing is not None
+    few = np.random.default_rng(seed)
+    a, w = (few.choice(np.array(c, d), s) for c, d, s in (([0, 1, 255], "u1", (m, k)), ([-128, 3, 127], "i1", (k, n))))
+    b = np.zeros(n, np.int32)
+    want = a.astype(np.int32) @ w.astype(np.int32)
+    check(matmul(m, n, k, packing.n_tile), [a, pack(w, packing.n_tile), b], want)
 
 
 @pytest.mark.parametrize("size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1)])
