@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from cpu_targets import targets
 from kernel_runner import kernels_for
 
 from tilewright.target import Target
 
-TARGETS = ("x86", "x86 -mcpu=haswell", "x86 -mcpu=x86-64-v2")
+TARGETS = ("x86", *targets("haswell", "x86-64-v2"))
 
 
 @pytest.fixture(autouse=True, scope="module", params=TARGETS)
