@@ -19,6 +19,18 @@ _L1_BYTES, _L2_BYTES, _L3_BYTES = 32 << 10, 256 << 10, 8 << 20
 
 
 @dataclass(frozen=True)
+class DotProduct:
+    """The instruction that sums of products of bytes are made with.
+
+    ``lanes`` is how many sums of 32 bits it makes, ``terms`` how many products each of them adds up: four of bytes, or
+    two of numbers of 16 bits, which bytes are widened to.
+    """
+
+    lanes: int
+    terms: int
+
+
+@dataclass(frozen=True)
 class Target:
     """A CPU, and the numbers that schedules are made from.
 
@@ -49,9 +61,11 @@ class Target:
         return "fma" in self.features or "fma4" in self.features
 
     @property
-    def dot_lanes(self) -> int:
-        """How many sums, of four products of bytes each, one instruction adds to (VNNI); 0 where there is none."""
-        return 16 if "avx512vnni" in self.features else 8 if "avxvnni" in self.features else 0
+    def dot_product(self) -> DotProduct:
+        """The instruction for sums of products of bytes: VNNI's, or that of all x86-64 CPUs in the widest vectors."""
+        if "avx512vnni" in self.features or "avxvnni" in self.features:
+            return DotProduct(16 if "avx512vnni" in self.features else 8, 4)
+        return DotProduct(16 if "avx512bw" in self.features else 8 if "avx2" in self.features else 4, 2)
 
     def __str__(self) -> str:
         """The text that ``parse`` takes."""

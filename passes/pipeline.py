@@ -79,7 +79,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         CanonicalizeOps(),
         EliminateCommonSubexpr(),
         DeadCode(),
-        FoldQuantization(target=target),
+        FoldQuantization(),
         KeepPacked(),
         RecognizeComposites(),
         FoldScaleAxis(),

@@ -6,7 +6,8 @@ import ctypes
 import functools
 import io
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 import numpy as np
@@ -29,6 +30,15 @@ from tilewright.target import Target, host
 
 # What kernels are compiled for; the tests of kernels run on several.
 TARGET: ContextVar[Target] = ContextVar("target")
+
+
+@contextmanager
+def kernels_for(text: str) -> Iterator[Target]:
+    """Compile kernels for a target."""
+    chosen = Target.parse(text)
+    token = TARGET.set(chosen)
+    yield chosen
+    TARGET.reset(token)
 
 
 @functools.cache

@@ -31,8 +31,8 @@ _BIAS = 1 << 29
 class Product:
     """A contraction or convolution of quantised operands.
 
-    in_fours: whether the weight stays bytes, as the instruction for four products asks for; else it becomes what lies
-        above its zero points, in 16 bits.
+    in_fours: whether the weight stays bytes, four products with which are added up at a time; else it becomes what
+        lies above its zero points, in 16 bits.
     """
 
     op: ir.Operation

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from ...dialects import builders, func, ir
-from ...target import Target, host
 from ..classify import (
     Contraction,
     Conv,
@@ -75,23 +74,13 @@ class FoldQuantization(Pass):
     convolutions, activations) become what lies above their zero points, in 16 bits. What is padded has a zero point
     that is known. All else stays: data of several scales, weights with a zero point for each step of the sum, sums of
     floats of so many products that 32 bits may not hold them.
-
-    Nothing is done for a target without an instruction for products of bytes: those of floats take less time there.
-
-    Options:
-        everywhere: fold for any target.
-        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "fold-quantization"
     opt_level: ClassVar[int] = 2
-    everywhere: bool = False
-    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Fold the contractions of all programs."""
-        if not (self.everywhere or (self.target or host()).dot_lanes):
-            return
         for function in programs(module):
             folder = _Folder(function)
             sums = [op for op in operations(function) if isinstance(classify(op), Contraction | Conv | DepthwiseConv)]

@@ -34,8 +34,8 @@ class PackWeights(Pass):
         %u = linalg.unpack %p ... into tensor<KxNxf32>
         %y = linalg.generic {contraction, (m, k), (k, n)} ins(%x, %u)
 
-    A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``. Where the
-    target multiplies four bytes at once (``schedule/dot_product.py``), a weight of bytes is blocked along k too:
+    A convolution's weight becomes ``[g][f/NT][k...][c][NT]``; a depthwise one is transposed to ``[k...][c]``. A weight
+    of bytes, four products with which are added up at a time (``schedule/dot_product.py``), is blocked along k too:
     ``[N/NT][K/4][NT][4]``. What `keep-packed` has made goes in blocks of columns: bytes ``[N/NT][block][byte][NT]``,
     zero points and scales ``[N/NT][block][NT]``.
 
@@ -88,7 +88,7 @@ class PackWeights(Pass):
             n, outer = _blocking(kind, dims)
             if n is None or not (tile := self._tile(shape_of(value)[n], value)):
                 return None
-            grouped = byte_sum(op, kind) if (self.target or host()).dot_lanes else None
+            grouped = byte_sum(op, kind)
             tiles = {n: tile} if grouped is None else {n: tile, dims.index(grouped): GROUP}
             op.operands[number] = _blocked(value, outer, tiles)
 

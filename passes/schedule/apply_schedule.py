@@ -144,7 +144,7 @@ def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Modul
         source = defining_op(dests[0])
         assert source is not None  # which makes a tensor of the result's buffer
         kind = part_of_kind(blocks)
-        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_lanes, kind)
+        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_product, kind)
         return dests
 
     made = destination_passing(function, body)
@@ -178,7 +178,7 @@ def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         if isinstance(schedule, Moves):
             return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
-        return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments, target.dot_lanes)]
+        return [build_nest(schedule, returned[0], dests[0], lo, hi, arguments, target.dot_product)]
 
     made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
     run_upstream(made, ("canonicalize", "cse"))

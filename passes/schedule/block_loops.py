@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ...dialects import arith, bufferization, builders, func, ir, memref, scf, tensor
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
+from ...target import DotProduct
 from ..structure import dim_of, indexing_maps
 from .block_parts import Parts, parts_of
 from .blocks import STEPS, Block, Blocks, Version
@@ -46,7 +47,7 @@ def build_blocks(
     lo: ir.Value,
     hi: ir.Value,
     arguments: Mapping[ir.Value, ir.Value],
-    dot_lanes: int = 0,
+    dot: DotProduct | None = None,
     kind: type[Part] | None = None,
 ) -> None:
     """Emit the loops at the insertion point.
@@ -55,7 +56,7 @@ def build_blocks(
         buffer: where the result is written, a memref of its shape.
         lo, hi: the part to compute, of ``STEPS`` steps.
         arguments: the tensors to use for the function's arguments.
-        dot_lanes: how many sums of four products of bytes one instruction of the target makes.
+        dot: the target's instruction for sums of products of bytes.
         kind: what computes the blocks of a version; ``Part`` if not given.
     """
     border = OpenBorder.of(function)
@@ -66,7 +67,7 @@ def build_blocks(
     parts = []
     for version in blocks.versions:
         chosen = {axis: segments[axis][version.sizes[axis]] for axis in blocks.cuts}
-        parts.append((kind or Part)(version, chosen, blocks, function, arguments, inner, dot_lanes))
+        parts.append((kind or Part)(version, chosen, blocks, function, arguments, inner, dot))
     if blocks.split:
         for part in parts:
             part.loop_steps(lo, hi)
@@ -148,9 +149,9 @@ class Part:
         source: func.FuncOp,
         arguments: Mapping[ir.Value, ir.Value | Held],
         buffer: ir.Value,
-        dot_lanes: int,
+        dot: DotProduct | None,
     ) -> None:
-        self.version, self.segments, self.plan, self.dot_lanes = version, segments, blocks, dot_lanes
+        self.version, self.segments, self.plan, self.dot = version, segments, blocks, dot
         self.source, self.arguments, self.buffer = source, arguments, buffer
         counts = [segment.count for segment in segments.values()]
         self.blocks = functools.reduce(arith.muli, counts) if counts else index_constant(1)
@@ -275,7 +276,7 @@ class Part:
         first, end = steps or (index_constant(0), index_constant(block.schedule.extent))
         target = tensor_of(place, writable=True)
         result = OpenBorder.of(block.function).inner
-        write(build_nest(block.schedule, result, target, first, end, given, self.dot_lanes), place)
+        write(build_nest(block.schedule, result, target, first, end, given, self.dot), place)
 
 
 def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Value], None]) -> None:

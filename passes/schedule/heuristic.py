@@ -33,6 +33,7 @@ from .block_sums import block_sum, block_sums
 from .border import Border, can_border
 from .columns import columns
 from .cuts import by_name, carve, overlap, share, stream_sum, unroll_sum
+from .dot_product import grouped_loop, most_rows
 from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule
 from .structured import element_of, shape_of, vector_axis
@@ -137,7 +138,8 @@ def _contraction(
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
     columns = block_of(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
-    best = max((target.registers - columns - 1) // columns, 1)
+    grouped = grouped_loop(op, kind) is not None
+    best = most_rows(columns * lanes, target) if grouped else max((target.registers - columns - 1) // columns, 1)
     tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
     width = columns * lanes
     batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []

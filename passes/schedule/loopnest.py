@@ -22,7 +22,7 @@ MAX_TILE = 4096
 INTRINSICS = {
     "outer_product": "a sum of products: for each step a column times a row is added to accumulators in registers",
     "linear_transform": "products with small constant matrices as straight-line code",
-    "dot_product": "a sum of products of bytes: for each four steps, sums of four products in one instruction",
+    "dot_product": "a sum of products of bytes: four steps at once, with the instruction that adds up such products",
 }
 
 Kind = Literal["for", "parallel", "vectorize", "unroll"]

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
+from ...target import DotProduct
 from ..classify import Transform, classify, iterator_types
 from ..graph.edit import splat_of
 from .border import Border
@@ -76,7 +77,7 @@ def build_nest(
     lo: ir.Value,
     hi: ir.Value,
     arguments: dict[ir.Value, ir.Value],
-    dot_lanes: int = 0,
+    dot: DotProduct | None = None,
 ) -> ir.Value:
     """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
 
@@ -85,13 +86,13 @@ def build_nest(
         dest: a tensor of the result's type, squeezed, to write into.
         lo, hi: the part of the parallel axis to compute.
         arguments: the tensors, squeezed, to use for the function's arguments.
-        dot_lanes: how many sums of four products of bytes one instruction of the target makes.
+        dot: the target's instruction for sums of products of bytes.
     """
     border = Border.of(result)
     owner = defining_op(result)
     assert owner is not None  # a kernel computes its result
     staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
-    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner, dot_lanes))
+    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner, dot))
     loops = _Loops(schedule.result, border.inner, staged)
 
     def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
@@ -108,7 +109,7 @@ def build_nest(
     return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
 
 
-def _form(nest: Nest, value: ir.Value, dot_lanes: int = 0) -> Form:
+def _form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
     """How what is inside of the tile of a nest over ``value`` is computed."""
     named = name_value(value, nest.value.name)
     at_once = nest.inner[-1].factor if nest.inner else 1
@@ -121,7 +122,7 @@ def _form(nest: Nest, value: ir.Value, dot_lanes: int = 0) -> Form:
         at_once=1 if along_rows else at_once,
         apart=bool(nest.inner) and nest.inner[-1].apart,
         outer_product=nest.intrinsic == "outer_product",
-        dot_lanes=dot_lanes if nest.intrinsic == "dot_product" else 0,
+        dot=dot if nest.intrinsic == "dot_product" else None,
     )
 
 

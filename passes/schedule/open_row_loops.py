@@ -70,7 +70,7 @@ class AttentionPart(Part):
         self._weights(rows)
         product, given = self.attention.product, self._given(self.attention.product, self.weights, rows)
         none = Blocks((), {}, self.plan.sums, 1, 1)
-        Part(self.version, {}, none, product, given, self.buffer, self.dot_lanes).sum_up(region, place)
+        Part(self.version, {}, none, product, given, self.buffer, self.dot).sum_up(region, place)
 
     def _given(self, stage: func.FuncOp, held: ir.Value | None, rows: Region) -> Arguments:
         """The arguments of a stage; what the stage before has made is the last one."""
@@ -85,7 +85,7 @@ class AttentionPart(Part):
         given, none = self._given(stage, None, rows), Blocks((), {}, (), 1, 1)
         for number, block in enumerate(self.scores_of):
             *_, size = shape_of(OpenBorder.of(block.function).inner)
-            part = Part(self.version, {}, none, stage, given, self.scores, self.dot_lanes)
+            part = Part(self.version, {}, none, stage, given, self.scores, self.dot)
             count = arith.divui(self.length, index_constant(size))
             if number:
                 end = arith.select(arith.cmpi(arith.CmpIPredicate.ne, count, index_constant(0)), self.length, start)

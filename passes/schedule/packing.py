@@ -17,9 +17,9 @@ class Packing:
 def contraction_packing(n: int, bits: int, target: Target) -> Packing | None:
     """Block for a weight with ``n`` output channels of elements with ``bits`` bits; None where packing does not pay.
 
-    Two vector registers wide, as the register tile is; one where a second would be padding alone.
+    Two vector registers of sums wide, as the register tile is; one where a second would be padding alone.
     """
-    lanes = target.lanes * 32 // bits if bits in (32, 64) else target.lanes
+    lanes = {8: target.dot_product.lanes, 64: target.lanes // 2}.get(bits, target.lanes)
     if n < 2:
         return None
     return Packing(lanes if n <= lanes else 2 * lanes)

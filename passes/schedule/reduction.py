@@ -58,7 +58,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         return part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
-    if form.dot_lanes:
+    if form.dot is not None:
         return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
     if any(loops[loop].size == DYNAMIC for loop in serial):

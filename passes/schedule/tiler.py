@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
 from ...dialects.walk import defining_op
+from ...target import DotProduct
 from ..classify import dim_of, indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
 from .loopnest import MAX_TILE
@@ -44,7 +45,7 @@ class Form:
     anchor, sums: the op whose sums the schedule orders, and its reduction loops, outermost first.
     at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
     outer_product: whether the tile and that loop stay together as a matmul.
-    dot_lanes: how many sums of four products of bytes one instruction makes; 0: it is no such sum.
+    dot: the instruction for sums of products of bytes; None: it is no such sum.
     length: of whole rows, where only the run knows it.
     """
 
@@ -55,7 +56,7 @@ class Form:
     at_once: int = 1
     apart: bool = False
     outer_product: bool = False
-    dot_lanes: int = 0
+    dot: DotProduct | None = None
     length: ir.Value | None = None
 
 

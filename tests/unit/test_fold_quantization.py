@@ -9,6 +9,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cpu_targets import targets
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 from onnx_case import model_of
 
@@ -19,7 +22,7 @@ from tilewright.frontends import import_model
 from tilewright.passes.infra import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
 from tilewright.program import Kernel
-from tilewright.target import Target, host
+from tilewright.target import Target
 
 RNG = np.random.default_rng(0)
 # Weights as large as onnxruntime adds up rightly on CPUs that add pairs of products in 16 bits.
@@ -144,8 +147,12 @@ WIDE = [
 ]
 
 
-def compiled(proto: onnx.ModelProto, **inputs: np.ndarray) -> Any:
-    [got] = tw.compile(proto, workers=0, num_threads=1, cache=False).run(inputs)
+# CPUs without an instruction for four products of bytes: of 16, 8 and 4 lanes.
+OTHERS = targets("skylake-avx512", "haswell", "x86-64-v2")
+
+
+def compiled(proto: onnx.ModelProto, target: str = "x86", /, **inputs: np.ndarray) -> Any:
+    [got] = tw.compile(proto, target=target, workers=0, num_threads=1, cache=False).run(inputs)
     return got
 
 
@@ -166,6 +173,42 @@ def test_one_by_one(case: Case) -> None:
     assert ", 4] into" not in made and "arith.muli" in made and "fastmath<contract>" not in made
     want = onnxruntimes(model(case.of_integers(), arrays), x=arrays["x"])
     np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), want)
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@pytest.mark.parametrize("case", [*FOLDED[::5], FOLDED[12], *WIDE[::2]], ids=str)
+def test_any_cpu_multiplies_bytes(case: Case, target: str) -> None:
+    arrays = case.arrays()
+    floats, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
+    assert (", 4] into" in kernels(floats, target)) == (case in FOLDED)
+    want = onnxruntimes(integers, x=arrays["x"])
+    np.testing.assert_array_equal(compiled(floats, target, x=arrays["x"]), want)
+
+
+BYTES = st.sampled_from([np.uint8, np.int8])
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@settings(max_examples=5, deadline=None)
+@given(kinds=st.tuples(BYTES, BYTES), sizes=st.tuples(*[st.integers(2, 40)] * 3), known=st.booleans(), data=st.data())
+def test_any_cpu_adds_up_exactly(target: str, kinds: tuple[type, type], sizes: Any, known: bool, data: Any) -> None:
+    """All bytes there are, with any zero points, of a weight or an activation: sums of pairs take 17 bits."""
+    m, k, n = sizes
+    random = np.random.default_rng(data.draw(st.integers(0, 1 << 20)))
+    shapes = {"x": (m, k), "xz": (), "w": (k, n), "wz": (n,) if known and data.draw(st.booleans()) else ()}
+    arrays = {name: every_byte(random, kinds["w" in name], shape) for name, shape in shapes.items()}
+    x, w = (arrays[name].astype(np.int32) - arrays[f"{name}z"] for name in ("x", "w"))
+    inputs = ("x",) if known else ("x", "w")
+    proto = model([node("MatMulInteger", "x w xz wz", "y")], arrays | {"yz": np.array(0, np.int32)}, inputs)
+    got = compiled(proto, target, **{name: arrays[name] for name in inputs})
+    np.testing.assert_array_equal(got, x @ w)
+
+
+def every_byte(random: np.random.Generator, kind: type, shape: tuple[int, ...]) -> np.ndarray:
+    """Random bytes, half of them extremes."""
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    made = random.integers(low, high, shape, kind, endpoint=True)
+    return np.where(random.random(shape) < 0.5, random.choice(np.array([low, high], kind), shape), made).astype(kind)
 
 
 @pytest.mark.parametrize(
@@ -228,11 +271,12 @@ def test_dynamic_convolution(filters: int, group: int, kind: type, zero: int) ->
     np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
 
 
-def products(proto: onnx.ModelProto) -> list[Kernel]:
-    """The kernels of products of bytes, for this machine."""
-    made, context = plan(import_model(proto), host()), PassContext()
+def products(proto: onnx.ModelProto, text: str = "x86") -> list[Kernel]:
+    """The kernels of products of bytes."""
+    target, context = Target.parse(text), PassContext()
+    made = plan(import_model(proto), target)
     named = [code for name, code in made.kernels.items() if name.startswith(("matmul", "conv", "depthwise"))]
-    return [compile_kernel(code, host(), context) for code in named]
+    return [compile_kernel(code, target, context) for code in named]
 
 
 OPEN = [
@@ -244,16 +288,17 @@ OPEN = [
 ]
 
 
+@pytest.mark.parametrize("target", ["x86", *targets("haswell")])
 @pytest.mark.parametrize(("case", "axes"), OPEN, ids=str)
-def test_open_sizes(case: Case, axes: tuple[int, ...]) -> None:
+def test_open_sizes(case: Case, axes: tuple[int, ...], target: str) -> None:
     arrays = case.arrays()
     floats, integers = (model(nodes, arrays) for nodes in (case.with_floats(), case.of_integers()))
     for proto in (floats, integers):
         for axis in axes:
             proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"n{axis}"
-    made = products(floats)
+    made = products(floats, target)
     assert made and all(kernel.schedule for kernel in made)
-    module = tw.compile(floats, workers=0, num_threads=1, cache=False)
+    module = tw.compile(floats, target=target, workers=0, num_threads=1, cache=False)
     for grown in (0, 6):
         shape = [n + grown * (axis in axes) for axis, n in enumerate(case.x)]
         x = (RNG.standard_normal(shape) * 2).astype(np.float32)

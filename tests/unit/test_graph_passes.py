@@ -24,7 +24,7 @@ from tilewright.program import Plan, Program, Slot
 from tilewright.sizes import static
 from tilewright.target import Target
 
-TARGET = Target(lanes=4, features=("avx512vnni",))
+TARGET = Target(lanes=4)
 NETWORKS = networks.NETWORKS | {"quantized": quantized}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from cpu_targets import targets
 from onnx import helper
 from onnx_case import model_of
 
@@ -15,7 +16,7 @@ from tilewright.frontends import import_model
 from tilewright.passes.infra import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
 from tilewright.program import Plan
-from tilewright.target import host
+from tilewright.target import Target, host
 
 RNG = np.random.default_rng(5)
 RANGES = {"INT2": (-2, 2), "UINT2": (0, 4), "INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}
@@ -58,10 +59,11 @@ def product(weight: Weight, x: np.ndarray, before: Any = (), after: Any = (), **
     )
 
 
-def planned(proto: onnx.ModelProto) -> Plan:
+def planned(proto: onnx.ModelProto, text: str = "x86") -> Plan:
     """The plan, whose kernels all have schedules."""
-    made = plan(import_model(proto), host())
-    kernels = [compile_kernel(made.kernels[call.kernel], host(), PassContext()) for call in made.main.calls]
+    target = Target.parse(text)
+    made = plan(import_model(proto), target)
+    kernels = [compile_kernel(made.kernels[call.kernel], target, PassContext()) for call in made.main.calls]
     assert all(kernel.schedule for kernel in kernels)
     return made
 
@@ -75,8 +77,8 @@ def stored(made: Plan) -> dict[str, int]:
     return found
 
 
-def compiled(proto: onnx.ModelProto, x: np.ndarray) -> np.ndarray:
-    return tw.compile(proto, workers=0, num_threads=1, cache=False).run({"x": x})[0]
+def compiled(proto: onnx.ModelProto, x: np.ndarray, target: str = "x86") -> np.ndarray:
+    return tw.compile(proto, target=target, workers=0, num_threads=1, cache=False).run({"x": x})[0]
 
 
 def assert_within_rounding(got: np.ndarray, x: np.ndarray, weights: np.ndarray) -> None:
@@ -137,8 +139,9 @@ def apart(packed: np.ndarray, bits: int) -> np.ndarray:
     return np.stack(parts, -1).reshape(len(packed), -1).astype(np.float64)
 
 
+@pytest.mark.parametrize("target", ["x86", *targets("skylake-avx512", "haswell", "x86-64-v2")])
 @pytest.mark.parametrize("kind", ["INT4", "UINT8"])
-def test_quantised_data_are_summed_up_exactly(kind: str) -> None:
+def test_quantised_data_are_summed_up_exactly(kind: str, target: str) -> None:
     """With powers of two as scales all that is not exact is the sum over blocks, and that of these few bits is, too."""
     weight, x = Weight(kind, 96, 40, 32, exact=True), RNG.integers(0, 256, (5, 96)).astype(np.float32)
     given = {"xs": np.array(0.25, np.float32), "xz": np.array(117, np.uint8)}
@@ -148,8 +151,8 @@ def test_quantised_data_are_summed_up_exactly(kind: str) -> None:
         helper.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"], name="widen"),
     ]
     proto = product(weight, x, before, **given)
-    assert "int8" in stored(planned(proto))
-    np.testing.assert_array_equal(compiled(proto, x), x @ weight.floats)
+    assert "int8" in stored(planned(proto, target))
+    np.testing.assert_array_equal(compiled(proto, x, target), x @ weight.floats)
 
 
 @pytest.mark.parametrize("kind", ["INT4", "INT8"])

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cpu_targets import targets
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
@@ -233,7 +234,8 @@ def in_doubles(model: onnx.ModelProto) -> onnx.ModelProto:
         ("transformer", QuantType.QUInt8, QuantType.QInt8),
     ],
 )
-def test_all_integers_are_those_of_the_definition(kind, data, weights, tmp_path):
+@pytest.mark.parametrize("target", ["x86", *targets("haswell")])
+def test_all_integers_are_those_of_the_definition(kind, data, weights, target, tmp_path):
     """Not one differs: a product is exact, and its float is not near the middle between two steps."""
     source, shape = saved(kind, tmp_path)
     options: Any = {"activation_type": data, "weight_type": weights, "per_channel": kind != "mlp"}
@@ -241,7 +243,7 @@ def test_all_integers_are_those_of_the_definition(kind, data, weights, tmp_path)
     model = exposed(onnx.load(tmp_path / "quantized.onnx"))
     x = np.random.default_rng(2).standard_normal(shape).astype(np.float32)
     wanted = ReferenceEvaluator(in_doubles(model)).run(None, {"x": x})
-    got = tw.compile(model, workers=0, num_threads=1, cache=False).run({"x": x})
+    got = tw.compile(model, target=target, workers=0, num_threads=1, cache=False).run({"x": x})
     for output, ours, want in zip(model.graph.output, got, wanted, strict=True):
         if np.asarray(want).dtype.itemsize == 1:
             np.testing.assert_array_equal(ours, want, err_msg=output.name)

@@ -20,7 +20,7 @@ import tilewright as tw
 from tilewright import cpus, driver, target
 from tilewright.dialects import PassManager, codegen, ir
 from tilewright.dialects.context import make_context
-from tilewright.target import BASELINE, Target, host
+from tilewright.target import BASELINE, DotProduct, Target, host
 from tilewright.tools import _children, _markdown, bench, explain
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import run as run_tool
@@ -38,6 +38,22 @@ def test_a_named_cpu_brings_its_vectors(cpu):
     assert (made.arch, made.cpu, (made.lanes, made.registers)) == ("x86", cpu, NUMBERS[cpu])
     assert made.has_fma == (cpu not in ("x86-64", "x86-64-v2", "sandybridge"))
     assert made.l1_bytes < made.l2_bytes < made.l3_bytes and made.cores >= 1
+
+
+@pytest.mark.parametrize(
+    "text, lanes, terms",
+    [
+        ("icelake-server", 16, 4),
+        ("alderlake", 8, 4),
+        ("skylake-avx512", 16, 2),
+        ("knl", 8, 2),
+        ("haswell", 8, 2),
+        ("sandybridge", 4, 2),
+        ("icelake-server -mattr=-avx512vnni", 16, 2),
+    ],
+)
+def test_every_cpu_adds_up_products_of_bytes(text, lanes, terms):
+    assert Target.parse(f"x86 -mcpu={text}").dot_product == DotProduct(lanes, terms)
 
 
 def test_the_target_without_options_is_this_machine():

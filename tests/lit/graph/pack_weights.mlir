@@ -128,3 +128,37 @@ func.func @blocks(%x: tensor<3x2x4xf32>, %q: tensor<2x4x20xi8> {tw.param = "q"},
   } -> tensor<3x20xf32>
   return %y : tensor<3x20xf32>
 }
+
+// Signed bytes that unsigned ones are multiplied with lie in fours along k, too, for any target; other bytes do not.
+// CHECK-LABEL: func.func @bytes
+// CHECK:       linalg.pack %arg1 padding_value({{.*}} : i8) outer_dims_perm = [1, 0] inner_dims_pos = [1, 0]
+// CHECK-SAME:    inner_tiles = [16, 4] into {{.*}} : tensor<6x20xi8> -> tensor<2x2x16x4xi8>
+// CHECK:       linalg.pack %arg1 padding_value({{.*}} : i8) outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16]
+func.func @bytes(%x: tensor<4x6xi8>, %w: tensor<6x20xi8> {tw.param = "w"}) -> (tensor<4x20xi32>, tensor<4x20xi32>) {
+  %c = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x20xi32>
+  %z = linalg.fill ins(%c : i32) outs(%e : tensor<4x20xi32>) -> tensor<4x20xi32>
+  %m = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                        affine_map<(m, n, k) -> (m, n)>],
+                       iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<4x6xi8>, tensor<6x20xi8>) outs(%z : tensor<4x20xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %u = arith.extui %a : i8 to i32
+    %s = arith.extsi %b : i8 to i32
+    %p = arith.muli %u, %s : i32
+    %t = arith.addi %o, %p : i32
+    linalg.yield %t : i32
+  } -> tensor<4x20xi32>
+  %signed = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+                                             affine_map<(m, n, k) -> (m, n)>],
+                            iterator_types = ["parallel", "parallel", "reduction"]}
+    ins(%x, %w : tensor<4x6xi8>, tensor<6x20xi8>) outs(%z : tensor<4x20xi32>) {
+  ^bb0(%a: i8, %b: i8, %o: i32):
+    %u = arith.extsi %a : i8 to i32
+    %s = arith.extsi %b : i8 to i32
+    %p = arith.muli %u, %s : i32
+    %t = arith.addi %o, %p : i32
+    linalg.yield %t : i32
+  } -> tensor<4x20xi32>
+  return %m, %signed : tensor<4x20xi32>, tensor<4x20xi32>
+}

@@ -1,10 +1,15 @@
-"""Products of unsigned and signed bytes, summed up in 32 bits: four of them in one instruction where there is one."""
+"""Products of unsigned and signed bytes, summed up in 32 bits: four of them at a time, exactly, on any CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
-from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode
+from cpu_targets import targets
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
 
 from tilewright.dialects import codegen, ir
@@ -14,11 +19,21 @@ from tilewright.passes.infra import PassContext
 from tilewright.passes.kernel import functions
 from tilewright.passes.pipeline import lower_kernel
 from tilewright.passes.schedule.loopnest import Value
+from tilewright.passes.schedule.packing import contraction_packing
 from tilewright.passes.schedule.schedule import Schedule
 from tilewright.passes.schedule.values import values_of
-from tilewright.target import Target, host
+from tilewright.target import Target
 
 RNG = np.random.default_rng(0)
+
+
+# Four products in an instruction where this CPU has one, and two in vectors of each width.
+@pytest.fixture(autouse=True, scope="module", params=["x86", *targets("x86-64-v4", "haswell", "x86-64")])
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """The target of the module's kernels."""
+    with kernels_for(request.param) as chosen:
+        yield chosen
+
 
 PRODUCTS = (
     "^bb0(%u: i8, %v: i8, %o: i32): %wu = arith.extui %u : i8 to i32 %wv = arith.extsi %v : i8 to i32 "
@@ -88,7 +103,7 @@ def bytes_of(dtype: type, *shape: int) -> np.ndarray:
 def check(text: str, arrays: list[np.ndarray], want: np.ndarray) -> CompiledKernel:
     made = CompiledKernel(text)
     np.testing.assert_array_equal(made([a.view(np.int8) if a.itemsize == 1 else a for a in arrays], want, 2), want)
-    assert ("dot_product" in made.kernel.schedule) == bool(TARGET.get(host()).dot_lanes)
+    assert "dot_product" in made.kernel.schedule
     return made
 
 
@@ -100,6 +115,19 @@ def check(text: str, arrays: list[np.ndarray], want: np.ndarray) -> CompiledKern
 def test_matmul(m, n, k, block):
     a, w, b = bytes_of(np.uint8, m, k), bytes_of(np.int8, k, n), RNG.integers(-(1 << 20), 1 << 20, n).astype(np.int32)
     check(matmul(m, n, k, block), [a, pack(w, block), b], a.astype(np.int32) @ w.astype(np.int32) + b)
+
+
+@settings(max_examples=8, deadline=None)
+@given(m=st.integers(1, 40), n=st.integers(2, 80), k=st.integers(2, 40), data=st.data())
+def test_any_bytes_of_any_shape(m, n, k, data):
+    """Sums of the extremes, which pairs in 16 bits do not hold, among them."""
+    packing, seed = contraction_packing(n, 8, TARGET.get()), data.draw(st.integers(0, 1 << 20))
+    assert packing is not None
+    few = np.random.default_rng(seed)
+    a, w = (few.choice(np.array(c, d), s) for c, d, s in (([0, 1, 255], "u1", (m, k)), ([-128, 3, 127], "i1", (k, n))))
+    b = np.zeros(n, np.int32)
+    want = a.astype(np.int32) @ w.astype(np.int32)
+    check(matmul(m, n, k, packing.n_tile), [a, pack(w, packing.n_tile), b], want)
 
 
 @pytest.mark.parametrize("size, c, f, window, stride", [(9, 8, 32, 3, 1), (11, 3, 24, 3, 2), (6, 13, 40, 1, 1)])
@@ -121,16 +149,30 @@ def test_rows_of_the_weight_are_asked_for_ahead():
         assert str(module).count("llvm.intr.prefetch") == 3
 
 
-@pytest.mark.parametrize("cpu, register", [("icelake-server", "zmm"), ("alderlake", "ymm")])
-def test_four_products_are_one_instruction(cpu, register):
+@pytest.mark.parametrize(
+    "cpu, instruction, register",
+    [
+        ("icelake-server", "vpdpbusd", "zmm"),
+        ("alderlake", "vpdpbusd", "ymm"),
+        ("skylake-avx512", "vpmaddwd", "zmm"),
+        ("haswell", "vpmaddwd", "ymm"),
+        ("knl", "vpmaddwd", "ymm"),
+        ("sandybridge", "vpmaddwd", "xmm"),
+        ("x86-64", "pmaddwd", "xmm"),
+    ],
+)
+def test_products_are_added_up_by_one_instruction(cpu, instruction, register):
     target = Target.parse(f"x86 -mcpu={cpu}")
     with make_context(), ir.Location.unknown():
-        module, described = lower_kernel(bytecode(matmul(28, 64, 64, 2 * target.lanes)), target, PassContext())
+        text = matmul(48, 64, 64, 2 * target.dot_product.lanes)
+        module, described = lower_kernel(bytecode(text), target, PassContext())
         code = codegen.emit(module, target, "asm").decode()
     assert "dot_product" in described.schedule
-    products = [line for line in code.splitlines() if "vpdpbusd" in line]
+    products = [line for line in code.splitlines() if f"\t{instruction}\t" in line]
     assert products and all(f"%{register}" in line for line in products)
-    assert "vpmulld" not in code
+    assert "pmulld" not in code and "pmaddubsw" not in code
+    loop = max(code.split(".LBB"), key=lambda block: block.count(instruction))
+    assert not [line for line in loop.splitlines() if "(%rsp)" in line and "mm" in line], "sums are spilled"
 
 
 def test_a_schedule_without_the_instruction_is_refused():

@@ -1,0 +1,19 @@
+"""Targets of named CPUs as parameters of tests that run the code made for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tilewright.target import Target
+
+
+def targets(*cpus: str) -> list[Any]:
+    """A parameter for each CPU; its test is skipped, with the reason, where this machine cannot run such code."""
+    return [_parameter(f"x86 -mcpu={cpu}") for cpu in cpus]
+
+
+def _parameter(text: str) -> Any:
+    missing = Target.parse(text).missing()
+    return pytest.param(text, marks=pytest.mark.skipif(bool(missing), reason=f"this CPU lacks {', '.join(missing)}"))
