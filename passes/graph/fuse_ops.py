@@ -8,12 +8,13 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ...errors import CompileError
-from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
+from ..classify import Contraction, Conv, DepthwiseConv, Fill, Pool, Transform, classify
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
 from .edit import erase_dead, is_cheap, operations, programs
+from .generalize import raise_fill
 from .groups import (
     Facts,
     Group,
@@ -85,7 +86,9 @@ def _normalize(function: func.FuncOp) -> None:
     for op in operations(function):
         if _is_plain(op):
             read_through_unit_views(op)
-            fold_scalars(op)
+            folded = fold_scalars(op)
+            if isinstance(classify(folded), Fill):  # a filled tensor whose axes changed places
+                raise_fill(folded)
     erase_dead(function)
 
 

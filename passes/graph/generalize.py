@@ -33,10 +33,10 @@ class Generalize(Pass):
         for function in programs(module):
             for op in operations(function):
                 if op.name == "linalg.generic" and isinstance(classify(op), Fill):
-                    _raise_fill(op)
+                    raise_fill(op)
 
 
-def _raise_fill(op: ir.Operation) -> None:
+def raise_fill(op: ir.Operation) -> None:
     """A generic that stores one scalar everywhere: an operand that is a scalar, or a captured one."""
     if len(op.results) != 1 or len(op.operands) - num_inputs(op) != 1:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, memref, transform
+from ...dialects import arith, func, ir, memref, transform, vector
 from ...dialects.builders import index_constant
 from ...dialects.walk import collect
 from ..infra import Pass
@@ -47,6 +47,7 @@ class LowerTransfers(Pass):
                     vector_lower_transpose="shuffle_1d",
                 )
             transform.apply(script, function)
+            _load_scalars(function)
 
 
 def _load_elements(function: func.FuncOp) -> None:
@@ -66,6 +67,21 @@ def _load_elements(function: func.FuncOp) -> None:
                 extract.results[0].replace_all_uses_with(memref.load(read.operands[0], at))
             extract.erase()
         read.erase()
+
+
+def _load_scalars(function: func.FuncOp) -> None:
+    """Load single elements, vectors without dims, that the patterns leave where they lie apart from others."""
+    for read in collect(function, _reads_scalar):
+        with ir.InsertionPoint(read), read.location:
+            element = memref.load(read.operands[0], list(read.operands)[1:-1])
+            read.results[0].replace_all_uses_with(vector.broadcast(read.results[0].type, element))
+        read.erase()
+
+
+def _reads_scalar(op: ir.Operation) -> bool:
+    if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
+        return False
+    return ir.VectorType(op.results[0].type).rank == 0
 
 
 def _lies_apart(op: ir.Operation) -> bool:

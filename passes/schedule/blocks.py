@@ -190,7 +190,8 @@ def _sums_rows(result: ir.Value) -> bool:
     if op is None or not sums or isinstance(classify(op), Contraction):
         return False
     walked = zip(shape_of(op.operands[0]), indexing_maps(op)[0].results, strict=True)
-    return dim_of([expression for extent, expression in walked if extent != 1][-1]) in sums
+    along = [dim_of(expression) for extent, expression in walked if extent != 1]
+    return bool(along) and along[-1] in sums
 
 
 def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:

@@ -55,6 +55,8 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         part = within(region, wide, shape_of(op.results[0]))
         if part is None:
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
+        if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
+            raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
         return part_of(tiler.compute(op.results[0], wide), wide, part)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
@@ -139,6 +141,17 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
                 start = Linear(offset.const - offset.const % block, offset.terms)
                 wide[axis] = Interval(start, block)
     return tuple(wide)
+
+
+def _leaves(region: Region, value: ir.Value) -> bool:
+    """Whether a region reaches out of a value."""
+    ends = zip(region, shape_of(value), strict=True)
+    return any(not part.offset.terms and part.offset.const + part.size > extent for part, extent in ends)
+
+
+def _is_filled(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == "linalg.fill"
 
 
 def _is_contraction(op: ir.Operation) -> bool:
