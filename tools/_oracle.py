@@ -93,7 +93,8 @@ class NodeOracle:
     def reference(self, feeds: Arrays) -> list[Any]:
         """The outputs by the reference evaluator. It is numpy, which rounds a narrow float at each step: it gets and
         gives float32, and the results are rounded to their types, unless they are chosen or moved."""
-        wide = feeds if self._node.op_type in EXACT else self._widened(feeds)
+        exact = EXACT | {"QuantizeLinear"}  # whose division is of its scale's type
+        wide = feeds if self._node.op_type in exact else self._widened(feeds)
         if "reference" not in self._made:
             self._made["reference"] = ReferenceEvaluator(self._model(wide)), _result_types(self._model(feeds))
         evaluator, types = self._made["reference"]

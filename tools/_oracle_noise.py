@@ -38,6 +38,8 @@ _SINGLE = {
 # Resize, whose weights are rounded. What is put on a grid of 8 bits at each step may go to the next place of it.
 _ROUGH = {"BlackmanWindow": 1, "DFT": 4, "GRU": 4, "HammingWindow": 1, "HannWindow": 1, "LSTM": 4, "RNN": 4, "STFT": 4}
 _ROUGH |= {"DynamicQuantizeLSTM": 1 << 12, "LRN": 16}
+# An attention rounds each score for itself, which the noise of its inputs, common to many scores, does not show.
+_ROUGH |= dict.fromkeys(("Attention", "GroupQueryAttention", "MultiHeadAttention"), 2.0**-3)
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
 # Of these onnxruntime computes a factor between 0 and 1 from such numbers, in float32: it is 0 where it should be tiny.
 _GATED = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"}

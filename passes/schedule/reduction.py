@@ -201,10 +201,10 @@ def _row_reduction(
     def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
         [value] = carried
         loops[inside] = Interval(offset, length)
-        where = (Interval(Linear(), length),)
-        target = value if length == chunk else extract(value, where).value
+        where, whole = (Interval(Linear(), length),), length == chunk > 1  # one element has no dim
+        target = value if whole else extract(value, where).value
         combined = _combine(tiler, op, loops, inside, target, again)
-        return [combined if length == chunk else insert(combined, value, where)]
+        return [combined if whole else insert(combined, value, where)]
 
     def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
         if remaining:
