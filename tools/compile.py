@@ -183,6 +183,8 @@ def _specialized(manifest: Manifest) -> Iterator[str]:
 
 
 def _tensor(info: TensorInfo) -> str:
+    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
+        return f"{info.name} {info.dtype}[*]"
     extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
     return f"{info.name} {info.dtype}[{','.join(extents)}]"
 
