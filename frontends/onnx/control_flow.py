@@ -82,7 +82,8 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
             undo.callback(draft.drop)
             drafts.append(draft)
             made.append(known_of(tensors))
-        forms = joined(ctx, *made, known, lambda _, a, b: f"its branches give {a} and {b}")
+        first, second = made
+        forms = joined(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
         undo.pop_all()
     whole: Any = scf.IfOp(condition, forms.types, has_else=True)
     whole.operation.attributes[CONTROL] = ir.UnitAttr.get()

@@ -16,7 +16,7 @@ from .forms import Form, common, form_of
 from .objects import OPTIONAL, Element, Object, element_of
 from .tensor import Tensor
 
-MOST_CASES = 16  # of the values that one op makes
+MOST_CASES = 8  # of the values that one op makes
 
 Case = tuple[Form, ...]  # what is known of several values where the run has decided upon their ranks
 

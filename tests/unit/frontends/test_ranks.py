@@ -180,7 +180,7 @@ def test_a_loop_on_a_value_that_gains_an_axis_in_each_iteration_is_refused():
         }> (m, , x)
     """
     case = made("float[] v", nodes, {"x": X, "m": np.array(1)}, zero=np.array([0]))
-    with pytest.raises(tw.UnsupportedError, match=r"the carried value 'a' is .*its rank is .* one of more than 16"):
+    with pytest.raises(tw.UnsupportedError, match=r"the carried value 'a' is .*its rank is .* one of more than 8"):
         import_model(case)
 
 
