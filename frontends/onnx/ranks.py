@@ -13,10 +13,8 @@ from itertools import product
 from ...dialects import ir
 from .context import Context
 from .forms import Form, common, form_of
-from .objects import OPTIONAL, Element, Object, element_of
+from .objects import MOST_RANKS, OPTIONAL, Element, Object, element_of
 from .tensor import Tensor
-
-MOST_CASES = 8  # of the values that one op makes
 
 Case = tuple[Form, ...]  # what is known of several values where the run has decided upon their ranks
 
@@ -126,11 +124,19 @@ def joined(ctx: Context, a: Forms, b: Forms, known: Collection[str], words: Call
         ranks = tuple(form.axes for form in case)
         pairs = zip(cases.get(ranks, case), case, strict=True)
         cases[ranks] = tuple(common(x, y).within(known) for x, y in pairs)
-    if len(cases) > MOST_CASES:
+    if len(cases) > MOST_RANKS:
         pairs = enumerate(zip(a.cases[-1], b.cases[-1], strict=True))
         i, (x, y) = next((i, pair) for i, pair in pairs if pair[0].axes != pair[1].axes)
-        ctx.unsupported(f"{words(i, x, y)}: its rank is known only at run time, one of more than {MOST_CASES}")
+        ctx.unsupported(f"{words(i, x, y)}: its rank is known only at run time, one of more than {MOST_RANKS}")
     return Forms(tuple(cases.values()))
+
+
+def of_ranks(
+    ctx: Context, function: str, inputs: Sequence[Tensor], dtype: str, ranks: Sequence[int], **attributes: object
+) -> Tensor:
+    """What a function of the host gives: a tensor of one of several ranks."""
+    [held] = ctx.host(function, inputs, Element(OPTIONAL, None, Element(dtype)), **attributes)
+    return Unranked(Choice(ctx, [held.value], [(Form(dtype, (None,) * rank),) for rank in ranks]), 0)
 
 
 def demand_ranked(ctx: Context, tensors: Sequence[Tensor], what: str) -> None:

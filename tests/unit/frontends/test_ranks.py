@@ -204,6 +204,19 @@ def test_a_sequence_of_either_rank():
     check(made("int64 n, float[] z", nodes, both()[0]), *both())
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_element_of_a_sequence_of_different_ranks(place):
+    nodes = "r = Reshape(x, flat) s = SequenceConstruct(x, r) e = SequenceAt(s, i) z = Exp(e) n = Size(e)"
+    inputs = {"x": X, "i": np.array(place)}
+    check(made("float[] z, int64 n", nodes, inputs), inputs)
+
+
+def test_sequences_that_a_branch_makes_of_different_ranks():
+    ways = "p = SequenceConstruct(x, x)", "r = Reshape(x, flat) q = SequenceConstruct(r)"
+    nodes = f"s = {choice(*ways)} e = SequenceAt(s, zero) z = Neg(e) c = ConcatFromSequence<axis = 0>(s)"
+    check(made("float[] z, float[] c", nodes, both()[0], zero=np.array(0)), *both())
+
+
 def test_a_rank_that_what_follows_cannot_be_run_on_is_refused_by_the_run():
     case = made("float[3,4] z", f"y = {choice()} z = MatMul(y, w)", both()[0], w=values(6, 4))
     case.graph.node[0].name = "the branch"
