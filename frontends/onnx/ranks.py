@@ -33,12 +33,12 @@ class Choice:
         return [form.wrap(form.cast(self._read(value, form))) for value, form in pairs]
 
     def _read(self, value: ir.Value, form: Form) -> ir.Value:
-        held = Element(form.dtype, len(form.shape))
+        held = Element(form.dtype, form.axes)
         return self.ctx.host("OptionalGetElement", [Object(OPTIONAL, lambda: value)], held)[0].value
 
     def has(self, case: Case) -> Tensor:
         """Whether the run has this case: a bool."""
-        ranks = [len(form.shape) for form in case]
+        ranks = [form.axes for form in case]
         held = [Object(OPTIONAL, lambda value=value: value) for value in self.values]
         return self.ctx.host("have_ranks", held, Element("bool", 0), ranks=ranks)[0]
 
@@ -54,7 +54,7 @@ class Unranked(Tensor):
         self.place = place
 
     @property
-    def form(self) -> list[Form]:
+    def forms(self) -> list[Form]:
         """What is known of it in each case."""
         return [case[self.place] for case in self.choice.cases]
 
@@ -124,11 +124,12 @@ def joined(ctx: Context, a: Forms, b: Forms, known: Collection[str], words: Call
         ranks = tuple(form.axes for form in case)
         pairs = zip(cases.get(ranks, case), case, strict=True)
         cases[ranks] = tuple(common(x, y).within(known) for x, y in pairs)
+    made = Forms(tuple(cases.values()))
     if len(cases) > MOST_RANKS:
-        pairs = enumerate(zip(a.cases[-1], b.cases[-1], strict=True))
-        i, (x, y) = next((i, pair) for i, pair in pairs if pair[0].axes != pair[1].axes)
-        ctx.unsupported(f"{words(i, x, y)}: its rank is known only at run time, one of more than {MOST_RANKS}")
-    return Forms(tuple(cases.values()))
+        i = made.single.index(None)
+        *_, x, y = {case[i].axes: case[i] for case in made.cases}.values()
+        ctx.unsupported(f"{words(i, x, y)}: its rank is known only at run time, in more than {MOST_RANKS} ways")
+    return made
 
 
 def of_ranks(
@@ -143,4 +144,4 @@ def demand_ranked(ctx: Context, tensors: Sequence[Tensor], what: str) -> None:
     """Refuse values of unknown rank where one has to be known."""
     for tensor in tensors:
         if isinstance(tensor, Unranked):
-            ctx.unsupported(f"{what} is {' or '.join(map(str, tensor.form))}: its rank is known only at run time")
+            ctx.unsupported(f"{what} is {' or '.join(map(str, tensor.forms))}: its rank is known only at run time")

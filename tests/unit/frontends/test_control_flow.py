@@ -230,7 +230,7 @@ def test_loops_that_break_the_rules_are_refused():
     grows = "go = Identity(on) one = Constant<value_ints = [0]>() c = Unsqueeze(a, one) d = Identity(b)"
     words = changed_loop(grows)
     assert "(the loop): the carried value 'a' is float32[1, 1, 1" in words
-    assert "its rank is known only at run time, one of more than 8" in words
+    assert "its rank is known only at run time, in more than 8 ways" in words
     made = loop("m, t", f"go = Identity(on) {STEP}", {}, m=np.array(3), t=np.array(True))
     made.graph.node[0].output.append("more")
     assert "it has 3 outputs, its body gives 2" in refused(made)

@@ -157,6 +157,33 @@ def test_in_the_body_of_a_loop(trips):
     check(case, inputs)
 
 
+@pytest.mark.parametrize("trips", [1, 3])
+def test_in_a_loop_that_does_not_change_it(trips):
+    nodes = f"""
+        u = {choice(otherwise="q = ReduceMax<keepdims = 0, axes = [0]>(x)")}
+        v = Loop <body = cell (int64 i, bool on, a) => (bool go, b) {{
+            go = Identity(on)
+            y = {choice("p = Sin(x)", "q = ReduceMax<keepdims = 0, axes = [0]>(x)")}
+            n = Neg(y)
+            c = Add(a, n)
+            b = Mul(c, u)
+        }}> (m, , x)
+    """
+    runs = both(m=np.array(trips))
+    check(made("float[3,6] v", nodes, runs[0]), *runs)
+
+
+def test_in_the_step_of_a_scan():
+    nodes = f"""
+        s, o = Scan <num_scan_inputs = 1, body = cell (float[6] a, float[6] r) => (float[6] b, float[6] e) {{
+            y = {choice("p = Tanh(r)", "q = ReduceSum<keepdims = 0>(r)")}
+            b = Add(a, y)
+            e = Mul(y, r)
+        }}> (w, x)
+    """
+    check(made("float[6] s, float[3,6] o", nodes, both()[0], w=values(6)), *both())
+
+
 def test_a_loop_on_a_value_whose_rank_changes():
     nodes = f"""
         v = Loop <body = cell (int64 i, bool on, a) => (bool go, b) {{
@@ -180,7 +207,7 @@ def test_a_loop_on_a_value_that_gains_an_axis_in_each_iteration_is_refused():
         }> (m, , x)
     """
     case = made("float[] v", nodes, {"x": X, "m": np.array(1)}, zero=np.array([0]))
-    with pytest.raises(tw.UnsupportedError, match=r"the carried value 'a' is .*its rank is .* one of more than 8"):
+    with pytest.raises(tw.UnsupportedError, match=r"the carried value 'a' is .*its rank is .* in more than 8 ways"):
         import_model(case)
 
 
