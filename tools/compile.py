@@ -157,7 +157,7 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
     from tilewright.runtime.manifest import ranges
 
-    tensors = {side: [dataclasses.asdict(info) for info in getattr(manifest, side)] for side in ("inputs", "outputs")}
+    tensors = {side: list(map(_described, getattr(manifest, side))) for side in ("inputs", "outputs")}
     facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
     return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
@@ -180,6 +180,10 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
 def _specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
         yield f"specialized for {sizes}: {counted(own.kernels, 'kernel')}, arena {size_text(own.arena_bytes)}"
+
+
+def _described(info: TensorInfo) -> dict[str, Any]:
+    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
 
 
 def _tensor(info: TensorInfo) -> str:
