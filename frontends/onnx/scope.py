@@ -86,5 +86,5 @@ class Scope:
         for scope in self.around():
             for name, value in scope.values.items():
                 if isinstance(value, Unranked) and value.choice is choice:
-                    values[name] = made[value.place]
+                    values.setdefault(name, made[value.place])
         return replace(self, values={**self.values, **values})

@@ -17,6 +17,7 @@ from tilewright.frontends import import_model
 X = values(3, 6)
 YES, NO = np.array(True), np.array(False)
 FLAT = np.array([-1])
+ROW = "q = ReduceMax<keepdims = 0, axes = [0]>(x)"  # of rank 1
 
 
 def choice(then: str = "p = Tanh(x)", otherwise: str = "q = Reshape(x, flat)", condition: str = "t") -> str:
@@ -48,28 +49,27 @@ def both(x: np.ndarray = X, **others: np.ndarray) -> list[dict[str, np.ndarray]]
 
 
 READERS = {
-    "Add": ("float[] z", "z = Add(y, w)", {"w": values(1)}),
-    "Reshape": ("float[2,9] z", "s = Constant<value_ints = [2, 9]>() r = Reshape(y, s) z = Neg(r)", {}),
-    "Concat": ("float[] z", "z = Concat<axis = 0>(y, y)", {}),
-    "MatMul": ("float[] z", "z = MatMul(y, w)", {"w": values(6, 4)}),
-    "Shape": ("int64[n] z, float[n] f", "z = Shape(y) f = Cast<to = 1>(z)", {}),
-    "Size": ("int64 z", "z = Size(y)", {}),
-    "ReduceSum": ("float z, float[] u", "z = ReduceSum<keepdims = 0>(y) u = Add(y, z)", {}),
-    "a shape that is computed": ("float[] z", "s = Shape(y) d = Mul(y, y) v = Reshape(d, flat) z = Reshape(v, s)", {}),
-    "itself": ("float[] z", "z = Mul(y, y)", {}),
-    "nothing": ("float[] y", "", {}),
+    "Add": ("float[] z", "z = Add(y, w)"),
+    "Reshape": ("float[2,9] z", "s = Constant<value_ints = [2, 9]>() r = Reshape(y, s) z = Neg(r)"),
+    "Concat": ("float[] z", "z = Concat<axis = 0>(y, y)"),
+    "Shape": ("int64[n] z, float[n] f", "z = Shape(y) f = Cast<to = 1>(z)"),
+    "Size": ("int64 z", "z = Size(y)"),
+    "ReduceSum": ("float z, float[] u", "z = ReduceSum<keepdims = 0>(y) u = Add(y, z)"),
+    "a shape that is computed": ("float[] z", "s = Shape(y) d = Mul(y, y) v = Reshape(d, flat) z = Reshape(v, s)"),
+    "itself": ("float[] z", "z = Mul(y, y)"),
+    "nothing": ("float[] y", ""),
 }
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_what_reads_a_result_of_either_rank(reader):
-    outputs, nodes, weights = READERS[reader]
-    case = made(outputs, f"y = {choice()} {nodes}", both()[0], **weights)
-    runs = both(values(6, 6) if reader == "MatMul" else X)
-    if reader == "MatMul":  # a flat array of six numbers, and one of two axes
-        case = made(outputs, f"y = {choice(otherwise='q = ReduceSum<keepdims = 0>(x, zero)')} {nodes}", runs[0],
-                    zero=np.array([0]), **weights)  # fmt: skip
-    check(case, *runs)
+    outputs, nodes = READERS[reader]
+    check(made(outputs, f"y = {choice()} {nodes}", both()[0], w=values(1)), *both())
+
+
+def test_a_product_with_a_row_or_with_many():
+    nodes = f"y = {choice(otherwise=ROW)} z = MatMul(y, w)"
+    check(made("float[] z", nodes, both()[0], w=values(6, 4)), *both())
 
 
 def test_an_output_of_the_model_has_the_rank_of_the_run():
@@ -126,7 +126,7 @@ def test_two_in_a_row():
 
 
 def test_two_that_are_read_together():
-    ways = "p = Exp(x)", "q = ReduceMax<keepdims = 0, axes = [0]>(x)"
+    ways = "p = Exp(x)", ROW
     nodes = f"y = {choice(*ways)} u = {choice(*ways, 's')} z = Mul(y, u)"
     case = made("float[] z", nodes, {**both()[0], "s": YES})
     check(case, *(inputs for s in (YES, NO) for inputs in both(s=s)))
@@ -160,10 +160,10 @@ def test_in_the_body_of_a_loop(trips):
 @pytest.mark.parametrize("trips", [1, 3])
 def test_in_a_loop_that_does_not_change_it(trips):
     nodes = f"""
-        u = {choice(otherwise="q = ReduceMax<keepdims = 0, axes = [0]>(x)")}
+        u = {choice(otherwise=ROW)}
         v = Loop <body = cell (int64 i, bool on, a) => (bool go, b) {{
             go = Identity(on)
-            y = {choice("p = Sin(x)", "q = ReduceMax<keepdims = 0, axes = [0]>(x)")}
+            y = {choice("p = Sin(x)", ROW)}
             n = Neg(y)
             c = Add(a, n)
             b = Mul(c, u)
@@ -212,8 +212,7 @@ def test_a_loop_on_a_value_that_gains_an_axis_in_each_iteration_is_refused():
 
 
 def test_with_open_sizes():
-    nodes = f"y = {choice()} m = MatMul(y, w) e = Exp(m) z = Reshape(e, flat) s = Softmax(y)"
-    nodes = nodes.replace("q = Reshape(x, flat)", "q = ReduceMax<keepdims = 0, axes = [0]>(x)")
+    nodes = f"y = {choice(otherwise=ROW)} m = MatMul(y, w) e = Exp(m) z = Reshape(e, flat) s = Softmax(y)"
     case = made("float[k] z, float[] s", nodes, both()[0], w=values(6, 4))
     case.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
     check(case, *both(), *both(values(7, 6)))
