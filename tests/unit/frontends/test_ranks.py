@@ -275,13 +275,15 @@ def test_as_many_in_a_row_as_one_likes_where_their_ranks_end():
     check(made("float[18] z", nodes, both()[0]), *both(-np.abs(X) - 9))
 
 
-def test_elements_of_a_scan_output_of_either_rank_are_refused():
+@pytest.mark.parametrize("limit", ["m", "none", "two"])
+def test_elements_of_a_scan_output_of_either_rank_are_refused(limit):
     nodes = f"""
         v, all = Loop <body = cell (int64 i, bool on, a) => (bool go, b, e) {{
             go = Identity(on) b = Neg(a) e = {choice("p = Tanh(a)", "q = Reshape(a, flat)", "t")}
-        }}> (m, , x)
+        }}> ({limit}, , x)
     """
     inputs = {"x": X, "t": YES, "m": np.array(2)}
+    counts = {"none": np.array(0), "two": np.array(2)}
     words = r"an element of a scan output is float32\[3, 6\] or float32\[18\]: its rank is known only at run time"
     with pytest.raises(tw.UnsupportedError, match=words):
-        import_model(made("float[3,6] v, float[] all", nodes, inputs))
+        import_model(made("float[3,6] v, float[] all", nodes, inputs, **counts))
