@@ -60,11 +60,15 @@ def bits_of(number: np.generic | np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """Name, shape and dtype of a tensor at the program's border, exactly as in the model file."""
+    """Name, shape and dtype of a tensor at the program's border, exactly as in the model file.
+
+    Only the run knows the rank of an output that is not ``ranked``: its shape is empty here, as that of text is.
+    """
 
     name: str
     shape: tuple[Extent, ...]
     dtype: str
+    ranked: bool = True
 
     @property
     def static_shape(self) -> tuple[int, ...]:

@@ -170,6 +170,11 @@ def _get_element(_: Attributes, value: Any) -> tuple[Any, ...]:
     return (value,)
 
 
+@host("have_ranks")
+def _have_ranks(attributes: Attributes, *values: np.ndarray) -> tuple[Any, ...]:
+    return (np.array([value.ndim for value in values] == attributes["ranks"]),)
+
+
 @host("ImageDecoder")
 def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...]:
     """The pixels of a file's content (height, width, channels); without elements where that is no whole picture."""

@@ -14,7 +14,7 @@ from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
 
-FORMAT = 7
+FORMAT = 8
 
 # What is kept of a kernel.
 _KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")
@@ -142,4 +142,4 @@ def _tensors(records: Iterable[dict], known: Mapping[str, Sequence[int | None]])
     for record in records:
         extents = record["shape"]
         shape = tuple(Sym(n, *known.get(n, (0, None))) if isinstance(n, str) else n for n in extents)
-        yield TensorInfo(record["name"], shape, record["dtype"])
+        yield TensorInfo(record["name"], shape, record["dtype"], record["ranked"])

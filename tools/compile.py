@@ -157,7 +157,7 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
     from tilewright.runtime.manifest import ranges
 
-    tensors = {side: [dataclasses.asdict(info) for info in getattr(manifest, side)] for side in ("inputs", "outputs")}
+    tensors = {side: list(map(_described, getattr(manifest, side))) for side in ("inputs", "outputs")}
     facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
     return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
@@ -182,7 +182,13 @@ def _specialized(manifest: Manifest) -> Iterator[str]:
         yield f"specialized for {sizes}: {counted(own.kernels, 'kernel')}, arena {size_text(own.arena_bytes)}"
 
 
+def _described(info: TensorInfo) -> dict[str, Any]:
+    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
+
+
 def _tensor(info: TensorInfo) -> str:
+    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
+        return f"{info.name} {info.dtype}[*]"
     extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
     return f"{info.name} {info.dtype}[{','.join(extents)}]"
 

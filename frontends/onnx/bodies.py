@@ -13,6 +13,7 @@ from .fold import RANDOM
 from .forms import Form, form_of
 from .loops import Draft
 from .nodes import node_captures
+from .ranks import demand_ranked
 from .tensor import Tensor
 from .weights import DTYPES
 
@@ -61,6 +62,7 @@ class Body:
         draft = Draft([form.type for form in forms])
         with draft.filling():
             made = self.convert([f.wrap(v) for f, v in zip(forms, draft.arguments, strict=True)], outputs)
+            demand_ranked(self._ctx, made, "an element of a scan output")
         draft.drop()
         return forms_of(made)
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from ...dialects import builders, extents, ir, scalars, scf
 from ...errors import UnsupportedError
 from ...sizes import Extent, Sym
 from .context import Context, Unsupported
-from .forms import Form, form_of, joined
+from .forms import Form
 from .loops import Draft, guarded, index
 from .objects import OPTIONAL, SEQUENCE, Element, element_of
+from .ranks import Forms, demand_ranked, joined, known_of
 from .tensor import Tensor
 
 CONTROL = "tw.control"
@@ -70,7 +72,7 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
     refuse_in_kernel(ctx)
     known = extents.names()
     drafts: list[Draft] = []
-    made: list[list[Form]] = []
+    made: list[Forms] = []
     with ExitStack() as undo:
         for way in ways:
             draft = Draft([])
@@ -79,16 +81,16 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
                 draft.results = [t.value for t in tensors]
             undo.callback(draft.drop)
             drafts.append(draft)
-            made.append([form_of(t) for t in tensors])
-        pairs = zip(*made, strict=True)
-        forms = [joined(ctx, a, b, known, f"its branches give {a} and {b}") for a, b in pairs]
+            made.append(known_of(tensors))
+        first, second = made
+        forms = joined(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
         undo.pop_all()
-    whole: Any = scf.IfOp(condition, [form.type for form in forms], has_else=True)
+    whole: Any = scf.IfOp(condition, forms.types, has_else=True)
     whole.operation.attributes[CONTROL] = ir.UnitAttr.get()
     for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
         with ir.InsertionPoint(block):
-            scf.YieldOp([form.cast(v) for form, v in zip(forms, draft.place([]), strict=True)])
-    return [form.wrap(value) for form, value in zip(forms, whole.results, strict=True)]
+            scf.YieldOp(forms.cast(ctx, draft.place([])))
+    return forms.wrap(ctx, whole.results)
 
 
 def iterated(
@@ -107,17 +109,18 @@ def iterated(
     refuse_in_kernel(ctx)
     if not initial:
         return []
-    forms = [form_of(t) for t in initial]
-    known = extents.names()
+    forms, known = known_of(initial), extents.names()
     while True:
-        draft = Draft([ir.IndexType.get(), *(form.type for form in forms)])
+        draft = Draft([ir.IndexType.get(), *forms.types])
         with draft.filling():
             at, *carried = draft.arguments
-            go, made = iteration(at, [form.wrap(v) for form, v in zip(forms, carried, strict=True)])
-            made = [_as_optional(ctx, t) if form.dtype == OPTIONAL else t for form, t in zip(forms, made, strict=True)]
+            go, made = iteration(at, forms.wrap(ctx, carried))
+            pairs = zip(initial, made, strict=True)
+            made = [_as_optional(ctx, after) if before.dtype == OPTIONAL else after for before, after in pairs]
+            demand_ranked(ctx, [go] if go is not None else [], "its condition")
             goes = truth() if go is None else only_element(go.value)
             draft.results = [goes, *(t.value for t in made)]
-            after = [_kept(ctx, i, forms[i], t, known, names) for i, t in enumerate(made)]
+            after = joined(ctx, forms, known_of(made), known, partial(_difference, names))
         if after == forms:
             break
         draft.drop()
@@ -125,26 +128,26 @@ def iterated(
 
     def step(at: ir.Value, old: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
         goes, *new = draft.place([at, *old])
-        return goes, [form.cast(v) for form, v in zip(forms, new, strict=True)]
+        return goes, forms.cast(ctx, new)
 
-    states = [form.cast(t.value) for form, t in zip(forms, initial, strict=True)]
+    states = forms.cast(ctx, [t.value for t in initial])
     last = guarded(index(limit) if isinstance(limit, int | Sym) else limit, begins or truth(), states, step)
     last[0].owner.operation.attributes[CONTROL] = ir.UnitAttr.get()
-    return [form.wrap(value) for form, value in zip(forms, last, strict=True)]
+    return forms.wrap(ctx, last)
+
+
+def _difference(names: Sequence[str], i: int, before: Form, after: Form) -> str:
+    """What an iteration changes about a carried value, in words."""
+    name = f"the carried value '{names[i]}'" if i < len(names) else "a scan output"
+    return f"{name} is {before} before an iteration and {after} after it"
 
 
 def _as_optional(ctx: Context, value: Tensor) -> Tensor:
     """A value as an optional that holds it; what was one may be replaced by what it held."""
     if value.dtype == OPTIONAL:
         return value
+    demand_ranked(ctx, [value], "what a carried optional holds")
     return ctx.host("optional", [value], Element(OPTIONAL, None, element_of(value)))[0]
-
-
-def _kept(ctx: Context, i: int, form: Form, made: Tensor, known: frozenset[str], names: Sequence[str]) -> Form:
-    """What holds of a carried value before an iteration and after it."""
-    name = f"the carried value '{names[i]}'" if i < len(names) else "a scan output"
-    after = form_of(made)
-    return joined(ctx, form, after, known, f"{name} is {form} before an iteration and {after} after it")
 
 
 def no_elements(ctx: Context) -> Tensor:
@@ -154,6 +157,7 @@ def no_elements(ctx: Context) -> Tensor:
 
 def with_element(ctx: Context, elements: Tensor, element: Tensor) -> Tensor:
     """The elements of a scan output and another one."""
+    demand_ranked(ctx, [element], "an element of a scan output")
     return ctx.host("SequenceInsert", [elements, element], Element(SEQUENCE, None, element_of(element)))[0]
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...dialects import builders, extents, ir, tensor
+from ...dialects import extents, ir, tensor
 from ...dialects.types import element_type
 from ...sizes import Extent, Sym, symbols
-from .context import Context
 from .objects import Element, Object, joined_elements
-from .ranks import AnyRank, least_rank
 from .tensor import Tensor
 
 
@@ -23,7 +21,11 @@ class Form:
     element: Element | None = None
     rank: int | None = None
     held: bool = False  # by the host
-    unsure: int = 0  # how many of the first axes, which then have extent 1, are perhaps not there
+
+    @property
+    def axes(self) -> int:
+        """The number of a tensor's axes; what the host holds has none."""
+        return len(self.shape)
 
     @property
     def type(self) -> ir.Type:
@@ -42,47 +44,31 @@ class Form:
             extents.fresh(extents.dim(value, axis), "size", 0) if n is None else n for axis, n in enumerate(self.shape)
         ]
         extents.note(value, shape)
-        if not self.unsure:
-            return Tensor(self.dtype, tuple(shape), lambda: value)
-        made = AnyRank(self.dtype, tuple(shape), lambda: value)
-        made.least = len(shape) - self.unsure
-        return made
+        return Tensor(self.dtype, tuple(shape), lambda: value)
 
     def cast(self, value: ir.Value) -> ir.Value:
         """A value that is of this form as one of its type."""
-        if not self.held and (missing := len(self.shape) - len(builders.shape_of(value))):
-            value = builders.reshape(value, [*[1] * missing, *builders.shape_of(value)])
         return value if value.type == self.type else tensor.CastOp(self.type, value).result
 
     def __str__(self) -> str:
         shape = ", ".join("?" if n is None else str(n) for n in self.shape)
         return self.dtype if self.held else f"{self.dtype}[{shape}]"
 
+    def within(self, known: Collection[str]) -> Form:
+        """The form where only these symbols are known: without the extents that need others."""
+        shape = tuple(None if isinstance(n, Sym) and symbols(n).difference(known) else n for n in self.shape)
+        return replace(self, shape=shape)
+
 
 def form_of(value: Tensor) -> Form:
     """All that is known of one value."""
     if isinstance(value, Object):
         return Form(value.dtype, (), value.element, value.rank_, held=True)
-    return Form(value.dtype, value.shape, unsure=value.rank - least_rank(value))
+    return Form(value.dtype, value.shape)
 
 
-def joined(ctx: Context, a: Form, b: Form, known: Collection[str], what: str) -> Form:
-    """What two forms have in common, in symbols that are ``known`` around.
-
-    Refuses dtypes that differ, which ONNX does not allow, and ranks, unless that is about axes of extent 1 in front;
-    ``what`` says in words what differs.
-    """
-    if (a.dtype, a.held) != (b.dtype, b.held):
-        ctx.invalid(what)
+def common(a: Form, b: Form) -> Form:
+    """What two forms of one dtype, and of tensors of one rank, have in common."""
     if a.held:
         return Form(a.dtype, (), joined_elements(a.element, b.element), a.rank if a.rank == b.rank else None, True)
-    rank, sure = max(len(a.shape), len(b.shape)), min(len(f.shape) - f.unsure for f in (a, b))
-    shapes = [(*[1] * (rank - len(f.shape)), *f.shape) for f in (a, b)]
-    shape = tuple(_joined_extents(m, n, known) for m, n in zip(*shapes, strict=True))
-    if any(n != 1 for n in shape[: rank - sure]):
-        ctx.unsupported(f"{what}: its rank is known only at run time")
-    return Form(a.dtype, shape, unsure=rank - sure)
-
-
-def _joined_extents(a: Extent | None, b: Extent | None, known: Collection[str]) -> Extent | None:
-    return a if a == b and not (isinstance(a, Sym) and symbols(a).difference(known)) else None
+    return Form(a.dtype, tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)))

@@ -16,25 +16,25 @@ from ...dialects.types import element_type
 from ...errors import ModelError, UnsupportedError
 from ...model import Param, TensorInfo, stored
 from . import functions, registry
+from .cases import convert_cases
 from .context import Context, Unsupported
 from .fold import fold
 from .fold_sizes import as_tensors, fold_sizes
 from .nodes import (
-    Place,
     bodies,
     captures,
     chosen_branch,
     has_body,
     node_captures,
-    place,
     title,
     unknown_attribute,
     unknown_op,
 )
 from .objects import TEXT, Object
 from .old_opsets import as_oldest
-from .ranks import refuse_rank
+from .ranks import Choice
 from .refusals import Refusals, refuse_results, refuse_use, signature
+from .scope import Scope
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
 from .weights import Detached, dtype_name, type_name
@@ -43,45 +43,19 @@ _MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a sp
 
 
 @dataclass
-class Scope:
-    """Names of one graph: what is converted, what makes the rest, and the graph around it.
+class Waiting:
+    """Names that depend on ranks which only the run knows, each after those that it needs, and the first ``choice``."""
 
-    ``function`` is the model-local one that the nodes stand in; those of a schema's body stand for ``caller``.
-    """
+    needs: dict[str, list[str]] = field(default_factory=dict)
+    choice: Choice | None = None
 
-    opsets: dict[str, int]
-    outer: Scope | None = None
-    node_name: str = ""  # of the call, for the nodes inside a function's body
-    function: str = ""
-    caller: Place | None = None
-    values: dict[str, Value] = field(default_factory=dict)
-    declared: dict[str, onnx.TypeProto] = field(default_factory=dict)
-    weights: dict[str, TensorProto] = field(default_factory=dict)
-    producers: dict[str, int] = field(default_factory=dict)
-    nodes: Sequence[NodeProto] = ()
-
-    def add_nodes(self, nodes: Sequence[NodeProto]) -> None:
-        """Take the graph's nodes; a name may be made only once."""
-        self.nodes = nodes
-        for index, node in enumerate(nodes):
-            for name in filter(None, node.output):
-                if name in self.producers:
-                    raise ModelError(f"node '{title(node, index)}' makes '{name}', which another node makes as well")
-                self.producers[name] = index
-
-    def add_graph(self, graph: onnx.GraphProto) -> None:
-        """Take the graph's nodes, its weights, and what it says about types."""
-        self.weights.update({t.name: t for t in graph.initializer})
-        self.declared.update({v.name: v.type for v in (*graph.value_info, *graph.output)})
-        self.add_nodes(graph.node)
-
-    def nested(self, values: Mapping[str, Value]) -> Scope:
-        """A scope inside of this one, with values of its own."""
-        return Scope(self.opsets, self, self.node_name, self.function, self.caller, dict(values))
-
-    def place(self, node: NodeProto) -> Place:
-        """Where one of the nodes is in the file."""
-        return self.caller or place(self.function, node)
+    def takes(self, node: NodeProto, needs: list[str], choice: Choice | None) -> bool:
+        """Whether a node has to wait: for a choice that is among its needs, or for others that do."""
+        if choice is None and not any(n in self.needs for n in needs):
+            return False
+        self.choice = self.choice or choice
+        self.needs.update((name, needs) for name in node.output if name)
+        return True
 
 
 class Graph:
@@ -95,6 +69,7 @@ class Graph:
         self.notes: dict[str, None] = {}  # what a user should know, each once
         self.scope = Scope(opsets)
         self.in_kernel = False  # what is converted now becomes part of one kernel
+        self.copies = 1  # how often what is converted now is there, for the ranks that the run may have
         self._host_functions: dict[tuple[str, str, str], str] = {}
         self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
@@ -179,43 +154,53 @@ class Graph:
     def convert(self, outputs: Iterable[str]) -> list[Value]:
         """Convert what these names of the current scope need, and give their tensors."""
         outputs = list(outputs)
-        for name in outputs:
-            self._resolve(name)
+        while (choice := (waiting := self._resolved(outputs)).choice) is not None:
+            ctx = choice.ctx
+            try:
+                convert_cases(self, choice, waiting, outputs)
+            except (Unsupported, UnsupportedError) as refusal:
+                self.refusals.add(ctx.node, ctx.name, self.scope.place(ctx.node), refusal)
+                self.scope.values.update((name, FAILED) for name in outputs if name in waiting.needs)
         return [self._lookup(name) for name in outputs]
 
-    def _resolve(self, name: str) -> None:
+    def resolve_in(self, scope: Scope, outputs: Iterable[str]) -> None:
+        """Convert what these names of a scope need, but for what waits for a choice."""
+        caller, self.scope = self.scope, scope
+        try:
+            self._resolved(outputs)
+        finally:
+            self.scope = caller
+
+    def _resolved(self, outputs: Iterable[str]) -> Waiting:
+        """What waits, once all has been converted that these names of the current scope need and that does not."""
+        waiting = Waiting()
+        for name in outputs:
+            self._resolve(name, waiting)
+        return waiting
+
+    def _resolve(self, name: str, waiting: Waiting) -> None:
         """Convert the producer of a name after those of all that it needs, without recursion: graphs are deep."""
-        stack, waiting = [name], set[str]()
+        stack, begun = [name], set[str]()
         while stack:
-            scope, index = self._producer(stack[-1])
+            scope, index = (None, 0) if stack[-1] in waiting.needs else self.scope.producer(stack[-1])
             if scope is None:
                 stack.pop()
                 continue
             node = scope.nodes[index]
-            missing = [n for n in self._needs(node) if self._producer(n)[0] is not None]
+            needs = self._needs(node, waiting)
+            missing = [n for n in needs if n not in waiting.needs and self.scope.producer(n)[0] is not None]
             if missing:
-                if waiting.intersection(missing):
+                if begun.intersection(missing):
                     raise ModelError(f"node '{title(node, index)}' depends on its own output '{stack[-1]}': a cycle")
-                waiting.add(stack[-1])
+                begun.add(stack[-1])
                 stack.extend(missing)
                 continue
-            waiting.discard(stack.pop())
-            self._convert_node(node, index, scope)
-
-    def _producer(self, name: str) -> tuple[Scope | None, int]:
-        """The scope and position of the node that still has to be converted for a name; None where none has to."""
-        scope: Scope | None = self.scope
-        while scope is not None:
-            if name in scope.values or name in scope.weights:
-                return None, 0
-            if name in scope.producers:
-                return scope, scope.producers[name]
-            scope = scope.outer
-        raise ModelError(f"'{name}' is used, but no node, input or initializer makes it")
+            begun.discard(stack.pop())
+            if not waiting.takes(node, needs, self.scope.choice(needs)):
+                self._convert_node(node, index, scope)
 
     def _lookup(self, name: str) -> Value:
-        scope: Scope | None = self.scope
-        while scope is not None:
+        for scope in self.scope.around():
             if name in scope.values:
                 return scope.values[name]
             if name in scope.weights:
@@ -225,13 +210,12 @@ class Graph:
                     self.refusals.add_other("tensor", name, f"dtype {type_name(scope.weights[name].data_type)}")
                     scope.values[name] = FAILED
                 return scope.values[name]
-            scope = scope.outer
         raise ModelError(f"'{name}' is used before it is made")
 
-    def _needs(self, node: NodeProto) -> list[str]:
+    def _needs(self, node: NodeProto, waiting: Waiting) -> list[str]:
         """The names that must be there before the node; of an If that is decided, those of one branch only."""
         names = [n for n in node.input if n]
-        if node.op_type == "If" and self._producer(names[0])[0] is None:
+        if node.op_type == "If" and names[0] not in waiting.needs and self.scope.producer(names[0])[0] is None:
             branch = chosen_branch(node, self._lookup(names[0]))
             return names + (captures(branch) if branch is not None else node_captures(node))
         return names if node.op_type == "If" else names + node_captures(node)
@@ -287,8 +271,6 @@ class Graph:
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
         converter = registry.find(domain, node.op_type, opset)
-        if converter is not None:  # else the nodes of its definition see to it
-            refuse_rank(node, inputs)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:

@@ -19,7 +19,7 @@ from .check import check_model
 from .graph import Graph
 from .inputs import fixed_inputs
 from .objects import Element, Object, element_of_type
-from .ranks import AnyRank
+from .ranks import Unranked
 from .refusals import Refusal
 from .standins import Failed
 from .tensor import Tensor
@@ -84,7 +84,8 @@ def convert(
         _drop_unused_params(graph)
         _finish(main, graph, inputs)
         module.operation.verify()
-    results = tuple(TensorInfo(o.name, t.shape, t.dtype) for o, t in zip(proto.output, outputs, strict=True))
+    pairs = zip(proto.output, outputs, strict=True)
+    results = tuple(TensorInfo(o.name, t.shape, t.dtype, not isinstance(t, Unranked)) for o, t in pairs)
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
     return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files), tuple(graph.notes)), graph
 
@@ -96,11 +97,7 @@ def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo])
     for info, argument in zip(inputs, graph.block.arguments, strict=False):
         scope.values[info.name] = _input(info, argument, bound, declared[info.name])
     scope.add_graph(proto)
-    outputs = graph.convert(o.name for o in proto.output)
-    for value, tensor in zip(proto.output, outputs, strict=True):
-        if isinstance(tensor, AnyRank):
-            graph.refusals.add_other("output", value.name, "its rank is known only at run time")
-    return [t for t in outputs if isinstance(t, Tensor)]
+    return [t for t in graph.convert(o.name for o in proto.output) if isinstance(t, Tensor)]
 
 
 def _type(info: TensorInfo) -> ir.Type:

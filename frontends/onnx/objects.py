@@ -13,19 +13,27 @@ from .tensor import Tensor
 from .weights import DTYPES
 
 TEXT, SEQUENCE, OPTIONAL = KINDS = OBJECTS
+MOST_RANKS = 8  # that a value may have, and is looked at for each of
 
 
 @dataclass(frozen=True)
 class Element:
     """What a sequence or an optional holds: a dtype (one of ``KINDS`` for values of the host) and, if known, a rank.
 
-    One that is ``empty`` holds nothing so far, so that the first value that is put into it decides the rank.
+    One that is ``empty`` holds nothing so far, so that the first value that is put into it decides the rank. Where it
+    has no one rank, it may be known that it has one of several ``ranks``, which are sorted.
     """
 
     dtype: str
     rank: int | None = None
     inner: Element | None = None  # of an optional sequence
     empty: bool = False
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def possible_ranks(self) -> tuple[int, ...]:
+        """The ranks that it may have; none where it may have any."""
+        return self.ranks if self.rank is None else (self.rank,)
 
 
 class Object(Tensor):
@@ -69,5 +77,8 @@ def joined_elements(a: Element | None, b: Element | None) -> Element | None:
             return other
     if a.dtype != b.dtype:
         return None
-    rank = a.rank if a.rank == b.rank else None
-    return Element(a.dtype, rank, joined_elements(a.inner, b.inner) if a.inner or b.inner else None)
+    inner = joined_elements(a.inner, b.inner) if a.inner or b.inner else None
+    if a.rank == b.rank and a.ranks == b.ranks:
+        return Element(a.dtype, a.rank, inner, ranks=a.ranks)
+    ranks = sorted({*a.possible_ranks, *b.possible_ranks}) if a.possible_ranks and b.possible_ranks else []
+    return Element(a.dtype, None, inner, ranks=tuple(ranks) if len(ranks) <= MOST_RANKS else ())

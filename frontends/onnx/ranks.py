@@ -1,50 +1,147 @@
-"""Tensors whose rank only the run knows: what branches of different ranks, or a loop, make."""
+"""Values whose ranks only the run knows: what branches of different ranks, or a loop, make. The host holds them.
+
+No node takes such a value. What depends on its rank is converted once for each rank that it may have (``cases.py``).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
 
-from onnx import NodeProto
-
-from .context import Unsupported
-from .standins import Value
+from ...dialects import ir
+from .context import Context
+from .forms import Form, common, form_of
+from .objects import MOST_RANKS, OPTIONAL, Element, Object, element_of
 from .tensor import Tensor
 
-# Ops that broadcast their inputs, so that leading axes of extent 1 make no difference where another input has them.
-_BROADCASTING = {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"}
-_BROADCASTING |= {"GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod", "Mul", "Or", "Pow", "Sub"}
-_BROADCASTING |= {"Sum", "Where", "Xor"}
-# Inputs of which only the elements or the dtype count.
-_SHAPELESS = {("Reshape", 0), ("Size", 0), ("CastLike", 1), ("Identity", 0), ("If", 0)}
+Case = tuple[Form, ...]  # what is known of several values where the run has decided upon their ranks
 
 
-class AnyRank(Tensor):
-    """A tensor of which only the run knows how many of its first axes are there: ``least`` are sure.
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Values that one op makes, held by the host, whose ranks depend on the run; ``cases`` differ in ranks."""
 
-    Its shape, and its value, have all of them; those that are not sure have extent 1.
+    ctx: Context  # of the op's node
+    values: Sequence[ir.Value]
+    cases: Sequence[Case]
+
+    def read(self, case: Case) -> list[Tensor]:
+        """The values as tensors at the insertion point, where the run has this case."""
+        pairs = zip(self.values, case, strict=True)
+        return [form.wrap(form.cast(self._read(value, form))) for value, form in pairs]
+
+    def _read(self, value: ir.Value, form: Form) -> ir.Value:
+        held = Element(form.dtype, form.axes)
+        return self.ctx.host("OptionalGetElement", [Object(OPTIONAL, lambda: value)], held)[0].value
+
+    def has(self, case: Case) -> Tensor:
+        """Whether the run has this case: a bool."""
+        ranks = [form.axes for form in case]
+        held = [Object(OPTIONAL, lambda value=value: value) for value in self.values]
+        return self.ctx.host("have_ranks", held, Element("bool", 0), ranks=ranks)[0]
+
+
+class Unranked(Tensor):
+    """A tensor whose rank only the run knows: the one at ``place`` among a choice's values. It has no shape here."""
+
+    __slots__ = ("choice", "place")
+
+    def __init__(self, choice: Choice, place: int) -> None:
+        super().__init__(choice.cases[0][place].dtype, (), lambda: choice.values[place])
+        self.choice = choice
+        self.place = place
+
+    @property
+    def forms(self) -> list[Form]:
+        """What is known of it in each case."""
+        return [case[self.place] for case in self.choice.cases]
+
+
+@dataclass(frozen=True)
+class Forms:
+    """What is known of several values together, in each case that the run may have; cases differ in ranks."""
+
+    cases: tuple[Case, ...]
+
+    @cached_property
+    def single(self) -> tuple[Form | None, ...]:
+        """The form of each value whichever case it is; None where its rank depends on that."""
+        columns = zip(*self.cases, strict=True)
+        return tuple(None if len({f.axes for f in forms}) > 1 else reduce(common, forms) for forms in columns)
+
+    @property
+    def types(self) -> list[ir.Type]:
+        """The types in the IR."""
+        return [ir.NoneType.get() if form is None else form.type for form in self.single]
+
+    def wrap(self, ctx: Context, values: Sequence[ir.Value]) -> list[Tensor]:
+        """Values of these forms, which a node makes."""
+        unranked = [i for i, form in enumerate(self.single) if form is None]
+        cases = [tuple(case[i] for i in unranked) for case in self.cases]
+        choice = Choice(ctx, [values[i] for i in unranked], cases)
+        return [
+            Unranked(choice, unranked.index(i)) if form is None else form.wrap(value)
+            for i, (form, value) in enumerate(zip(self.single, values, strict=True))
+        ]
+
+    def cast(self, ctx: Context, values: Sequence[ir.Value]) -> list[ir.Value]:
+        """Values that are of these forms as ones of their types."""
+        firsts = zip(values, self.single, self.cases[0], strict=True)
+        return [_held(ctx, value, first.dtype) if form is None else form.cast(value) for value, form, first in firsts]
+
+
+def _held(ctx: Context, value: ir.Value, dtype: str) -> ir.Value:
+    """A tensor as a value of the host, as which one of unknown rank is there already."""
+    if isinstance(value.type, ir.NoneType):
+        return value
+    tensor = ctx.wrap(value, dtype)
+    return ctx.host("optional", [tensor], Element(OPTIONAL, None, element_of(tensor)))[0].value
+
+
+def known_of(values: Sequence[Tensor]) -> Forms:
+    """All that is known of several values."""
+    choices = list(dict.fromkeys(value.choice for value in values if isinstance(value, Unranked)))
+    cases = []
+    for picked in product(*(choice.cases for choice in choices)):
+        case = dict(zip(choices, picked, strict=True))
+        cases.append(tuple(case[v.choice][v.place] if isinstance(v, Unranked) else form_of(v) for v in values))
+    return Forms(tuple(cases))
+
+
+def joined(ctx: Context, a: Forms, b: Forms, known: Collection[str], words: Callable[[int, Form, Form], str]) -> Forms:
+    """What holds of values of either forms, in symbols that are ``known`` around.
+
+    Refuses dtypes that differ, which ONNX does not allow; ``words`` says of a value's place and its two forms what
+    differs. Refuses more ranks than a program should be made for.
     """
-
-    __slots__ = ("least",)
-
-    least: int
-
-
-def least_rank(tensor: Tensor) -> int:
-    """The number of axes that a tensor has for sure."""
-    return tensor.least if isinstance(tensor, AnyRank) else tensor.rank
-
-
-def refuse_rank(node: NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Raise Unsupported where a node's result depends on a rank that only the run knows."""
-    tensors = [t for t in inputs if isinstance(t, Tensor)]
-    sure = max(map(least_rank, tensors), default=0)
-    broadcasts = node.op_type in _BROADCASTING and all(t.rank <= sure for t in tensors)
-    for i, tensor in enumerate(inputs):
-        if isinstance(tensor, AnyRank) and not broadcasts and not _is_shapeless(node, i):
-            raise Unsupported(f"the rank of input '{node.input[i]}' is known only at run time")
+    for i, (x, y) in enumerate(zip(a.cases[0], b.cases[0], strict=True)):
+        if (x.dtype, x.held) != (y.dtype, y.held):
+            ctx.invalid(words(i, x, y))
+    cases: dict[tuple[int, ...], Case] = {}
+    for case in (*a.cases, *b.cases):
+        ranks = tuple(form.axes for form in case)
+        pairs = zip(cases.get(ranks, case), case, strict=True)
+        cases[ranks] = tuple(common(x, y).within(known) for x, y in pairs)
+    made = Forms(tuple(cases.values()))
+    if len(cases) > MOST_RANKS:
+        i = made.single.index(None)
+        *_, x, y = {case[i].axes: case[i] for case in made.cases}.values()
+        ctx.unsupported(f"{words(i, x, y)}: its rank is known only at run time, in more than {MOST_RANKS} ways")
+    return made
 
 
-def _is_shapeless(node: NodeProto, i: int) -> bool:
-    """Whether an input's leading axes of extent 1 make no difference to a node."""
-    all_axes = node.op_type == "Squeeze" and len(node.input) == 1 and not node.attribute
-    return all_axes or (node.op_type, i) in _SHAPELESS
+def of_ranks(
+    ctx: Context, function: str, inputs: Sequence[Tensor], dtype: str, ranks: Sequence[int], **attributes: object
+) -> Tensor:
+    """What a function of the host gives: a tensor of one of several ranks."""
+    [held] = ctx.host(function, inputs, Element(OPTIONAL, None, Element(dtype)), **attributes)
+    return Unranked(Choice(ctx, [held.value], [(Form(dtype, (None,) * rank),) for rank in ranks]), 0)
+
+
+def demand_ranked(ctx: Context, tensors: Sequence[Tensor], what: str) -> None:
+    """Refuse values of unknown rank where one has to be known."""
+    for tensor in tensors:
+        if isinstance(tensor, Unranked):
+            ctx.unsupported(f"{what} is {' or '.join(map(str, tensor.forms))}: its rank is known only at run time")

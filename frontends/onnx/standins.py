@@ -16,6 +16,7 @@ from ...dialects import builders, ir
 from ...dialects.types import element_type
 from .context import Unsupported
 from .functions import type_proto
+from .ranks import Unranked
 from .tensor import Tensor
 from .weights import DTYPES
 
@@ -61,7 +62,11 @@ def after(inputs: Sequence[Value | None], outputs: Sequence[Value]) -> list[Valu
     """What a node made from its inputs; stand-ins make stand-ins, but what is known in spite of them stays."""
     if not any(isinstance(t, StandIn) for t in inputs):
         return list(outputs)
-    return [StandIn(t.dtype, t.shape, _maker(t)) if isinstance(t, Tensor) and t.known is None else t for t in outputs]
+    return [_after(t) if isinstance(t, Tensor) and t.known is None else t for t in outputs]
+
+
+def _after(made: Tensor) -> Value:
+    return Failed(made.dtype) if isinstance(made, Unranked) else StandIn(made.dtype, made.shape, _maker(made))
 
 
 def _maker(tensor: Tensor) -> Callable[[], ir.Value]:

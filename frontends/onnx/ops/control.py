@@ -6,19 +6,19 @@ shapes fit one branch alone, that one is converted in place too, behind a check 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import onnx
 
-from ....dialects import builders, cf, ir, scalars, scf
-from ....errors import ModelError, UnsupportedError
+from ....dialects import builders, ir, scalars, scf
 from ..context import Context
 from ..control_flow import branches, first_accepted, kernel
 from ..forms import Form, form_of
 from ..loops import Draft
+from ..misfits import Way, either
 from ..registry import op
 from ..tensor import Tensor
 
@@ -32,51 +32,18 @@ def branch(
     if condition.known is not None:
         return tuple(ctx.subgraph(then_branch if condition.known.reshape(())[()] else else_branch))
     chosen = scalars.truth(builders.extract(ctx.reshape(condition, []).value, []))
-    graphs = {"then_branch": then_branch, "else_branch": else_branch}
-    ways = [partial(_branch, ctx, name, graph) for name, graph in graphs.items()]
-    before = ctx.graph.refusals.copy()
-    try:
-        return tuple(first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: branches(ctx, chosen, ways)))
-    except _MisfitError as misfit:
-        ctx.graph.refusals.restore(before)  # what was said of that branch does not count
-        return tuple(_other(ctx, chosen, graphs, misfit))
+    ways = {
+        f"its {name}": partial(ctx.subgraph, graph)
+        for name, graph in (("then_branch", then_branch), ("else_branch", else_branch))
+    }
+
+    def convert(ways: Sequence[Way]) -> list[Tensor]:
+        return first_accepted(ctx, lambda: _as_kernel(ctx, chosen, ways), lambda: branches(ctx, chosen, ways))
+
+    return tuple(either(ctx, chosen, ways, convert))
 
 
-class _MisfitError(Exception):
-    """A branch that cannot be run on inputs of the given shapes, by its name, and why."""
-
-    def __init__(self, branch: str, reason: str) -> None:
-        super().__init__(reason)
-        self.branch = branch
-
-
-def _branch(ctx: Context, name: str, graph: onnx.GraphProto) -> list[Tensor]:
-    try:
-        return ctx.subgraph(graph)
-    except UnsupportedError:
-        raise
-    except ModelError as error:  # shapes for one of the branches are often none for the other
-        raise _MisfitError(name, str(error)) from error
-
-
-def _other(
-    ctx: Context, condition: ir.Value, graphs: Mapping[str, onnx.GraphProto], misfit: _MisfitError
-) -> list[Tensor]:
-    """The branch that fits, in place; the program stops where it is not taken."""
-    if ctx.graph.in_kernel:
-        ctx.unsupported(f"its {misfit.branch} cannot be run ({misfit}), and a kernel cannot tell")
-    [name] = [name for name in graphs if name != misfit.branch]
-    words = f"its {misfit.branch} cannot be run on inputs of these shapes: {misfit}"
-    cf.assert_(condition if name == "then_branch" else scalars.invert(condition), f"({ctx.node.op_type}): {words}")
-    try:
-        made = _branch(ctx, name, graphs[name])
-    except _MisfitError:
-        ctx.invalid(f"its {misfit.branch} cannot be run: {misfit}")
-    ctx.note(f"node '{ctx.name}': {words}; the program refuses a run that takes it")
-    return made
-
-
-def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], list[Tensor]]]) -> list[Tensor]:
+def _as_kernel(ctx: Context, condition: ir.Value, ways: Sequence[Way]) -> list[Tensor]:
     """Both branches in one kernel. Refuses what gives different types."""
     drafts: list[Draft] = []
     forms: list[list[Form]] = []

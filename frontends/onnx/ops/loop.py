@@ -19,6 +19,7 @@ from ..context import Context, Unsupported
 from ..control_flow import first_accepted, iterated, no_elements, only_element, stacked, truth, with_element
 from ..forms import Form
 from ..loops import Draft, Values, counted, guarded, index, stored
+from ..ranks import demand_ranked
 from ..registry import op
 from ..tensor import Tensor
 
@@ -205,6 +206,7 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
 
 def _stacked(ctx: Context, items: Sequence[Tensor]) -> Tensor:
     """The elements of all iterations along a new first axis."""
+    demand_ranked(ctx, items, "an element of a scan output")
     if len(set(forms_of(items))) > 1:
         ctx.invalid("the elements of a scan output have different shapes or dtypes")
     if all(t.known is not None for t in items):

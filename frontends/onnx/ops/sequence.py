@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from onnx import TypeProto
 
 from ..context import Context
-from ..objects import OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
+from ..objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
+from ..ranks import of_ranks
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -27,9 +30,7 @@ def sequence_empty(ctx: Context, *, dtype: int = 1) -> Tensor:
 
 @op("SequenceConstruct")
 def sequence_construct(ctx: Context, *inputs: Tensor) -> Tensor:
-    elements = list(map(element_of, inputs))
-    rank = elements[0].rank if len({element.rank for element in elements}) == 1 else None
-    return ctx.host("sequence", inputs, Element(SEQUENCE, None, Element(elements[0].dtype, rank)))[0]
+    return ctx.host("sequence", inputs, Element(SEQUENCE, None, reduce(joined_elements, map(element_of, inputs))))[0]
 
 
 @op("SequenceInsert")
@@ -46,7 +47,7 @@ def sequence_erase(ctx: Context, sequence: Tensor, position: Tensor | None = Non
 
 @op("SequenceAt")
 def sequence_at(ctx: Context, sequence: Tensor, position: Tensor) -> Tensor:
-    return ctx.host("SequenceAt", [sequence, position], _held(ctx, _sequence(ctx, sequence)))[0]
+    return _given_by(ctx, "SequenceAt", [sequence, position], _held(ctx, _sequence(ctx, sequence)))
 
 
 @op("SequenceLength")
@@ -67,8 +68,9 @@ def split_to_sequence(
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx: Context, sequence: Tensor, *, axis: int, new_axis: int = 0) -> Tensor:
     held = _held(ctx, _sequence(ctx, sequence))
-    rank = (held.rank or 0) + bool(new_axis)
-    return ctx.host("ConcatFromSequence", [sequence], Element(held.dtype, rank), axis=axis, new_axis=new_axis)[0]
+    ranks = [rank + bool(new_axis) for rank in held.possible_ranks]
+    made = Element(held.dtype, ranks[0]) if len(ranks) == 1 else Element(held.dtype, ranks=tuple(ranks))
+    return _given_by(ctx, "ConcatFromSequence", [sequence], made, axis=axis, new_axis=new_axis)
 
 
 @op("Optional")
@@ -90,7 +92,7 @@ def optional_has_element(ctx: Context, value: Tensor | None = None) -> Tensor:
 def optional_get_element(ctx: Context, value: Tensor) -> Tensor:
     if not isinstance(value, Object) or value.dtype != OPTIONAL:
         return value
-    return ctx.host("OptionalGetElement", [value], _held(ctx, value))[0]
+    return _given_by(ctx, "OptionalGetElement", [value], _held(ctx, value))
 
 
 @op("Unique")
@@ -147,10 +149,20 @@ def _given(value: Tensor | None) -> list[Tensor]:
     return [] if value is None else [value]
 
 
+def _given_by(ctx: Context, function: str, inputs: Sequence[Tensor], held: Element, **attributes: object) -> Tensor:
+    """What a function of the host takes out of a sequence or an optional."""
+    if held.ranks:
+        return of_ranks(ctx, function, inputs, held.dtype, held.ranks, **attributes)
+    return ctx.host(function, inputs, held, **attributes)[0]
+
+
 def _held(ctx: Context, value: Object) -> Element:
-    """What a sequence or an optional holds; its rank must be known."""
-    if value.element is None or not value.element.dtype:
+    """What a sequence or an optional holds; its rank, or those of numbers that it may have, must be known."""
+    held = value.element
+    if held is None or not held.dtype:
         ctx.unsupported(f"what the {value.dtype} holds has no type of ours")
-    if value.element.rank is None and value.element.inner is None and value.element.dtype not in (SEQUENCE, OPTIONAL):
+    if not held.possible_ranks and held.inner is None and held.dtype not in (SEQUENCE, OPTIONAL):
         ctx.unsupported(f"the rank of what the {value.dtype} holds is not known")
-    return value.element
+    if held.ranks and held.dtype in KINDS:
+        ctx.unsupported(f"the rank of what the {value.dtype} holds is one of {', '.join(map(str, held.ranks))}")
+    return held

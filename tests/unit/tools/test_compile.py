@@ -112,6 +112,17 @@ def test_open_extents_are_given(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["open.onnx", "open.safetensors", "open.so"]
 
 
+def test_a_rank_that_the_run_decides_is_told(tmp_path, capsys):
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[2,3] x, bool t) => (float[] y) {
+      y = If <then_branch = yes () => (p) { p = Neg(x) }, else_branch = no () => (q) { q = ReduceSum<keepdims = 0>(x) }> (t)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert compile_tool.main([str(tmp_path / "net.onnx"), "--workers", "0"]) == 0
+    assert "x float32[2,3], t bool[] -> y float32[*]" in capsys.readouterr().out
+    assert compile_tool.main([str(tmp_path / "net.onnx"), "--workers", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"] == [{"name": "y", "shape": None, "dtype": "float32"}]
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -1,0 +1,125 @@
+"""Conversion of what depends on ranks that only the run knows: once in each case, inside of the program's If.
+
+That ends where it may: behind values that are the same in all cases (``Reshape(y, [-1])``) the graph is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...dialects import extents, ir
+from ...errors import ModelError
+from .context import Context, Unsupported
+from .control_flow import branches, only_element, refuse_in_kernel
+from .forms import Form, form_of
+from .loops import Draft
+from .misfits import either
+from .ranks import Case, Choice, Unranked
+from .standins import StandIn, Value
+from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .graph import Graph, Waiting
+
+MOST_COPIES = 64  # of a node of the model
+
+
+def convert_cases(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> None:
+    """Convert what waits for a choice in each of its cases, for these outputs of the current scope.
+
+    The scope then has the outputs, or values that they need and that are the same in all cases. Raises Unsupported
+    inside of a kernel, and where nodes would be converted too often.
+    """
+    ctx, scope = choice.ctx, graph.scope
+    with ir.Location.name(ctx.name), _copies(ctx, len(choice.cases)):
+        refuse_in_kernel(ctx)
+        names = _wanted(graph, choice, waiting, outputs)
+
+        def convert(case: Case) -> list[Tensor]:
+            return graph.made_in(scope.decided(choice, choice.read(case)), names)
+
+        made = _in_each(choice, choice.cases, convert)
+    scope.values.update(zip(names, made, strict=True))
+
+
+@contextmanager
+def _copies(ctx: Context, count: int) -> Iterator[None]:
+    """Let what is converted now be there ``count`` times, of which each may be there several times."""
+    around = ctx.graph.copies
+    if around * count > MOST_COPIES:
+        ctx.unsupported(f"the ranks of its results, and of others, would need more than {MOST_COPIES} copies of nodes")
+    ctx.graph.copies = around * count
+    try:
+        yield
+    finally:
+        ctx.graph.copies = around
+
+
+def _in_each(choice: Choice, cases: Sequence[Case], convert: Callable[[Case], list[Tensor]]) -> list[Tensor]:
+    """What ``convert`` makes in the one of these cases that the run has."""
+    first, *others = cases
+    if not others:
+        return convert(first)
+    ctx, condition = choice.ctx, only_element(choice.has(first).value)
+    rest = " or ".join(map(_text, others))
+    ways = {
+        f"what reads {_text(first)} of it": partial(convert, first),
+        f"what reads {rest} of it": partial(_in_each, choice, others, convert),
+    }
+    return either(ctx, condition, ways, partial(branches, ctx, condition))
+
+
+def _text(case: Case) -> str:
+    return ", ".join(map(str, case))
+
+
+def _wanted(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
+    """The names to convert in each case: those of the outputs that wait, or what they need in place of them."""
+    needs, same = waiting.needs, _same(graph, choice, waiting, outputs)
+    free: set[str] = set()  # what can be converted once, behind the cases, given what all of them make the same of
+
+    def is_there(name: str) -> bool:
+        return name in same or name in free if name in needs else graph.scope.choice([name]) is not choice
+
+    for name, needed in needs.items():  # each comes after those that it needs
+        if all(map(is_there, needed)):
+            free.add(name)
+    wanted: dict[str, None] = {}
+    pending = [name for name in outputs if name in needs]
+    while pending:
+        name = pending.pop()
+        if name in free:
+            pending += [n for n in needs[name] if n in needs]
+        else:
+            wanted[name] = None
+    return list(wanted)
+
+
+def _same(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
+    """The names of which all cases make the same, as far as anybody who reads them can tell before the run."""
+    known = extents.names()
+    forms = [_forms(_tried(graph, choice, case, outputs), waiting) for case in choice.cases]
+    first, *others = forms
+    within = {name: form for name, form in first.items() if form == form.within(known)}
+    return {name for name, form in within.items() if all(each.get(name) == form for each in others)}
+
+
+def _forms(values: Mapping[str, Value], waiting: Waiting) -> dict[str, Form]:
+    made = {name: values[name] for name in waiting.needs if name in values}
+    tensors = {name: v for name, v in made.items() if isinstance(v, Tensor) and not isinstance(v, Unranked | StandIn)}
+    return {name: form_of(t) for name, t in tensors.items() if t.known is None and t.items is None}
+
+
+def _tried(graph: Graph, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, Value]:
+    """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
+    before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
+    with draft.filling():
+        decided = scope.decided(choice, choice.read(case))
+        with suppress(ModelError, Unsupported):  # which is said where it counts
+            graph.resolve_in(decided, outputs)
+    draft.drop()
+    graph.refusals.restore(before)
+    return decided.values
