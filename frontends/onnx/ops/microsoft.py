@@ -128,8 +128,7 @@ def fused_conv(
     """The activation of a convolution and, where there is one, a residual of its result's shape."""
     y = conv(ctx, x, w, b, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
     if z is not None:
-        demand_shape(ctx, z, "the residual", *y.shape)
-        y = ctx.elementwise(scalars.add, y, z)
+        y = ctx.elementwise(scalars.add, y, demand_shape(ctx, z, "the residual", *y.shape))
     names = _PARAMETERS.get(activation, ())
     if activation_params and len(activation_params) != len(names):
         ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")

@@ -190,7 +190,7 @@ def _turned(
 def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: int) -> Tensor:
     """The past with the new rows written into it, as long as the larger of the past and the total."""
     batch, heads, rows, size = new.shape
-    demand_shape(ctx, past, "the past", batch, heads, None, size)
+    past = None if past is None else demand_shape(ctx, past, "the past", batch, heads, None, size)
     held = 0 if past is None else past.shape[2]
     length = max(total, held)
     if rows == length:

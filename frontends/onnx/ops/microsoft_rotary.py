@@ -30,7 +30,7 @@ def rotary_embedding(
     """On (batch, heads, length, size), or on heads side by side in the last axis of (batch, length, hidden)."""
     if is_packed_batching:
         ctx.unsupported("a batch of packed sequences (is_packed_batching=1)")
-    demand_shape(ctx, cos_cache, "cos_cache", None, None)
+    cos_cache = demand_shape(ctx, cos_cache, "cos_cache", None, None)
     heads = num_heads
     if x.rank == 3 and not rotary_embedding_dim:
         heads = x.shape[2] // max(2 * cos_cache.shape[1], 1)
