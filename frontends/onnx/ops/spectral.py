@@ -47,10 +47,10 @@ def dft(
 def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The last axis has the real part and, unless it is 0, the imaginary one."""
     axis, last = ctx.axis(axis, x.rank) if isinstance(axis, int) else wrapped(axis, x.rank), x.rank - 1
-    if axis == last or x.shape[last] not in (1, 2):
-        ctx.invalid(f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}")
-    if onesided and not inverse and x.shape[last] == 2:
-        ctx.invalid("onesided is for real input, which this is not")
+    misfit = f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}"
+    if axis == last:
+        ctx.invalid(misfit)
+    x = _numbers(ctx, x, onesided and not inverse, misfit)
     before, extent, behind = parted(x.shape[:last], axis)
     length = 2 * (extent - 1) if inverse and onesided else extent
     length = length if dft_length is None else ctx.sizes(dft_length, "dft_length")[0]
@@ -68,6 +68,22 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     made = _transformed(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
     return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
+
+
+def _numbers(ctx: Context, x: Tensor, real: bool, misfit: str) -> Tensor:
+    """The tensor, which has to have real parts, and imaginary ones unless all are 0 (as of ``real`` numbers), last.
+
+    Where only the run knows whether there are imaginary ones, zeros stand for them.
+    """
+    *shape, parts = x.shape
+    if real:
+        return ctx.fitted(x, (*shape, 1), "onesided is for real input, which this is not")
+    if isinstance(parts, int):
+        return x if parts in (1, 2) else ctx.invalid(misfit)
+    ctx.demand_less(0, parts, misfit)
+    ctx.demand_less(parts, 3, misfit)
+    high = [*[0] * len(shape), 2 - parts]
+    return ctx.wrap(builders.pad(x.value, [0] * x.rank, high, scalars.const(0, element_type(x.dtype))), x.dtype)
 
 
 _OUTSIDE = "the axis is none of those before the last"
@@ -102,10 +118,10 @@ def stft(
     onesided: int = 1,
 ) -> Tensor:
     """The transforms of frames, which overlap, each times the window."""
-    if signal.rank != 3 or signal.shape[2] not in (1, 2):
-        ctx.invalid(f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers")
-    if onesided and signal.shape[2] == 2:
-        ctx.invalid("onesided is for real input, which this is not")
+    misfit = f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers"
+    if signal.rank != 3:
+        ctx.invalid(misfit)
+    signal = _numbers(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
     step = ctx.sizes(frame_step, "frame_step")[0]
     length = extent if window is None else window.size

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from open_case import check_open
+from open_case import check_open, check_refused, open_model
 
 import tilewright as tw
 from tilewright.errors import InputError
@@ -23,7 +23,8 @@ def u8(*shape: int) -> np.ndarray:
     return RNG.integers(0, 256, shape).astype(np.uint8)
 
 
-FILTERS = f(3, 4, 3, 3)
+FILTERS, TAPS = f(3, 4, 3, 3), f(3, 1, 4)
+HALVES = np.full((3, 2, 2), 0.5, np.float32)
 
 # Name of the case: operator, runs, and what `check_open` takes besides.
 CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
@@ -89,6 +90,40 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         {"results": ("int32",), "opset": 10, "fixed": [(1, 0), (1, 1), (1, 2), (1, 3)]},
     ),
     "determinants": ("Det", [[f(n, 3, 3)] for n in (2, 5)], {"opset": 11, "tolerance": 1e-4}),
+    "integers and their grids in blocks": (
+        "DequantizeLinear",
+        [[u8(n, k, 3), np.ones((n, -(-k // 4), 3), np.float32) / 4] for n, k in ((2, 8), (1, 6))],
+        {"axis": 1, "block_size": 4, "opset": 21},
+    ),
+    "blocks of given scales": (
+        "QuantizeLinear",
+        [[f(3, n, 2) * 9, HALVES, np.zeros_like(HALVES, np.uint8)] for n in (8, 7)],
+        {"axis": 1, "block_size": 4, "opset": 21, "known": [1, 2], "results": ("uint8",)},
+    ),
+    "channels behind what came before them": (
+        "CausalConvWithState",
+        [[f(2, c, n), f(c, 1, k), f(c), f(2, c, k - 1)] for c, n, k in ((3, 4, 3), (1, 1, 4), (5, 2, 1))],
+        {"activation": "silu", "results": ("float32",) * 2, "opset": 27, "reference": True},
+    ),
+    "channels behind nothing": (
+        "CausalConvWithState",
+        [[f(b, 3, n), TAPS] for b, n in ((2, 4), (1, 1))],
+        {"known": [1], "results": ("float32",) * 2, "opset": 27, "reference": True},
+    ),
+    "real or complex sequences": (
+        "DFT",
+        [[f(2, n, parts)] for n, parts in ((4, 1), (5, 2))],
+        {
+            "axis": 1,
+            "opset": 17,
+            "reference": True,
+        },
+    ),
+    "real frames": (
+        "STFT",
+        [[f(b, n, 1), np.array(2), f(4)] for b, n in ((2, 9), (1, 4))],
+        {"opset": 17, "reference": True},
+    ),
     "integers and their grids": (
         "DequantizeLinear",
         [[u8(2, c, 3), np.abs(f(c)) + 1, u8(c)] for c in (4, 2)],
@@ -123,6 +158,42 @@ def test_sizes_that_do_not_fit_are_refused_by_the_run(node: str):
     del made.graph.input[len(inputs) :]
     with pytest.raises(InputError, match=rf"node 'the_node'.*({why})"):
         tw.compile(made, workers=0, cache=False)(*inputs)
+
+
+# Operator, attributes and opset, inputs that do not fit, and what is said of them.
+SETS: dict[str, tuple[dict[str, Any], list[tuple[list[np.ndarray], str]]]] = {
+    "CausalConvWithState": (
+        {"opset": 27, "results": ("float32",) * 2},
+        [
+            ([f(2, 3, 4), f(4, 1, 3), f(3), f(2, 3, 2)], "do not fit"),
+            ([f(2, 3, 4), f(3, 2, 3), f(3), f(2, 3, 2)], "do not fit"),
+            ([f(2, 3, 4), f(3, 1, 3), f(2), f(2, 3, 2)], "a bias of shape"),
+            ([f(2, 3, 4), f(3, 1, 3), f(3), f(2, 3, 3)], "do not fit"),
+            ([f(2, 3, 4), f(3, 1, 3), f(3), f(1, 3, 2)], "do not fit"),
+        ],
+    ),
+    "DFT": (
+        {"opset": 17},
+        [([f(2, 4, 3)], "no sequences of complex numbers"), ([f(2, 4, 0)], "no sequences of complex numbers")],
+    ),
+    "STFT": ({"opset": 17}, [([f(1, 9, 2), np.array(2), f(4)], "onesided is for real input")]),
+    "Multinomial": ({"opset": 10, "results": ("int32",)}, [([f(2, 0)], "nothing to draw 1 samples from")]),
+    "DequantizeLinear": (
+        {"opset": 21, "axis": 1, "block_size": 4},
+        [
+            ([u8(2, 8, 3), f(2, 3, 3)], "parameters of shape .* for blocks of 4"),
+            ([u8(2, 8, 3), f(1, 2, 3)], "parameters of shape .* for blocks of 4"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("op", SETS)
+def test_what_the_run_demands_of_sizes(op: str):
+    options, misfits = SETS[op]
+    module = tw.compile(open_model(op, misfits[0][0], **options), workers=0, num_threads=1, cache=False)
+    for arrays, why in misfits:
+        check_refused(module, op, arrays, why)
 
 
 def test_legacy_broadcasting_of_open_sizes():
