@@ -25,8 +25,13 @@ def split_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     misfit = f"a tensor of shape {list(x.shape)} does not hold {heads} heads"
     if x.rank != 3 or heads < 1:
         ctx.invalid(misfit)
-    batch, length, hidden = ctx.divisible(x, 2, heads, misfit).shape
-    return ctx.transpose(ctx.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
+    x = ctx.divisible(x, 2, heads, misfit)
+    return heads_of(ctx, x, heads, x.shape[2] // heads)
+
+
+def heads_of(ctx: Context, x: Tensor, heads: Extent, size: Extent) -> Tensor:
+    """``split_heads`` of an axis that is known to hold as many heads of this size."""
+    return ctx.transpose(ctx.reshape(x, (*x.shape[:2], heads, size)), [0, 2, 1, 3])
 
 
 def join_heads(ctx: Context, x: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -85,13 +86,10 @@ CASES: dict[str, tuple[str, Runs, dict[str, Any], Misfits]] = {
             (joined(2, 3, 4, ones(2, 3, 8), f(2, 2, H, 5, 3)), "does not fit keys or values"),
         ],
     ),
-    "bytes behind a past": (
+    "bytes": (
         "QAttention",
-        [
-            quantized(b, n, d, None, np.array(120, np.uint8), np.array(3, np.int8), f(2, b, H, m, d))
-            for b, n, d, m in ((2, 3, 4, 5), (1, 1, 8, 1))
-        ],
-        {"results": ["float32"] * 2, "unidirectional": 1},
+        [quantized(*shape, None, np.array(120, np.uint8), np.array(3, np.int8)) for shape in SHAPES],
+        {},
         [],
     ),
     "another sequence": (
@@ -140,3 +138,91 @@ def test_packed_operands_of_open_sizes_are_the_separate_ones():
     np.testing.assert_allclose(module(packed)[0], np.asarray(want), 1e-4, 1e-5)
     check_refused(module, "MultiHeadAttention", [f(2, 3, H, 2, 4)], "what is packed has shape")
     check_refused(module, "MultiHeadAttention", [f(2, 3, 3, 3, 4)], "what is packed has shape")
+
+
+SIZE, COS, SIN = 16, f(16, 8), f(16, 8)
+GROUPS: dict[str, Any] = {
+    "domain": "com.microsoft",
+    "results": ["float32"] * 3,
+    "num_heads": 4,
+    "kv_num_heads": 2,
+    "do_rotary": 1,
+}
+
+
+def grouped(batch: int, rows: int, past: int, ends: list[int], total: int, *more: np.ndarray) -> list[Any]:
+    """The operands of GroupQueryAttention; ``ends`` are the places of each batch's last key."""
+    q, k, v = (f(batch, rows, heads * SIZE) for heads in (4, 2, 2))
+    held = f(batch, 2, past, SIZE), f(batch, 2, past, SIZE)
+    return [q, k, v, *held, np.array(ends, np.int32), np.array(total, np.int32), COS, SIN, *more]
+
+
+def runs_of_groups(placed: bool) -> list[list[Any]]:
+    """A prompt, a token, more behind a past, a prompt into a cache; ``placed`` with positions and a bias."""
+    runs = []
+    for batch, rows, past, ends in ((2, 3, 0, [2, 1]), (2, 1, 8, [6, 3]), (1, 3, 5, [7]), (2, 3, 6, [2, 2])):
+        total = max(max(ends) + 1, rows)
+        at = np.add.outer(np.array(ends) + 1 - rows if total > rows else np.array([2] * batch), np.arange(rows))
+        runs.append(grouped(batch, rows, past, ends, total, *([at, f(1, 4, rows, total)] if placed else [])))
+    return runs
+
+
+@cache
+def program_of_groups(placed: bool) -> tw.Module:
+    made = open_model("GroupQueryAttention", runs_of_groups(placed)[0], known=[7, 8], **GROUPS)
+    return tw.compile(made, workers=0, num_threads=1, cache=False)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_one_program_for_a_prompt_and_each_token(placed: bool):
+    for arrays in runs_of_groups(placed):
+        model, inputs = foreign_model("GroupQueryAttention", arrays, known=[7, 8], **GROUPS)
+        wants = map(np.asarray, onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs))
+        (got, *caches), (want, *held) = program_of_groups(placed)(*inputs.values()), wants
+        np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+        for ours, theirs in zip(caches, held, strict=True):
+            assert ours.shape == theirs.shape
+            for item, last in enumerate(arrays[5]):  # what follows the last key is not defined
+                keys = np.s_[item, :, : last + 1]
+                np.testing.assert_allclose(ours[keys], theirs[keys], 1e-4, 1e-5)
+
+
+PROMPT = grouped(2, 3, 0, [2, 1], 3)[:7]
+PLACES, BIAS = np.zeros((2, 3), np.int64), f(1, 4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        (grouped(2, 3, 0, [2, 1], 2)[:7], "a total_sequence_length of"),
+        (grouped(2, 0, 4, [2, 1], 2)[:7], "a total_sequence_length of"),
+        (grouped(2, 3, 0, [2], 3)[:7], "seqlens_k has shape"),
+        ([PROMPT[0], *grouped(2, 2, 0, [2, 1], 3)[1:7]], "do not fit"),
+        ([*PROMPT[:3], *grouped(1, 3, 4, [2, 1], 3)[3:7]], "the past has shape"),
+        ([*PROMPT, PLACES[:, :2], BIAS], "position_ids of shape"),
+        ([*PROMPT, PLACES, BIAS[..., :2]], "a bias of shape"),
+        ([*PROMPT, PLACES, f(1, 3, 3, 3)], "do not broadcast"),
+        ([*grouped(0, 3, 0, [], 3)[:7], PLACES[:0], BIAS], "no first one of position_ids"),
+    ],
+)
+def test_a_cache_and_keys_that_do_not_fit_are_refused_by_the_run(arrays: list[Any], why: str):
+    check_refused(program_of_groups(len(arrays) > 7), "GroupQueryAttention", arrays, why)
+
+
+def test_turned_heads_of_open_sizes():
+    options: dict[str, Any] = {"domain": "com.microsoft", "known": [2, 3]}
+    shapes = (2, 3, 32), (1, 1, 16)
+    apart = [[f(*shape), np.zeros(shape[:2], np.int64) + 3, COS, SIN] for shape in shapes]
+    module = check_open("RotaryEmbedding", *apart, **options)
+    check_refused(module, "RotaryEmbedding", [f(2, 3, 24), np.zeros((2, 3), np.int64)], "for a cos_cache of shape")
+    check_refused(module, "RotaryEmbedding", [f(2, 3, 32), np.zeros((2, 4), np.int64)], "position_ids of shape")
+    whole = [
+        [f(b, 2, n, size), np.array([n]), f(9, size // 2), f(9, size // 2)] for b, n, size in ((2, 3, 8), (1, 1, 16))
+    ]
+    module = check_open("RotaryEmbedding", *whole, domain="com.microsoft", interleaved=1)
+    check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 14), np.array([1]), COS, SIN], "for a cos_cache of shape")
+    check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 16), np.array([1, 1]), COS, SIN], "position_ids of shape")
+    check_refused(module, "RotaryEmbedding", [f(2, 2, 3, 16), np.array([1]), COS, f(16, 7)], "caches of shapes")
+    check_refused(
+        module, "RotaryEmbedding", [f(2, 2, 3, 0), np.array([1]), f(9, 0), f(9, 0)], "for a cos_cache of shape"
+    )
