@@ -40,15 +40,6 @@ def join_heads(ctx: Context, x: Tensor) -> Tensor:
     return ctx.reshape(ctx.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
 
 
-def split_last(ctx: Context, x: Tensor, sizes: Sequence[Extent]) -> list[Tensor]:
-    """The last axis in parts of these sizes."""
-    misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
-    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
-    starts = [[0] * (x.rank - 1) + [sum(sizes[:i])] for i in range(len(sizes))]
-    parts = [builders.slice_(x.value, at, (*x.shape[:-1], n)) for at, n in zip(starts, sizes, strict=True)]
-    return [ctx.wrap(part, x.dtype) for part in parts]
-
-
 def appended(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
     """Keys or values of before (batch, heads, length, size) with the new ones behind them."""
     if past is None:

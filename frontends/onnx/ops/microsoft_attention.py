@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....dialects import scalars
 from ....sizes import may_be_equal
-from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads, split_last
+from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
 from ..quantization import MICROSOFT
@@ -14,7 +14,7 @@ from ..registry import op
 from ..tensor import Tensor
 from .matmul import matmul
 from .microsoft_matmul import matmul_integer_to_float
-from .movement import concat, cut
+from .movement import concat, cut, split_last
 
 
 @contrib("Attention")

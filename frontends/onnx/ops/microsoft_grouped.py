@@ -10,13 +10,14 @@ import numpy as np
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ....sizes import Extent, largest
-from ..attention import attend, join_heads, split_heads, split_last
+from ..attention import attend, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
 from ..loops import index
 from ..tensor import Tensor
 from .gather import tensor_scatter
 from .microsoft_rotary import counted, positions, rotate
+from .movement import split_last
 from .norm import root_mean_square
 
 

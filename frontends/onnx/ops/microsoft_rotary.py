@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ....dialects import builders, ir, scalars
 from ....sizes import Extent
-from ..attention import heads_of, join_heads, split_heads, split_last
+from ..attention import heads_of, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib
 from ..tensor import Tensor
 from .gather import gather
-from .movement import concat, cut
+from .movement import concat, cut, split_last
 
 
 @contrib("RotaryEmbedding")

@@ -6,7 +6,6 @@ import numpy as np
 
 from ....dialects import arith, ir, scalars
 from ....dialects.types import element_type
-from ....sizes import may_be_equal
 from ..context import Context
 from ..contrib import contrib, demand_shape
 from ..tensor import Tensor
@@ -39,7 +38,7 @@ def matmul_n_bits(
     blocks = -(-K // block_size)
     b = demand_shape(ctx, b, "B", N, blocks, block_size * bits // 8)
     misfit = f"{a}, {b} and scales of shape {list(scales.shape)} do not fit K={K} and N={N}"
-    if b.dtype != "uint8" or a.rank == 0 or not may_be_equal([scales.size], [N * blocks]):
+    if b.dtype != "uint8" or a.rank == 0:
         ctx.invalid(misfit)
     ctx.demand_equal(scales.size, N * blocks, misfit)
     a = ctx.fitted(a, (*a.shape[:-1], K), misfit)
@@ -71,8 +70,8 @@ def _zeros(ctx: Context, given: Tensor | None, bits: int, rows: int, blocks: int
         return ctx.const(1 << (bits - 1), "uint8")
     packed = given.dtype == "uint8"
     columns = -(-blocks * bits // 8) if packed else blocks
-    if given.size != rows * columns:
-        ctx.invalid(f"zero_points of shape {list(given.shape)} for {rows} rows of {blocks} blocks")
+    misfit = f"zero_points of shape {list(given.shape)} for {rows} rows of {blocks} blocks"
+    ctx.demand_equal(given.size, rows * columns, misfit)
     whole = ctx.reshape(given, (rows, columns))
     if packed:
         whole = cut(ctx, _unpacked(ctx, whole, bits), {1: range(blocks)})

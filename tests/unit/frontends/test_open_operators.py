@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,16 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
             "reference": True,
         },
     ),
+    "an axis at a place that the run gives": (
+        "ExpandDims",
+        [[f(2, 3), np.array(at, np.int32)] for at in (0, 2, -2)],
+        {"domain": "com.microsoft"},
+    ),
+    "weights of four bits": (
+        "MatMulNBits",
+        [[f(b, n, 32), u8(6, 2, 8), f(12), u8(6)] for b, n in ((2, 3), (1, 1))],
+        {"domain": "com.microsoft", "K": 32, "N": 6, "bits": 4, "block_size": 16, "tolerance": 1e-3},
+    ),
     "real frames": (
         "STFT",
         [[f(b, n, 1), np.array(2), f(4)] for b, n in ((2, 9), (1, 4))],
@@ -177,6 +188,22 @@ SETS: dict[str, tuple[dict[str, Any], list[tuple[list[np.ndarray], str]]]] = {
         [([f(2, 4, 3)], "no sequences of complex numbers"), ([f(2, 4, 0)], "no sequences of complex numbers")],
     ),
     "STFT": ({"opset": 17}, [([f(1, 9, 2), np.array(2), f(4)], "onesided is for real input")]),
+    "ExpandDims": (
+        {"domain": "com.microsoft"},
+        [
+            ([f(2), np.array([0, 1], np.int32)], "axis has shape"),
+            ([f(2), np.array([2], np.int32)], "axis is out of range"),
+        ],
+    ),
+    "MatMulNBits": (
+        {"domain": "com.microsoft", "K": 32, "N": 6, "bits": 4, "block_size": 16},
+        [
+            ([f(1, 1, 31), u8(6, 2, 8), f(12), u8(6)], "do not fit K=32 and N=6"),
+            ([f(1, 1, 32), u8(6, 2, 8), f(11), u8(6)], "do not fit K=32 and N=6"),
+            ([f(1, 1, 32), u8(6, 2, 7), f(12), u8(6)], "B has shape"),
+            ([f(1, 1, 32), u8(6, 2, 8), f(12), u8(5)], "zero_points of shape"),
+        ],
+    ),
     "Multinomial": ({"opset": 10, "results": ("int32",)}, [([f(2, 0)], "nothing to draw 1 samples from")]),
     "DequantizeLinear": (
         {"opset": 21, "axis": 1, "block_size": 4},
@@ -203,6 +230,19 @@ def test_legacy_broadcasting_of_open_sizes():
     for n in (3, 1):
         x, z = f(2, n, 4), f(n)
         np.testing.assert_array_equal(module(x, z)[0], x + z[:, None])
+
+
+def test_halves_of_an_open_axis():
+    """BiasSplitGelu, of which onnxruntime's CPU has no kernel: by its definition."""
+    made = open_model("BiasSplitGelu", [f(2, 6), f(6)], domain="com.microsoft")
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    for n in (6, 2):
+        x, bias = f(2, n), f(n)
+        left, right = np.split(x + bias, 2, axis=1)
+        erf = np.vectorize(math.erf)(right / np.sqrt(2))
+        np.testing.assert_allclose(module(x, bias)[0], left * right * (1 + erf) / 2, 1e-5, 1e-6)
+    check_refused(module, "BiasSplitGelu", [f(2, 5), f(5)], "has no two halves")
+    check_refused(module, "BiasSplitGelu", [f(2, 6), f(4)], "bias has shape")
 
 
 def test_one_optimiser_step_of_any_size():
