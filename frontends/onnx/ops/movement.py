@@ -50,7 +50,7 @@ def split_by_attribute(
 def split_by_input(ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
     if split is None:
         return split_by_attribute(ctx, x, axis=axis)
-    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split"))
+    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split", count=len(ctx.node.output)))
 
 
 @op("Split", since=18)
@@ -165,7 +165,7 @@ def _positions(extent: int, start: int, end: int, step: int) -> range:
 @op("Tile", since=6)
 def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
     """A broadcast: each repeated axis gets another before it."""
-    counts = ctx.sizes(repeats, "repeats")
+    counts = ctx.sizes(repeats, "repeats", count=x.rank)
     if len(counts) != x.rank or any(isinstance(n, int) and n < 0 for n in counts):
         ctx.invalid(f"repeats {counts} do not fit the input's shape {list(x.shape)}")
     target = [n * count for n, count in zip(x.shape, counts, strict=True)]
@@ -240,7 +240,7 @@ def reverse_sequence(
 def center_crop_pad(ctx: Context, x: Tensor, shape: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
     """Crop or pad with zeros around the middle; an odd rest goes to the end."""
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
-    sizes = ctx.sizes(shape, "shape")
+    sizes = ctx.sizes(shape, "shape", count=len(along))
     if len(sizes) != len(along):
         ctx.invalid(f"shape {sizes} does not fit {len(along)} axes")
     wanted: dict[int, Any] = dict(zip(along, sizes, strict=True))

@@ -40,7 +40,7 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
-    along: Extent = -2 if axis is None else ctx.sizes(axis, "axis")[0]
+    along: Extent = -2 if axis is None else ctx.sizes(axis, "axis", count=1)[0]
     return _dft(ctx, x, dft_length, along, bool(inverse), bool(onesided))
 
 
@@ -53,7 +53,7 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     x = _numbers(ctx, x, onesided and not inverse, misfit)
     before, extent, behind = parted(x.shape[:last], axis)
     length = 2 * (extent - 1) if inverse and onesided else extent
-    length = length if dft_length is None else ctx.sizes(dft_length, "dft_length")[0]
+    length = length if dft_length is None else ctx.sizes(dft_length, "dft_length", count=1)[0]
     ctx.demand_less(0, length, f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
     if is_open((axis, extent, length)):
         ctx.demand_less(-1, axis, _OUTSIDE)
@@ -123,9 +123,9 @@ def stft(
         ctx.invalid(misfit)
     signal = _numbers(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
-    step = ctx.sizes(frame_step, "frame_step")[0]
+    step = ctx.sizes(frame_step, "frame_step", count=1)[0]
     length = extent if window is None else window.size
-    length = length if frame_length is None else ctx.sizes(frame_length, "frame_length")[0]
+    length = length if frame_length is None else ctx.sizes(frame_length, "frame_length", count=1)[0]
     what = f"frames of {length} elements every {step} do not fit a signal of {extent} or the window"
     ctx.demand_less(0, step, what)
     ctx.demand_less(0, length, what)
@@ -169,7 +169,7 @@ def mel_weight_matrix(
     """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
     whole = {"num_mel_bins": num_mel_bins, "dft_length": dft_length, "sample_rate": sample_rate}
     edges = {"lower_edge_hertz": lower_edge_hertz, "upper_edge_hertz": upper_edge_hertz}
-    extents = count, length, rate = [ctx.sizes(t, what)[0] for what, t in whole.items()]
+    extents = count, length, rate = [ctx.sizes(t, what, count=1)[0] for what, t in whole.items()]
     for extent in extents:
         ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
     name = dtype_name(output_datatype, "the result")

@@ -171,58 +171,6 @@ def test_sizes_that_do_not_fit_are_refused_by_the_run(node: str):
         tw.compile(made, workers=0, cache=False)(*inputs)
 
 
-# Operator, attributes and opset, inputs that do not fit, and what is said of them.
-SETS: dict[str, tuple[dict[str, Any], list[tuple[list[np.ndarray], str]]]] = {
-    "CausalConvWithState": (
-        {"opset": 27, "results": ("float32",) * 2},
-        [
-            ([f(2, 3, 4), f(4, 1, 3), f(3), f(2, 3, 2)], "do not fit"),
-            ([f(2, 3, 4), f(3, 2, 3), f(3), f(2, 3, 2)], "do not fit"),
-            ([f(2, 3, 4), f(3, 1, 3), f(2), f(2, 3, 2)], "a bias of shape"),
-            ([f(2, 3, 4), f(3, 1, 3), f(3), f(2, 3, 3)], "do not fit"),
-            ([f(2, 3, 4), f(3, 1, 3), f(3), f(1, 3, 2)], "do not fit"),
-        ],
-    ),
-    "DFT": (
-        {"opset": 17},
-        [([f(2, 4, 3)], "no sequences of complex numbers"), ([f(2, 4, 0)], "no sequences of complex numbers")],
-    ),
-    "STFT": ({"opset": 17}, [([f(1, 9, 2), np.array(2), f(4)], "onesided is for real input")]),
-    "ExpandDims": (
-        {"domain": "com.microsoft"},
-        [
-            ([f(2), np.array([0, 1], np.int32)], "axis has shape"),
-            ([f(2), np.array([2], np.int32)], "axis is out of range"),
-        ],
-    ),
-    "MatMulNBits": (
-        {"domain": "com.microsoft", "K": 32, "N": 6, "bits": 4, "block_size": 16},
-        [
-            ([f(1, 1, 31), u8(6, 2, 8), f(12), u8(6)], "do not fit K=32 and N=6"),
-            ([f(1, 1, 32), u8(6, 2, 8), f(11), u8(6)], "do not fit K=32 and N=6"),
-            ([f(1, 1, 32), u8(6, 2, 7), f(12), u8(6)], "B has shape"),
-            ([f(1, 1, 32), u8(6, 2, 8), f(12), u8(5)], "zero_points of shape"),
-        ],
-    ),
-    "Multinomial": ({"opset": 10, "results": ("int32",)}, [([f(2, 0)], "nothing to draw 1 samples from")]),
-    "DequantizeLinear": (
-        {"opset": 21, "axis": 1, "block_size": 4},
-        [
-            ([u8(2, 8, 3), f(2, 3, 3)], "parameters of shape .* for blocks of 4"),
-            ([u8(2, 8, 3), f(1, 2, 3)], "parameters of shape .* for blocks of 4"),
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("op", SETS)
-def test_what_the_run_demands_of_sizes(op: str):
-    options, misfits = SETS[op]
-    module = tw.compile(open_model(op, misfits[0][0], **options), workers=0, num_threads=1, cache=False)
-    for arrays, why in misfits:
-        check_refused(module, op, arrays, why)
-
-
 def test_legacy_broadcasting_of_open_sizes():
     text = """<ir_version: 9, opset_import: ["": 6]> g (float[A, B, C] x, float[D] z) => (float[A, B, C] y)
     { y = Add<broadcast = 1, axis = 1>(x, z) }"""
