@@ -171,7 +171,7 @@ class Context:
             return self.fitted(x, wanted, misfit)
         return self.wrap(builders.stretched(x.value, wanted), x.dtype)
 
-    def divisible(self, x: Tensor, axis: int, by: int, misfit: str) -> Tensor:
+    def divisible(self, x: Tensor, axis: int, by: Extent, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
         return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
 

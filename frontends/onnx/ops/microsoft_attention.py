@@ -43,9 +43,9 @@ def attention(
     if x.rank != 3 or weights.rank != 2:
         ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}")
     projected = _projected(ctx, x, weights, bias)
-    heads = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
-    biases = _biases(ctx, *heads[:2], mask_index, mask_filter_value, attention_bias, unidirectional)
-    return _attended(ctx, *heads, scale, biases)
+    q, k, v = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
+    biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
+    return _attended(ctx, q, k, v, scale, biases)
 
 
 @op("QAttention", domain=MICROSOFT)
@@ -74,9 +74,9 @@ def quantized_attention(
     if x.rank != 3 or weight.rank != 2:
         ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weight.shape)}")
     projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
-    heads = _split(ctx, projected, num_heads, past)
-    biases = _biases(ctx, *heads[:2], mask_index, mask_filter_value, None, unidirectional)
-    return _attended(ctx, *heads, scale, biases)
+    q, k, v = _split(ctx, projected, num_heads, past)
+    biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
+    return _attended(ctx, q, k, v, scale, biases)
 
 
 def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, sizes: Sequence[int] = ()) -> list[Tensor]:

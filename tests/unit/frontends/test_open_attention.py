@@ -35,7 +35,7 @@ def joined(batch: int, rows: int, size: int, *more: np.ndarray | None) -> list[n
 def apart(batch: int, rows: int, keys: int, size: int, width: int) -> list[np.ndarray | None]:
     """Queries, keys, values and bias of MultiHeadAttention; ``width`` is the size of a head's values."""
     sizes = H * size, H * size, H * width
-    return [f(batch, n, hidden) for n, hidden in zip((rows, keys, keys), sizes, strict=True)] + [f(sum(sizes))]
+    return [*(f(batch, n, hidden) for n, hidden in zip((rows, keys, keys), sizes, strict=True)), f(sum(sizes))]
 
 
 def quantized(batch: int, rows: int, size: int, *more: np.ndarray | None) -> list[np.ndarray | None]:
