@@ -100,7 +100,7 @@ def pad(x: ir.Value, low: Sequence[Extent], high: Sequence[Extent], value: ir.Va
     shape = [a + n + b for a, n, b in zip(low, shape_of(x), high, strict=True)]
     if 0 in shape_of(x):  # whose pad upstream's bufferization cannot take
         return full(shape, value)
-    if is_open(shape):  # the result's shape is then to be read off the IR
+    if is_open((*shape_of(x), *shape)):  # the result's shape is then to be read off the IR
         return insert(x, full(shape, value), low)
     (below, static_low), (above, static_high) = extents.mixed(low), extents.mixed(high)
     op = tensor.PadOp(ranked(shape, element_of(x)), x, below, above, static_low, static_high)

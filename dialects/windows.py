@@ -18,7 +18,7 @@ def conv(
     w: ir.Value,
     strides: Sequence[int],
     dilations: Sequence[int],
-    groups: int = 1,
+    groups: Extent = 1,
     elem: ir.Type | None = None,
 ) -> ir.Value:
     """Convolve ``x`` (n, c, spatial…) with ``w`` (f, c / groups, window…); gives (n, f, out…) of type ``elem``.

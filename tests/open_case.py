@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_case import foreign_model
 
 import tilewright as tw
+from tilewright.errors import InputError
 
 Arrays = Sequence[np.ndarray | None]
 
@@ -55,6 +57,12 @@ def check_open(
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, tolerance, tolerance)
     return module
+
+
+def check_refused(module: tw.Module, op: str, arrays: Arrays, why: str) -> None:
+    """The run of an ``open_model`` says in one line which node its inputs do not fit."""
+    with pytest.raises(InputError, match=rf"^[^\n]*node 'the_{op}'[^\n]*{why}[^\n]*$"):
+        module(*(array for array in arrays if array is not None))
 
 
 def _of_shapes(

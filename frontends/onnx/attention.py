@@ -9,9 +9,11 @@ import numpy as np
 
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.types import element_type
+from ...sizes import Extent, if_equal, may_be_equal
 from .context import Context
+from .loops import index
 from .ops.matmul import matmul
-from .ops.movement import concat, cut
+from .ops.movement import concat
 from .ops.reduction import softmax, widened
 from .tensor import Tensor
 
@@ -23,22 +25,19 @@ def split_heads(ctx: Context, x: Tensor, heads: int) -> Tensor:
     misfit = f"a tensor of shape {list(x.shape)} does not hold {heads} heads"
     if x.rank != 3 or heads < 1:
         ctx.invalid(misfit)
-    batch, length, hidden = ctx.divisible(x, 2, heads, misfit).shape
-    return ctx.transpose(ctx.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
+    x = ctx.divisible(x, 2, heads, misfit)
+    return heads_of(ctx, x, heads, x.shape[2] // heads)
+
+
+def heads_of(ctx: Context, x: Tensor, heads: Extent, size: Extent) -> Tensor:
+    """``split_heads`` of an axis that is known to hold as many heads of this size."""
+    return ctx.transpose(ctx.reshape(x, (*x.shape[:2], heads, size)), [0, 2, 1, 3])
 
 
 def join_heads(ctx: Context, x: Tensor) -> Tensor:
     """(batch, heads, length, size) -> (batch, length, heads * size)"""
     batch, heads, length, size = x.shape
     return ctx.reshape(ctx.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
-
-
-def split_last(ctx: Context, x: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-    """The last axis in parts of these sizes."""
-    misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
-    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
-    ends = np.cumsum(sizes).tolist()
-    return [cut(ctx, x, {x.rank - 1: range(end - n, end)}) for n, end in zip(sizes, ends, strict=True)]
 
 
 def appended(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
@@ -67,16 +66,17 @@ def attend(
     key without value.
     """
     misfit = f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit"
+    k = ctx.fitted(k, (*v.shape[:3], *k.shape[3:]), misfit)
+    q = ctx.fitted(q, (*k.shape[:2], q.shape[2], k.shape[3]), misfit)
     k = ctx.fitted(k, (*q.shape[:2], k.shape[2], q.shape[3]), misfit)
     v = ctx.fitted(v, (*k.shape[:3], v.shape[3]), misfit)
     scores = matmul(ctx, q, ctx.transpose(k, [0, 1, 3, 2]))
-    given = [b for b in biases if b is not None]
-    if any(ctx.broadcast_shape(scores, b) != scores.shape for b in given):
-        ctx.invalid(f"a mask or bias does not broadcast to the scores, {list(scores.shape)}")
-    factor = scale or 1 / number.sqrt(q.shape[3])
+    misfit = f"a mask or bias does not broadcast to the scores, {list(scores.shape)}"
+    given = [ctx.repeatable(b, scores.shape, misfit) for b in biases if b is not None]
+    factor = _scale(ctx, scale, q)
 
-    def body(score: ir.Value, *added: ir.Value) -> ir.Value:
-        score = scalars.mul(score, scalars.like(score, factor))
+    def body(score: ir.Value, factor: ir.Value, *added: ir.Value) -> ir.Value:
+        score = scalars.mul(score, factor)
         if softcap:
             capped = math.tanh(scalars.mul(score, scalars.like(score, 1 / softcap)))
             score = scalars.mul(capped, scalars.like(score, softcap))
@@ -84,8 +84,21 @@ def attend(
             score = scalars.add(score, bias)
         return score
 
-    weights = _softmax(ctx, ctx.elementwise(body, scores, *given), sink)
+    weights = _softmax(ctx, ctx.elementwise(body, scores, factor, *given), sink)
     return matmul(ctx, weights, v)
+
+
+def _scale(ctx: Context, given: float | None, q: Tensor) -> Tensor:
+    """What scores are multiplied by: a scalar, no narrower than float32."""
+    size, dtype = q.shape[3], "float64" if q.dtype == "float64" else "float32"
+    if given or isinstance(size, int):
+        return ctx.const(given or 1 / number.sqrt(size), dtype)
+
+    def body() -> ir.Value:
+        one = ctx.scalar(1, dtype)
+        return scalars.div(one, math.sqrt(scalars.like(one, size)))
+
+    return ctx.elementwise(body, dtype=dtype, shape=())
 
 
 def _softmax(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
@@ -103,7 +116,7 @@ def _softmax(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
     return ctx.cast(ctx.elementwise(scalars.div, powers, total), scores.dtype)
 
 
-def causal_bias(ctx: Context, rows: int, keys: int) -> Tensor:
+def causal_bias(ctx: Context, rows: Extent, keys: Extent) -> Tensor:
     """(rows, keys): the lowest number for keys after the row's own; the last row is the last key's."""
     f32 = element_type("float32")
 
@@ -115,7 +128,9 @@ def causal_bias(ctx: Context, rows: int, keys: int) -> Tensor:
     return ctx.wrap(builders.index_map((rows, keys), f32, body), "float32")
 
 
-def mask_bias(ctx: Context, mask: Tensor | None, batch: int, rows: int, keys: int, masked: float) -> Tensor | None:
+def mask_bias(
+    ctx: Context, mask: Tensor | None, batch: Extent, rows: Extent, keys: Extent, masked: float
+) -> Tensor | None:
     """``masked`` for the keys that a mask in one of these forms hides, as (batch, 1, 1 or rows, keys).
 
     (batch, keys) or (batch, rows, keys): above 0 for visible keys. (batch): how many keys are visible, from the first
@@ -123,14 +138,14 @@ def mask_bias(ctx: Context, mask: Tensor | None, batch: int, rows: int, keys: in
     """
     if mask is None:
         return None
-    if mask.shape == (batch, keys):
-        shown = ctx.reshape(mask, (batch, 1, 1, keys))
-    elif mask.shape == (batch, rows, keys):
-        shown = ctx.reshape(mask, (batch, 1, rows, keys))
-    elif mask.shape in ((batch,), (2 * batch,)):
-        shown = _between(ctx, mask, batch, keys)
+    misfit = f"a mask of shape {list(mask.shape)} for a batch of {batch} with {rows} rows and {keys} keys"
+    if mask.rank == 1:
+        shown = _between(ctx, mask, batch, keys, misfit)
+    elif may_be_equal(mask.shape, wanted := (batch, rows, keys) if mask.rank == 3 else (batch, keys)):
+        shown = ctx.fitted(mask, wanted, misfit)
+        shown = ctx.reshape(shown, (shown.shape[0], 1, shown.shape[1] if mask.rank == 3 else 1, keys))
     else:
-        ctx.unsupported(f"a mask of shape {list(mask.shape)} for a batch of {batch} with {rows} rows and {keys} keys")
+        ctx.unsupported(misfit)
 
     def body(value: ir.Value) -> ir.Value:
         visible = scalars.compare("gt", value, scalars.like(value, 0))
@@ -139,16 +154,23 @@ def mask_bias(ctx: Context, mask: Tensor | None, batch: int, rows: int, keys: in
     return ctx.elementwise(body, shown, dtype="float32")
 
 
-def _between(ctx: Context, limits: Tensor, batch: int, keys: int) -> Tensor:
+def _between(ctx: Context, limits: Tensor, batch: Extent, keys: Extent, misfit: str) -> Tensor:
     """(batch, 1, 1, keys): 1 for the keys before each batch's end, and from its start on where that is given."""
-    parts = [cut(ctx, limits, {0: range(at, at + batch)}) for at in range(0, limits.size, batch)]
+    [count] = limits.shape
+    wanted = if_equal(count, batch, batch, 2 * batch)
+    if not may_be_equal([count], [wanted]):
+        ctx.unsupported(misfit)
+    [count] = ctx.fitted(limits, [wanted], misfit).shape
+    parts = [builders.slice_(limits.value, [at], [batch]) for at in dict.fromkeys((0, count - batch))]
+    columns = [ctx.reshape(ctx.wrap(part, limits.dtype), (batch, 1, 1, 1)) for part in parts]
 
     def body(end: ir.Value, *start: ir.Value) -> ir.Value:
         at = scalars.from_index(builders.linalg_index(3), end.type)
         inside = scalars.compare("lt", at, end)
-        for first in start:
-            inside = scalars.both(inside, scalars.compare("ge", at, first))
+        for first in start:  # which are the ends again where no starts are given
+            alone = scalars.compare("eq", index(count), index(batch))
+            after = scalars.either(alone, scalars.compare("ge", at, first))
+            inside = scalars.both(inside, after)
         return arith.extui(end.type, inside)
 
-    columns = [ctx.reshape(part, (batch, 1, 1, 1)) for part in parts]
     return ctx.elementwise(body, *columns, shape=(batch, 1, 1, keys))

@@ -80,10 +80,11 @@ class Context:
         """Whether ``known`` would give the tensor's value."""
         return tensor.known is not None or (tensor.load is not None and int(tensor.size) <= KNOWN_LIMIT)
 
-    def sizes(self, tensor: Tensor, what: str, low: int | None = None) -> list[Extent]:
+    def sizes(self, tensor: Tensor, what: str, low: int | None = None, count: int | None = None) -> list[Extent]:
         """An integer tensor's elements as sizes; those that only the run knows are read from it there.
 
-        The tensor must have a known number of elements. ``low`` is what those are at least, where that is sure.
+        ``count`` is how many there have to be, where the op says so: a tensor of an open number of elements needs it.
+        ``low`` is what they are at least, where that is sure.
         """
         if self.is_known(tensor):
             return list(self.ints(tensor, what))
@@ -91,12 +92,14 @@ class Context:
             return list(tensor.items)
         if self.graph.in_kernel:  # which has no sizes of its own
             return list(self.ints(tensor, what))
-        count = tensor.size
-        if not isinstance(count, int):
-            self.unsupported(f"the number of elements of input '{what}' is known only at run time")
-        flat = self.reshape(tensor, [count]).value
+        if tensor.open:
+            if count is None:
+                self.unsupported(f"the number of elements of input '{what}' is known only at run time")
+            misfit = f"input '{what}' of shape {list(tensor.shape)} must have {count} elements"
+            tensor = self.fitted(self.reshape(tensor, [tensor.size]), [count], misfit)
+        flat = self.reshape(tensor, [tensor.size]).value
         found = []
-        for i in range(count):
+        for i in range(int(tensor.size)):
             item = builders.extract(flat, [extents.index(i)])
             found.append(extents.fresh(scalars.to_index(item, tensor.signed), f"{what}[{i}]", low))
         return found
@@ -168,7 +171,7 @@ class Context:
             return self.fitted(x, wanted, misfit)
         return self.wrap(builders.stretched(x.value, wanted), x.dtype)
 
-    def divisible(self, x: Tensor, axis: int, by: int, misfit: str) -> Tensor:
+    def divisible(self, x: Tensor, axis: int, by: Extent, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
         return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
 

@@ -51,14 +51,12 @@ def _demand_all(
         ctx.invalid(f"it lacks {' and '.join(absent)}")
 
 
-def demand_shape(ctx: Context, tensor: Tensor | None, what: str, *shape: Extent | None) -> None:
-    """Refuse an input of another shape; None stands for any extent, and an absent input passes."""
-    if tensor is None:
-        return
+def demand_shape(ctx: Context, tensor: Tensor, what: str, *shape: Extent | None) -> Tensor:
+    """The input, ``fitted`` to a shape; None stands for any extent."""
     misfit = f"{what} has shape {list(tensor.shape)}, it must be [{', '.join(map(str, _any(shape)))}]"
     if tensor.rank != len(shape):
         ctx.invalid(misfit)
-    ctx.fitted(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
+    return ctx.fitted(tensor, [n if m is None else m for n, m in zip(tensor.shape, shape, strict=True)], misfit)
 
 
 def _any(shape: Sequence[Extent | None]) -> list[Extent | str]:

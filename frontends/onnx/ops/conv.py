@@ -1,4 +1,4 @@
-"""Convolutions: Conv, ConvTranspose."""
+"""Convolutions: Conv, CausalConvWithState, ConvTranspose."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ....sizes import Extent, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
+from .activation import swish
 
 Ints = Sequence[int]
 
@@ -39,11 +40,11 @@ def conv(
 class Windows:
     """The attributes of a convolution."""
 
-    auto_pad: str
-    dilations: Ints | None
-    group: int
-    pads: Ints | None
-    strides: Ints | None
+    auto_pad: str = "NOTSET"
+    dilations: Ints | None = None
+    group: Extent = 1
+    pads: Ints | None = None
+    strides: Ints | None = None
 
 
 def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) -> Tensor:
@@ -102,6 +103,38 @@ def check_windows(ctx: Context, spatial: Ints, window: Ints, dilations: Ints) ->
 def add_bias(ctx: Context, y: Tensor, b: Tensor) -> Tensor:
     """Add one number for each channel."""
     return ctx.elementwise(scalars.add, y, ctx.reshape(b, (b.size, *[1] * (y.rank - 2))))
+
+
+@op("CausalConvWithState")
+def causal_conv_with_state(
+    ctx: Context,
+    x: Tensor,
+    w: Tensor,
+    b: Tensor | None = None,
+    past: Tensor | None = None,
+    *,
+    activation: str = "none",
+) -> tuple[Tensor, Tensor]:
+    """Each channel (batch, channels, length) behind its past, or zeros, times a window (channels, 1, k).
+
+    The second result is the past of what comes next: the last k - 1 steps.
+    """
+    misfit = f"input {list(x.shape)}, weight {list(w.shape)} and past do not fit"
+    if x.rank != 3 or w.rank != 3 or (past is not None and past.rank != 3):
+        ctx.invalid(misfit)
+    if activation not in ("none", "silu", "swish"):
+        ctx.invalid(f"activation '{activation}' is none of none, silu, swish")
+    x = ctx.fitted(x, (x.shape[0], w.shape[0], x.shape[2]), misfit)
+    w = ctx.fitted(w, (x.shape[1], 1, w.shape[2] if past is None else past.shape[2] + 1), misfit)
+    batch, channels, length, taps = *x.shape, w.shape[2]
+    ctx.demand_less(0, taps, misfit)
+    shape = batch, channels, taps - 1
+    before = ctx.zeros(shape, x.dtype) if past is None else ctx.fitted(past, shape, misfit)
+    whole = ctx.wrap(builders.concat([before.value, x.value], 2), x.dtype)
+    y = correlate(ctx, whole, w, Windows(group=channels), x.dtype)
+    y = y if b is None else add_bias(ctx, y, ctx.fitted(b, (channels,), f"a bias of shape {list(b.shape)}"))
+    present = builders.slice_(whole.value, [0, 0, length], shape)
+    return y if activation == "none" else swish(ctx, y), ctx.wrap(present, x.dtype)
 
 
 @op("ConvTranspose")

@@ -73,7 +73,8 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
 
     Along an axis of one element, whose borders are one point if they are its centre, the coordinate is 0.
     """
-    image = ctx.sizes(size, "size")
+    count = 2 + theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
+    image = ctx.sizes(size, "size", count=count)
     rank = len(image) - 2
     misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"
     if rank not in (2, 3) or theta.rank != 3:

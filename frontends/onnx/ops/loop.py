@@ -207,12 +207,24 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
 def _stacked(ctx: Context, items: Sequence[Tensor]) -> Tensor:
     """The elements of all iterations along a new first axis."""
     demand_ranked(ctx, items, "an element of a scan output")
-    if len(set(forms_of(items))) > 1:
-        ctx.invalid("the elements of a scan output have different shapes or dtypes")
+    items = _alike(ctx, items)
     if all(t.known is not None for t in items):
         return ctx.const(np.stack([t.known for t in items if t.known is not None]), items[0].dtype)
     rows = [ctx.reshape(t, (1, *t.shape)).value for t in items]
     return ctx.wrap(builders.concat(rows, 0), items[0].dtype)
+
+
+def _alike(ctx: Context, items: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The elements, which have to have one shape and dtype."""
+    forms, misfit = set(forms_of(items)), "the elements of a scan output have different shapes or dtypes"
+    if len(forms) < 2:
+        return items
+    if len({(form.dtype, form.unsure) for form in forms}) > 1 or any(form.held for form in forms):
+        ctx.invalid(misfit)
+    shape = items[0].shape
+    for item in items[1:]:
+        shape = ctx.fitted(item, shape, misfit).shape
+    return [ctx.fitted(item, shape, misfit) for item in items]
 
 
 def _check(

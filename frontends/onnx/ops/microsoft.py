@@ -19,10 +19,10 @@ from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd
 from .matmul import gemm, matmul, scaled
-from .movement import cut
+from .movement import split_last
 from .pool import max_pool
 from .reduction import softmax
-from .shape import trilu, unsqueeze_by_attribute
+from .shape import trilu, unsqueeze
 
 Ints = Sequence[int]
 Floats = Sequence[float]
@@ -128,8 +128,7 @@ def fused_conv(
     """The activation of a convolution and, where there is one, a residual of its result's shape."""
     y = conv(ctx, x, w, b, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
     if z is not None:
-        demand_shape(ctx, z, "the residual", *y.shape)
-        y = ctx.elementwise(scalars.add, y, z)
+        y = ctx.elementwise(scalars.add, y, demand_shape(ctx, z, "the residual", *y.shape))
     names = _PARAMETERS.get(activation, ())
     if activation_params and len(activation_params) != len(names):
         ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")
@@ -200,10 +199,12 @@ def quick_gelu(ctx: Context, x: Tensor, *, alpha: float = 1.702) -> Tensor:
 @contrib("BiasSplitGelu")
 def bias_split_gelu(ctx: Context, x: Tensor, bias: Tensor) -> Tensor:
     """The left half of the last axis times GELU of the right one."""
-    if x.rank == 0 or x.shape[-1] % 2:
-        ctx.invalid(f"an input of shape {list(x.shape)} has no two halves")
-    summed, half = ctx.elementwise(scalars.add, x, bias), x.shape[-1] // 2
-    left, right = (cut(ctx, summed, {x.rank - 1: range(i * half, (i + 1) * half)}) for i in (0, 1))
+    misfit = f"an input of shape {list(x.shape)} has no two halves"
+    if x.rank == 0:
+        ctx.invalid(misfit)
+    x = ctx.divisible(x, x.rank - 1, 2, misfit)
+    bias = demand_shape(ctx, bias, "bias", x.shape[-1])
+    left, right = split_last(ctx, ctx.elementwise(scalars.add, x, bias), [x.shape[-1] // 2] * 2)
     return ctx.elementwise(scalars.mul, left, gelu(ctx, right))
 
 
@@ -221,4 +222,4 @@ def bias_softmax(ctx: Context, data: Tensor, bias: Tensor, *, is_inner_broadcast
 
 @op("ExpandDims", domain=DOMAIN)
 def expand_dims(ctx: Context, x: Tensor, axis: Tensor) -> Tensor:
-    return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axis, "axis"))
+    return unsqueeze(ctx, x, ctx.fitted(axis, [1] * axis.rank, f"axis has shape {list(axis.shape)}"))

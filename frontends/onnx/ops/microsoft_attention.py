@@ -1,16 +1,20 @@
-"""Attention and MultiHeadAttention of ``com.microsoft``: heads side by side in one axis, masks of several forms."""
+"""Attention, QAttention and MultiHeadAttention of ``com.microsoft``: heads side by side, masks of several forms."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ....dialects import scalars
-from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads, split_last
+from ....sizes import may_be_equal
+from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
+from ..quantization import MICROSOFT
+from ..registry import op
 from ..tensor import Tensor
 from .matmul import matmul
-from .movement import concat, cut
+from .microsoft_matmul import matmul_integer_to_float
+from .movement import concat, cut, split_last
 
 
 @contrib("Attention")
@@ -38,19 +42,72 @@ def attention(
         ctx.unsupported("rotary embedding" if do_rotary else "past and present that share a buffer")
     if x.rank != 3 or weights.rank != 2:
         ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}")
-    projected = matmul(ctx, x, weights)
-    if bias is not None:
-        projected = ctx.elementwise(scalars.add, projected, bias)
-    sizes = list(qkv_hidden_sizes) or [weights.shape[1] // 3] * 3
-    q, k, v = (split_heads(ctx, t, num_heads) for t in split_last(ctx, projected, sizes))
-    if past is not None:
-        demand_shape(ctx, past, "past", 2, None, None, None, None)
-        k, v = (appended(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))
+    projected = _projected(ctx, x, weights, bias)
+    q, k, v = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
+    return _attended(ctx, q, k, v, scale, biases)
+
+
+@op("QAttention", domain=MICROSOFT)
+def quantized_attention(
+    ctx: Context,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    x_scale: Tensor,
+    weight_scale: Tensor,
+    mask_index: Tensor | None = None,
+    x_zero: Tensor | None = None,
+    weight_zero: Tensor | None = None,
+    past: Tensor | None = None,
+    *,
+    num_heads: int,
+    do_rotary: int = 0,
+    mask_filter_value: float = MASKED,
+    past_present_share_buffer: int = 0,
+    scale: float = 0.0,
+    unidirectional: int = 0,
+) -> tuple[Tensor, ...]:
+    """``Attention`` whose projection is a product of 8-bit integers."""
+    if do_rotary or past_present_share_buffer:
+        ctx.unsupported("rotary embedding" if do_rotary else "past and present that share a buffer")
+    if x.rank != 3 or weight.rank != 2:
+        ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weight.shape)}")
+    projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
+    q, k, v = _split(ctx, projected, num_heads, past)
+    biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
+    return _attended(ctx, q, k, v, scale, biases)
+
+
+def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, sizes: Sequence[int] = ()) -> list[Tensor]:
+    """Queries, and all keys and values, side by side in the last axis, as (batch, heads, length, size)."""
+    parts = split_last(ctx, projected, list(sizes) or [projected.shape[2] // 3] * 3)
+    q, k, v = (split_heads(ctx, part, heads) for part in parts)
+    if past is None:
+        return [q, k, v]
+    past = demand_shape(ctx, past, "past", 2, None, None, None, None)
+    return [q, *(appended(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))]
+
+
+def _attended(
+    ctx: Context, q: Tensor, k: Tensor, v: Tensor, scale: float, biases: Sequence[Tensor | None]
+) -> tuple[Tensor, ...]:
+    """The heads' results side by side and, where the model uses them, keys and values as a past of (2, …)."""
     y = join_heads(ctx, attend(ctx, q, k, v, scale, biases))
     if not ctx.wants(1):
         return (y,)
     return y, concat(ctx, *(ctx.reshape(t, (1, *t.shape)) for t in (k, v)), axis=0)
+
+
+def _projected(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+    """``x weights + bias`` (batch, length, all sizes)."""
+    misfit = f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}"
+    weights = ctx.fitted(weights, (x.shape[2], weights.shape[1]), misfit)
+    if bias is None:
+        return matmul(ctx, x, weights)
+    bias = demand_shape(ctx, bias, "bias", weights.shape[1])
+    weights = ctx.fitted(weights, (weights.shape[0], *bias.shape), misfit)
+    return ctx.elementwise(scalars.add, matmul(ctx, x, weights), bias)
 
 
 def _half(ctx: Context, past: Tensor, which: int) -> Tensor:
@@ -68,7 +125,7 @@ def _biases(
 ) -> list[Tensor | None]:
     """All that is added to the scores."""
     batch, rows, keys = q.shape[0], q.shape[2], k.shape[2]
-    causal = causal_bias(ctx, rows, keys) if unidirectional and rows > 1 else None
+    causal = causal_bias(ctx, rows, keys) if unidirectional and rows != 1 else None
     return [attention_bias, mask_bias(ctx, mask, batch, rows, keys, masked), causal]
 
 
@@ -102,8 +159,11 @@ def multi_head_attention(
     q, k, v = _operands(ctx, query, key, value, num_heads)
     if bias is not None:
         q, k, v = _biased(ctx, bias, q, k, v, only_query=key is not None and key.rank == 4)
-    if unidirectional and q.shape[2] != k.shape[2]:
-        ctx.unsupported(f"unidirectional attention of {q.shape[2]} queries to {k.shape[2]} keys of another sequence")
+    if unidirectional:
+        misfit = f"unidirectional attention of {q.shape[2]} queries to {k.shape[2]} keys of another sequence"
+        if not may_be_equal(q.shape[2:3], k.shape[2:3]):
+            ctx.unsupported(misfit)
+        ctx.demand_equal(q.shape[2], k.shape[2], misfit)
     k, v = appended(ctx, past_key, k), appended(ctx, past_value, v)
     biases = _biases(ctx, q, k, key_padding_mask, mask_filter_value, attention_bias, unidirectional)
     return join_heads(ctx, attend(ctx, q, k, v, scale, biases)), k, v
@@ -120,12 +180,17 @@ def _operands(ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | N
         return [q, *_unpacked(ctx, key, heads, 2)]
     if value is None:
         ctx.invalid(f"there is no value for a key of shape {list(key.shape)}")
-    return [q, *(t if t.rank == 4 else split_heads(ctx, t, heads) for t in (key, value))]
+    return [q, *(_apart(ctx, t, heads) for t in (key, value))]
+
+
+def _apart(ctx: Context, x: Tensor, heads: int) -> Tensor:
+    """Keys or values as (batch, heads, length, size), which they may be already."""
+    return split_heads(ctx, x, heads) if x.rank != 4 else demand_shape(ctx, x, "key or value", None, heads, None, None)
 
 
 def _unpacked(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
     """The parts of (batch, length, heads, count, size)."""
-    demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
+    packed = demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
     batch, length, _, _, size = packed.shape
     parts = (cut(ctx, packed, {3: range(i, i + 1)}) for i in range(count))
     return [ctx.transpose(ctx.reshape(part, (batch, length, heads, size)), [0, 2, 1, 3]) for part in parts]

@@ -9,13 +9,15 @@ import numpy as np
 
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ..attention import attend, join_heads, split_heads, split_last
+from ....sizes import Extent, largest
+from ..attention import attend, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
+from ..loops import index
 from ..tensor import Tensor
 from .gather import tensor_scatter
-from .microsoft_rotary import positions, rotate
-from .movement import cut
+from .microsoft_rotary import counted, positions, rotate
+from .movement import split_last
 from .norm import root_mean_square
 
 
@@ -64,7 +66,7 @@ def group_query_attention(
     if {k_quant_type, v_quant_type} != {"NONE"} or k_scale is not None or v_scale is not None:
         ctx.unsupported("a quantized cache")
     q, k, v = _heads(ctx, query, key, value, num_heads, kv_num_heads)
-    total = _total(ctx, total_sequence_length, k)
+    total = _total(ctx, total_sequence_length, q)
     past = _past(ctx, seqlens_k, q, total)
     if q_norm_weight is not None and k_norm_weight is not None:
         weights = ((q, q_norm_weight), (k, k_norm_weight))
@@ -77,7 +79,7 @@ def group_query_attention(
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
     biases = [] if attention_bias is None else [groups.joined(ctx, attention_bias)]
     biases.append(groups.hidden(ctx, past, seqlens_k, bool(causal), local_window_size))
-    k, v = (cut(ctx, t, {2: range(total)}) for t in (keys, values))
+    k, v = (_first(ctx, t, total) for t in (keys, values))
     sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
     y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
     return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
@@ -87,21 +89,25 @@ def group_query_attention(
 class _Groups:
     """Heads that share keys and values are one head, with the rows of all of them one after another."""
 
-    batch: int
+    batch: Extent
     groups: int
     each: int
-    rows: int
-    keys: int
+    rows: Extent
+    keys: Extent
 
     @property
-    def shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[Extent, int, Extent]:
         """What comes before the sizes of the queries."""
         return self.batch, self.groups, self.each * self.rows
 
     def joined(self, ctx: Context, bias: Tensor) -> Tensor:
         """(batch, heads or 1, rows, keys), as (batch, groups or 1, rows of all heads, keys)."""
-        if bias.rank != 4 or bias.shape[1] not in (1, self.groups * self.each):
-            ctx.invalid(f"a bias of shape {list(bias.shape)} for {self.groups * self.each} heads")
+        count = self.groups * self.each
+        misfit = f"a bias of shape {list(bias.shape)} for {count} heads with {self.rows} rows and {self.keys} keys"
+        if bias.rank != 4:
+            ctx.invalid(misfit)
+        bias = ctx.fitted(bias, (*bias.shape[:2], self.rows, self.keys), misfit)
+        bias = ctx.repeatable(bias, (self.batch, count, self.rows, self.keys), misfit)
         batch, heads, rows, keys = bias.shape
         if heads == 1:
             bias = ctx.broadcast(bias, (batch, self.each, rows, keys))
@@ -111,6 +117,7 @@ class _Groups:
         """One score for each head, or 0 for a smooth softmax."""
         if given is None:
             return ctx.const(0.0, dtype) if smooth > 0 else None
+        given = demand_shape(ctx, given, "head_sink", self.groups * self.each)
         apart = ctx.broadcast(ctx.reshape(given, (self.groups, self.each, 1)), (self.groups, self.each, self.rows))
         return ctx.reshape(apart, (*self.shape[1:], 1))
 
@@ -148,34 +155,63 @@ def _heads(
     else:
         size = query.shape[-1] // (heads + 2 * shared)
         parts = split_last(ctx, query, [heads * size, shared * size, shared * size])
-    return [split_heads(ctx, t, n) for t, n in zip(parts, (heads, shared, shared), strict=True)]
+    q, k, v = (split_heads(ctx, t, n) for t, n in zip(parts, (heads, shared, shared), strict=True))
+    misfit = f"query {list(q.shape)}, key {list(k.shape)} and value {list(v.shape)} do not fit"
+    k = ctx.fitted(k, (q.shape[0], shared, *q.shape[2:]), misfit)
+    v = ctx.fitted(v, (q.shape[0], shared, q.shape[2], v.shape[3]), misfit)
+    return [q, k, v]
 
 
-def _total(ctx: Context, given: Tensor, k: Tensor) -> int:
-    total = ctx.ints(given, "total_sequence_length")
-    if len(total) != 1 or total[0] < k.shape[2]:
-        ctx.invalid(f"a total_sequence_length of {total} for {k.shape[2]} new keys")
-    return total[0]
+def _total(ctx: Context, given: Tensor, q: Tensor) -> Extent:
+    """How many keys there are, which is at least that of the new ones."""
+    one = ctx.fitted(given, [1] * given.rank, f"total_sequence_length has shape {list(given.shape)}")
+    [total] = ctx.sizes(one, "total_sequence_length")
+    misfit = f"a total_sequence_length of {total} for {q.shape[2]} new keys"
+    ctx.demand_less(0, q.shape[2], misfit)
+    ctx.demand_less(q.shape[2], total + 1, misfit)
+    return total
 
 
-def _past(ctx: Context, ends: Tensor, q: Tensor, total: int) -> Tensor:
+def _first(ctx: Context, x: Tensor, rows: Extent) -> Tensor:
+    """The first rows of (batch, heads, all rows, size)."""
+    batch, heads, _, size = x.shape
+    return ctx.wrap(builders.slice_(x.value, [0] * 4, [batch, heads, rows, size]), x.dtype)
+
+
+def _past(ctx: Context, ends: Tensor, q: Tensor, total: Extent) -> Tensor:
     """(batch, 1, 1, 1): how many keys are there before the new ones, none if the new ones are all."""
-    demand_shape(ctx, ctx.reshape(ends, (ends.size,)), "seqlens_k", q.shape[0])
-    rows, shape = q.shape[2], (q.shape[0], 1, 1, 1)
-    if rows == total:
-        return ctx.broadcast(ctx.const(0, ends.dtype), shape)
-    before = ctx.elementwise(lambda n: scalars.add(n, scalars.like(n, 1 - rows)), ends)
-    return ctx.reshape(before, shape)
+    batch, _, rows, _ = q.shape
+    ends = demand_shape(ctx, ctx.reshape(ends, (ends.size,)), "seqlens_k", batch)
+
+    def body(end: ir.Value) -> ir.Value:
+        before = scalars.add(end, scalars.like(end, 1 - rows))
+        return scalars.select(_is_prompt(rows, total), scalars.like(end, 0), before)
+
+    return ctx.reshape(ctx.elementwise(body, ends), (batch, 1, 1, 1))
 
 
-def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, total: int) -> Tensor:
+def _is_prompt(rows: Extent, total: Extent) -> ir.Value:
+    """Whether the new keys are all, as an i1 in a body."""
+    return scalars.compare("eq", index(rows), index(total))
+
+
+def _positions(ctx: Context, given: Tensor | None, past: Tensor, q: Tensor, total: Extent) -> Tensor:
     """(batch, rows): where the new keys are, or, of a first prompt, from the first position that is given on."""
+    batch, _, rows, _ = q.shape
     if given is None:
-        steps = ctx.const(np.arange(q.shape[2]), past.dtype)
-        return ctx.elementwise(scalars.add, ctx.reshape(past, (q.shape[0], 1)), steps)
-    if q.shape[2] == total:
-        given = cut(ctx, ctx.reshape(given, (given.size,)), {0: range(1)})
-    return positions(ctx, given, q)
+        return counted(ctx, ctx.reshape(past, (batch, 1)), (batch, rows))
+    if rows == total:
+        return counted(ctx, _corner(ctx, given), (batch, rows))
+    places = positions(ctx, given, q)
+    prompt = counted(ctx, _corner(ctx, places), (batch, rows))
+    return ctx.elementwise(lambda a, b: scalars.select(_is_prompt(rows, total), a, b), prompt, places)
+
+
+def _corner(ctx: Context, x: Tensor) -> Tensor:
+    """The first element (1, 1)."""
+    ctx.demand_less(0, x.size, f"there is no first one of position_ids of shape {list(x.shape)}")
+    first = builders.slice_(x.value, [0] * x.rank, [1] * x.rank)
+    return ctx.reshape(ctx.wrap(first, x.dtype), (1, 1))
 
 
 def _turned(
@@ -187,12 +223,12 @@ def _turned(
     return [rotate(ctx, t, at, cos, sin, interleaved) for t in tensors]
 
 
-def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: int) -> Tensor:
+def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
     """The past with the new rows written into it, as long as the larger of the past and the total."""
     batch, heads, rows, size = new.shape
-    demand_shape(ctx, past, "the past", batch, heads, None, size)
+    past = None if past is None else demand_shape(ctx, past, "the past", batch, heads, None, size)
     held = 0 if past is None else past.shape[2]
-    length = max(total, held)
+    length = largest(total, held)
     if rows == length:
         return new
     zero = scalars.const(0, element_type(new.dtype))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from ....dialects import ir, scalars
-from ..attention import join_heads, split_heads
+from ....dialects import builders, ir, scalars
+from ....sizes import Extent
+from ..attention import heads_of, join_heads, split_heads
 from ..context import Context
-from ..contrib import contrib, demand_shape
+from ..contrib import contrib
 from ..tensor import Tensor
 from .gather import gather
-from .movement import concat, cut
+from .movement import concat, cut, split_last
 
 
 @contrib("RotaryEmbedding")
@@ -30,13 +29,20 @@ def rotary_embedding(
     """On (batch, heads, length, size), or on heads side by side in the last axis of (batch, length, hidden)."""
     if is_packed_batching:
         ctx.unsupported("a batch of packed sequences (is_packed_batching=1)")
-    demand_shape(ctx, cos_cache, "cos_cache", None, None)
-    heads = num_heads
-    if x.rank == 3 and not rotary_embedding_dim:
-        heads = x.shape[2] // max(2 * cos_cache.shape[1], 1)
-    whole = split_heads(ctx, x, heads) if x.rank == 3 else x
-    if whole.rank != 4 or (rotary_embedding_dim or whole.shape[3]) != 2 * cos_cache.shape[1]:
-        ctx.invalid(f"an input of shape {list(x.shape)} for a cos_cache of shape {list(cos_cache.shape)}")
+    misfit = f"an input of shape {list(x.shape)} for a cos_cache of shape {list(cos_cache.shape)}"
+    if x.rank not in (3, 4) or cos_cache.rank != 2:
+        ctx.invalid(misfit)
+    if rotary_embedding_dim:
+        cos_cache = ctx.fitted(cos_cache, (cos_cache.shape[0], rotary_embedding_dim // 2), misfit)
+    size = 2 * cos_cache.shape[1]
+    ctx.demand_less(0, size, misfit)
+    if rotary_embedding_dim:
+        whole = split_heads(ctx, x, num_heads) if x.rank == 3 else x
+    elif x.rank == 3:
+        x = ctx.divisible(x, 2, size, misfit)
+        whole = heads_of(ctx, x, x.shape[2] // size, size)
+    else:
+        whole = ctx.fitted(x, (*x.shape[:3], size), misfit)
     turned = rotate(ctx, whole, positions(ctx, position_ids, whole), cos_cache, sin_cache, bool(interleaved))
     return join_heads(ctx, turned) if x.rank == 3 else turned
 
@@ -44,13 +50,22 @@ def rotary_embedding(
 def positions(ctx: Context, given: Tensor, x: Tensor) -> Tensor:
     """(batch, length): as given, or from one first position on."""
     batch, _, length, _ = x.shape
-    if given.size == 1 and (batch, length) != (1, 1):
-        steps = ctx.const(np.arange(length), given.dtype)
-        row = ctx.elementwise(scalars.add, ctx.reshape(given, (1,)), steps)
-        return ctx.broadcast(row, (batch, length))
-    if given.size != batch * length:
-        ctx.invalid(f"position_ids of shape {list(given.shape)} for a batch of {batch} sequences of {length}")
-    return ctx.reshape(given, (batch, length))
+    misfit = f"position_ids of shape {list(given.shape)} for a batch of {batch} sequences of {length}"
+    if given.rank == 2:
+        return ctx.fitted(given, (batch, length), misfit)
+    if given.rank > 2:
+        ctx.invalid(misfit)
+    first = ctx.reshape(ctx.fitted(given, [1] * given.rank, misfit), (1, 1))
+    return counted(ctx, first, (batch, length))
+
+
+def counted(ctx: Context, first: Tensor, shape: tuple[Extent, Extent]) -> Tensor:
+    """Rows that count on from the first number, or from each row's (rows, 1)."""
+
+    def body(number: ir.Value) -> ir.Value:
+        return scalars.add(number, scalars.from_index(builders.linalg_index(1), number.type))
+
+    return ctx.elementwise(body, first, shape=shape)
 
 
 def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Tensor, interleaved: bool) -> Tensor:
@@ -58,12 +73,17 @@ def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Te
 
     The pairs are neighbours if ``interleaved``, else of the first and the second half.
     """
-    half, size = cos_cache.shape[1], x.shape[3]
-    if cos_cache.shape != sin_cache.shape or 2 * half > size:
-        ctx.invalid(f"caches of shapes {list(cos_cache.shape)} and {list(sin_cache.shape)} for heads of {size}")
-    batch, _, length, _ = x.shape
+    misfit = f"caches of shapes {list(cos_cache.shape)} and {list(sin_cache.shape)} for heads of {x.shape[3]}"
+    if cos_cache.rank != 2:
+        ctx.invalid(misfit)
+    sin_cache = ctx.fitted(sin_cache, cos_cache.shape, misfit)
+    cos_cache = ctx.fitted(cos_cache, sin_cache.shape, misfit)
+    batch, _, length, size = x.shape
+    half = cos_cache.shape[1]
+    ctx.demand_less(2 * half, size + 1, misfit)
     cos, sin = (ctx.reshape(gather(ctx, c, at), (batch, 1, length, half)) for c in (cos_cache, sin_cache))
-    first, second = _pairs(ctx, cut(ctx, x, {3: range(2 * half)}), interleaved)
+    turned, rest = split_last(ctx, x, [2 * half, size - 2 * half])
+    first, second = _pairs(ctx, turned, interleaved)
 
     def real(a: ir.Value, b: ir.Value, c: ir.Value, s: ir.Value) -> ir.Value:
         return scalars.sub(scalars.mul(a, c), scalars.mul(b, s))
@@ -75,13 +95,12 @@ def rotate(ctx: Context, x: Tensor, at: Tensor, cos_cache: Tensor, sin_cache: Te
     if interleaved:
         made = [ctx.reshape(t, (*t.shape, 1)) for t in made]
         made = [ctx.reshape(concat(ctx, *made, axis=4), (*x.shape[:3], 2 * half))]
-    rest = [cut(ctx, x, {3: range(2 * half, size)})] if 2 * half < size else []
-    return concat(ctx, *made, *rest, axis=3)
+    return concat(ctx, *made, rest, axis=3)
 
 
 def _pairs(ctx: Context, x: Tensor, interleaved: bool) -> list[Tensor]:
     half = x.shape[3] // 2
     if not interleaved:
-        return [cut(ctx, x, {3: range(i * half, (i + 1) * half)}) for i in (0, 1)]
+        return split_last(ctx, x, [half, half])
     pairs = ctx.reshape(x, (*x.shape[:3], half, 2))
     return [ctx.reshape(cut(ctx, pairs, {4: range(i, i + 1)}), (*x.shape[:3], half)) for i in (0, 1)]

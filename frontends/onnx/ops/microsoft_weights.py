@@ -36,17 +36,19 @@ def matmul_n_bits(
     if bits not in (2, 4, 8) or block_size < 1 or block_size * bits % 8:
         ctx.unsupported(f"blocks of {block_size} weights of {bits} bits")
     blocks = -(-K // block_size)
-    demand_shape(ctx, b, "B", N, blocks, block_size * bits // 8)
-    demand_shape(ctx, bias, "bias", N)
-    if b.dtype != "uint8" or a.rank == 0 or a.shape[-1] != K or scales.size != N * blocks:
-        ctx.invalid(f"{a}, {b} and scales of shape {list(scales.shape)} do not fit K={K} and N={N}")
+    b = demand_shape(ctx, b, "B", N, blocks, block_size * bits // 8)
+    misfit = f"{a}, {b} and scales of shape {list(scales.shape)} do not fit K={K} and N={N}"
+    if b.dtype != "uint8" or a.rank == 0:
+        ctx.invalid(misfit)
+    ctx.demand_equal(scales.size, N * blocks, misfit)
+    a = ctx.fitted(a, (*a.shape[:-1], K), misfit)
     numbers = ctx.reshape(_unpacked(ctx, b, bits), (N, blocks, block_size))
     weights = _dequantized(ctx, numbers, ctx.reshape(scales, (N, blocks, 1)), _zeros(ctx, zero_points, bits, N, blocks))
     weights = cut(ctx, ctx.reshape(weights, (N, blocks * block_size)), {1: range(K)})
     rows = ctx.reshape(a, (a.size // max(K, 1), K))
     product = contract(ctx, "mk,nk->mn", rows, weights)
     if bias is not None:
-        product = ctx.elementwise(scalars.add, product, bias)
+        product = ctx.elementwise(scalars.add, product, demand_shape(ctx, bias, "bias", N))
     return ctx.reshape(product, (*a.shape[:-1], N))
 
 
@@ -68,8 +70,8 @@ def _zeros(ctx: Context, given: Tensor | None, bits: int, rows: int, blocks: int
         return ctx.const(1 << (bits - 1), "uint8")
     packed = given.dtype == "uint8"
     columns = -(-blocks * bits // 8) if packed else blocks
-    if given.size != rows * columns:
-        ctx.invalid(f"zero_points of shape {list(given.shape)} for {rows} rows of {blocks} blocks")
+    misfit = f"zero_points of shape {list(given.shape)} for {rows} rows of {blocks} blocks"
+    ctx.demand_equal(given.size, rows * columns, misfit)
     whole = ctx.reshape(given, (rows, columns))
     if packed:
         whole = cut(ctx, _unpacked(ctx, whole, bits), {1: range(blocks)})

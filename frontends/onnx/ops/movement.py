@@ -50,7 +50,7 @@ def split_by_attribute(
 def split_by_input(ctx: Context, x: Tensor, split: Tensor | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
     if split is None:
         return split_by_attribute(ctx, x, axis=axis)
-    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split"))
+    return _parts(ctx, x, ctx.axis(axis, x.rank), ctx.sizes(split, "split", count=len(ctx.node.output)))
 
 
 @op("Split", since=18)
@@ -85,6 +85,15 @@ def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
     for axis, r in ranges.items():
         starts[axis], sizes[axis], steps[axis] = r.start, len(r), r.step if len(r) > 1 else 1
     return ctx.wrap(builders.slice_(x.value, starts, sizes, steps), x.dtype)
+
+
+def split_last(ctx: Context, x: Tensor, sizes: Sequence[Extent]) -> list[Tensor]:
+    """The last axis in parts of these sizes."""
+    misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
+    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
+    starts = [[0] * (x.rank - 1) + [sum(sizes[:i])] for i in range(len(sizes))]
+    parts = [builders.slice_(x.value, at, (*x.shape[:-1], n)) for at, n in zip(starts, sizes, strict=True)]
+    return [ctx.wrap(part, x.dtype) for part in parts]
 
 
 @op("Slice", since=1)
@@ -156,7 +165,7 @@ def _positions(extent: int, start: int, end: int, step: int) -> range:
 @op("Tile", since=6)
 def tile(ctx: Context, x: Tensor, repeats: Tensor) -> Tensor:
     """A broadcast: each repeated axis gets another before it."""
-    counts = ctx.sizes(repeats, "repeats")
+    counts = ctx.sizes(repeats, "repeats", count=x.rank)
     if len(counts) != x.rank or any(isinstance(n, int) and n < 0 for n in counts):
         ctx.invalid(f"repeats {counts} do not fit the input's shape {list(x.shape)}")
     target = [n * count for n, count in zip(x.shape, counts, strict=True)]
@@ -231,7 +240,7 @@ def reverse_sequence(
 def center_crop_pad(ctx: Context, x: Tensor, shape: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
     """Crop or pad with zeros around the middle; an odd rest goes to the end."""
     along = ctx.axes(range(x.rank) if axes is None else axes, x.rank)
-    sizes = ctx.sizes(shape, "shape")
+    sizes = ctx.sizes(shape, "shape", count=len(along))
     if len(sizes) != len(along):
         ctx.invalid(f"shape {sizes} does not fit {len(along)} axes")
     wanted: dict[int, Any] = dict(zip(along, sizes, strict=True))

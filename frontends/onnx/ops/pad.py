@@ -44,7 +44,8 @@ def pad(
 def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
     """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
     along = range(x.rank) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
-    given, count = ctx.sizes(pads, "pads"), len(along)
+    count = len(along)
+    given = ctx.sizes(pads, "pads", count=2 * count)
     if len(given) != 2 * count:
         ctx.invalid(f"{len(given)} pads for {count} axes, there must be twice as many")
     low, high = [0] * x.rank, [0] * x.rank

@@ -33,6 +33,7 @@ def quantize_linear(
     dtype = dtype or ("uint8" if y_zero_point is None else y_zero_point.dtype)
     if dtype == "bool" or bits(dtype) > (8 if is_float(dtype) else 16):
         ctx.invalid(f"output_dtype {dtype} is not a quantised one")
+    x = _of_parameters(ctx, x, y_scale, axis, block_size)
     parts, scale, zero = _parameters(ctx, x, y_scale, y_zero_point, axis, block_size)
     work = dtype_name(precision, "the quotient") if precision else y_scale.dtype
     if not is_float(work):  # the quotient of two int32 is as good as exact in f64
@@ -57,8 +58,27 @@ def dequantize_linear(
     dtype = dtype_name(output_dtype, "the result") if output_dtype else x_scale.dtype
     if not is_float(dtype) or bits(dtype) < 16:
         ctx.invalid(f"a result of dtype {dtype}, which is not a float of 16 bits or more")
+    x = _of_parameters(ctx, x, x_scale, axis, block_size)
     parts, scale, zero = _parameters(ctx, x, x_scale, x_zero_point, axis, block_size)
     return ctx.reshape(dequantize(ctx, parts, scale, zero, dtype), x.shape)
+
+
+def _of_parameters(ctx: Context, x: Tensor, scale: Tensor, axis: int, block: int) -> Tensor:
+    """x, which has to have the extents that its parameters have beside blocks, or along their axis."""
+    if scale.size == 1:
+        return x
+    axis = _axis(ctx, x, axis)
+    if not block:
+        return ctx.fitted(x, (*x.shape[:axis], scale.shape[0], *x.shape[axis + 1 :]), _misfit(x, scale, axis))
+    if scale.rank != x.rank:
+        ctx.invalid(_misfit(x, scale, axis, block))
+    shape = *scale.shape[:axis], x.shape[axis], *scale.shape[axis + 1 :]
+    return ctx.fitted(x, shape, _misfit(x, scale, axis, block))
+
+
+def _misfit(x: Tensor, parameter: Tensor, axis: int, block: int = 0) -> str:
+    place = f"blocks of {block}" if block else f"axis {axis}"
+    return f"parameters of shape {list(parameter.shape)} for {place} of {list(x.shape)}"
 
 
 def _parameters(
@@ -105,13 +125,12 @@ def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -
     axis = _axis(ctx, x, axis)
     extent = x.shape[axis]
     if not block:
-        misfit = f"parameters of shape {list(parameter.shape)} for axis {axis} of {list(x.shape)}"
-        parameter = ctx.fitted(parameter, (extent,), misfit)
+        parameter = ctx.fitted(parameter, (extent,), _misfit(x, parameter, axis))
         return reshaped(ctx, parameter, (*parameter.shape, *[1] * (x.rank - 1 - axis)))
     before, after = x.shape[:axis], x.shape[axis + 1 :]
-    count = -(-extent // block)
-    misfit = f"parameters of shape {list(parameter.shape)} for blocks of {block} of {list(x.shape)}"
-    each = reshaped(ctx, ctx.fitted(parameter, (*before, count, *after), misfit), (*before, count, 1, *after))
+    parameter = ctx.fitted(parameter, (*before, -(-extent // block), *after), _misfit(x, parameter, axis, block))
+    count = parameter.shape[axis]
+    each = reshaped(ctx, parameter, (*before, count, 1, *after))
     if _has_whole_blocks(extent, block):
         return each
     whole = ctx.reshape(ctx.broadcast(each, (*before, count, block, *after)), (*before, count * block, *after))

@@ -80,8 +80,10 @@ def multinomial(ctx: Context, x: Tensor, *, dtype: int = 6, sample_size: int = 1
 
     Sums are in f64, where the smallest weights of many classes still count.
     """
-    if x.rank != 2 or x.shape[1] < 1 or sample_size < 1:
-        ctx.invalid(f"there is nothing to draw {sample_size} samples from: the input has shape {list(x.shape)}")
+    misfit = f"there is nothing to draw {sample_size} samples from: the input has shape {list(x.shape)}"
+    if x.rank != 2 or sample_size < 1:
+        ctx.invalid(misfit)
+    ctx.demand_less(0, x.shape[1], misfit)
     wide = ctx.cast(x, "float64")
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, [1], keepdims=True)
     weights = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)

@@ -200,7 +200,7 @@ def _scan_in_order(
     ctx: Context, x: Tensor, axis: Tensor, body: Fold2, neutral: int, exclusive: bool, reverse: bool
 ) -> Tensor:
     """The same for an axis, or an extent, that only the run knows: element by element."""
-    [along] = ctx.sizes(axis, "axis")
+    [along] = ctx.sizes(axis, "axis", count=1)
     source = open_axes.around(ctx, widened(ctx, x), open_axes.wrapped(along, x.rank))
     outer, extent, inner = source.shape
     elem = element_type(source.dtype)

@@ -166,9 +166,14 @@ def flatten(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
 
 @op("Squeeze", since=1)
 def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
-    dropped = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else ctx.axes(axes, x.rank)
-    if any(isinstance(n := x.shape[i], int) and n != 1 for i in dropped):
-        ctx.invalid(f"axes {dropped} of shape {list(x.shape)} are not all of extent 1")
+    if axes is None:
+        dropped = [i for i, n in enumerate(x.shape) if n == 1]
+        for n in x.shape:
+            if isinstance(n, Sym):
+                ctx.demand_equal(if_equal(n, 1, 1, 0), 0, f"without axes the rank depends on whether {n} is 1")
+    else:
+        dropped = ctx.axes(axes, x.rank)
+        x = ctx.fitted(x, [1 if i in dropped else n for i, n in enumerate(x.shape)], _not_alone(dropped, x))
     return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in dropped])
 
 
@@ -179,10 +184,16 @@ def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
     return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
 
 
+def _not_alone(axes: Sequence[Extent], x: Tensor) -> str:
+    return f"axes {list(axes)} of shape {list(x.shape)} are not all of extent 1"
+
+
 def _squeezed(ctx: Context, x: Tensor, axes: Sequence[Extent]) -> Tensor:
     """Without axes that only the run knows."""
     places = chosen(ctx, axes, x.rank)
     kept = [1 - is_among(i, places) for i in range(x.rank)]
+    for flag, n in zip(kept, x.shape, strict=True):
+        ctx.demand_equal(if_equal(flag, 1, 1, n), 1, _not_alone(axes, x))
     return ctx.reshape(x, packed(kept, x.shape, x.rank - len(axes)))
 
 
@@ -254,14 +265,15 @@ def trilu(ctx: Context, x: Tensor, k: Tensor | None = None, *, upper: int = 1) -
 @op("OneHot")
 def one_hot(ctx: Context, indices: Tensor, depth: Tensor, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` is (off, on); indices from -depth on count from the end, others outside give a row of off."""
-    whole_depth = depth if not depth.floating else ctx.cast(depth, "int64")
-    [extent] = (
-        [int(ctx.known(depth, "depth").reshape(-1)[0])] if ctx.is_known(depth) else ctx.sizes(whole_depth, "depth")
-    )
+    if ctx.is_known(depth):
+        extent: Extent = int(ctx.known(depth, "depth").reshape(-1)[0])
+    else:
+        [extent] = ctx.sizes(ctx.cast(depth, "int64") if depth.floating else depth, "depth", count=1)
     axis = ctx.axis(axis, indices.rank + 1)
     shape = [*indices.shape[:axis], extent, *indices.shape[axis:]]
     whole = indices if indices.dtype == "int64" else ctx.cast(indices, "int64")
     column = ctx.reshape(whole, [*indices.shape[:axis], 1, *indices.shape[axis:]])
+    values = ctx.fitted(values, (2,), f"values of shape {list(values.shape)} are not those of off and on")
     off, on = (ctx.reshape(ctx.wrap(builders.slice_(values.value, [i], [1]), values.dtype), []) for i in (0, 1))
 
     def body(index: ir.Value, low: ir.Value, high: ir.Value) -> ir.Value:

@@ -30,7 +30,7 @@ def top_k(
     ctx: Context, x: Tensor, k: Tensor, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, ...]:
     """Always sorted: without ``sorted`` any order will do."""
-    return _top_k(ctx, x, ctx.sizes(k, "K")[0], ctx.axis(axis, x.rank), bool(largest))
+    return _top_k(ctx, x, ctx.sizes(k, "K", count=1)[0], ctx.axis(axis, x.rank), bool(largest))
 
 
 def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tuple[Tensor, ...]:

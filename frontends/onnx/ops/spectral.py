@@ -40,20 +40,20 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
-    along: Extent = -2 if axis is None else ctx.sizes(axis, "axis")[0]
+    along: Extent = -2 if axis is None else ctx.sizes(axis, "axis", count=1)[0]
     return _dft(ctx, x, dft_length, along, bool(inverse), bool(onesided))
 
 
 def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The last axis has the real part and, unless it is 0, the imaginary one."""
     axis, last = ctx.axis(axis, x.rank) if isinstance(axis, int) else wrapped(axis, x.rank), x.rank - 1
-    if axis == last or x.shape[last] not in (1, 2):
-        ctx.invalid(f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}")
-    if onesided and not inverse and x.shape[last] == 2:
-        ctx.invalid("onesided is for real input, which this is not")
+    misfit = f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}"
+    if axis == last:
+        ctx.invalid(misfit)
+    x = _numbers(ctx, x, onesided and not inverse, misfit)
     before, extent, behind = parted(x.shape[:last], axis)
     length = 2 * (extent - 1) if inverse and onesided else extent
-    length = length if dft_length is None else ctx.sizes(dft_length, "dft_length")[0]
+    length = length if dft_length is None else ctx.sizes(dft_length, "dft_length", count=1)[0]
     ctx.demand_less(0, length, f"a transform of length {length} along axis {axis} of shape {list(x.shape)}")
     if is_open((axis, extent, length)):
         ctx.demand_less(-1, axis, _OUTSIDE)
@@ -68,6 +68,22 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     made = _transformed(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
     return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
+
+
+def _numbers(ctx: Context, x: Tensor, real: bool, misfit: str) -> Tensor:
+    """The tensor, which has to have real parts, and imaginary ones unless all are 0 (as of ``real`` numbers), last.
+
+    Where only the run knows whether there are imaginary ones, zeros stand for them.
+    """
+    *shape, parts = x.shape
+    if real:
+        return ctx.fitted(x, (*shape, 1), "onesided is for real input, which this is not")
+    if isinstance(parts, int):
+        return x if parts in (1, 2) else ctx.invalid(misfit)
+    ctx.demand_less(0, parts, misfit)
+    ctx.demand_less(parts, 3, misfit)
+    high = [*[0] * len(shape), 2 - parts]
+    return ctx.wrap(builders.pad(x.value, [0] * x.rank, high, scalars.const(0, element_type(x.dtype))), x.dtype)
 
 
 _OUTSIDE = "the axis is none of those before the last"
@@ -102,14 +118,14 @@ def stft(
     onesided: int = 1,
 ) -> Tensor:
     """The transforms of frames, which overlap, each times the window."""
-    if signal.rank != 3 or signal.shape[2] not in (1, 2):
-        ctx.invalid(f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers")
-    if onesided and signal.shape[2] == 2:
-        ctx.invalid("onesided is for real input, which this is not")
+    misfit = f"a signal of shape {list(signal.shape)} is no batch of sequences of complex numbers"
+    if signal.rank != 3:
+        ctx.invalid(misfit)
+    signal = _numbers(ctx, signal, bool(onesided), misfit)
     batch, extent, parts = signal.shape
-    step = ctx.sizes(frame_step, "frame_step")[0]
+    step = ctx.sizes(frame_step, "frame_step", count=1)[0]
     length = extent if window is None else window.size
-    length = length if frame_length is None else ctx.sizes(frame_length, "frame_length")[0]
+    length = length if frame_length is None else ctx.sizes(frame_length, "frame_length", count=1)[0]
     what = f"frames of {length} elements every {step} do not fit a signal of {extent} or the window"
     ctx.demand_less(0, step, what)
     ctx.demand_less(0, length, what)
@@ -153,7 +169,7 @@ def mel_weight_matrix(
     """Triangles over the bins of a spectrum, at even distances on the mel scale; their corners are at whole bins."""
     whole = {"num_mel_bins": num_mel_bins, "dft_length": dft_length, "sample_rate": sample_rate}
     edges = {"lower_edge_hertz": lower_edge_hertz, "upper_edge_hertz": upper_edge_hertz}
-    extents = count, length, rate = [ctx.sizes(t, what)[0] for what, t in whole.items()]
+    extents = count, length, rate = [ctx.sizes(t, what, count=1)[0] for what, t in whole.items()]
     for extent in extents:
         ctx.demand_less(0, extent, f"{count} bands of {length} samples at {rate} Hz make no sense")
     name = dtype_name(output_datatype, "the result")

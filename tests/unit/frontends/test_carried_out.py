@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from text_model import check, model, values
 
@@ -239,3 +240,18 @@ def test_elements_of_a_scan_output_that_differ_are_refused_at_run_time():
     module = tw.compile(made, workers=0, cache=False)
     with pytest.raises(InputError, match=r"node 'the loop' .*scan output have different shapes, \[4\], \[6\]"):
         module(*inputs.values())
+
+
+def test_elements_of_an_unrolled_scan_output_have_sizes_that_only_the_run_knows():
+    made = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]>
+    g (float[A, B] x, float[C, 3] z) => (float[D, E] y, float[2, F, G] w) <int64 n = {2}, bool go = {1}> {
+        [the_loop] y, w = Loop <body = cell (int64 i, bool c, float[P, Q] v) => (bool k, float[R, S] u, float[P, Q] s) {
+            k = Identity(c)
+            u = Identity(z)
+            s = Neg(v)
+        }> (n, go, x)
+    }""")
+    module, x = tw.compile(made, workers=0, cache=False), values(2, 3)
+    np.testing.assert_array_equal(module(x, 2 * x)[1], np.stack([-x, -2 * x]))
+    with pytest.raises(InputError, match="node 'the_loop' the elements of a scan output have different shapes"):
+        module(x, values(1, 3))

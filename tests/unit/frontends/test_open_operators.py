@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from open_case import check_open
+from open_case import check_open, check_refused, open_model
 
 import tilewright as tw
 from tilewright.errors import InputError
@@ -23,7 +24,8 @@ def u8(*shape: int) -> np.ndarray:
     return RNG.integers(0, 256, shape).astype(np.uint8)
 
 
-FILTERS = f(3, 4, 3, 3)
+FILTERS, TAPS = f(3, 4, 3, 3), f(3, 1, 4)
+HALVES = np.full((3, 2, 2), 0.5, np.float32)
 
 # Name of the case: operator, runs, and what `check_open` takes besides.
 CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
@@ -89,6 +91,50 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         {"results": ("int32",), "opset": 10, "fixed": [(1, 0), (1, 1), (1, 2), (1, 3)]},
     ),
     "determinants": ("Det", [[f(n, 3, 3)] for n in (2, 5)], {"opset": 11, "tolerance": 1e-4}),
+    "integers and their grids in blocks": (
+        "DequantizeLinear",
+        [[u8(n, k, 3), np.ones((n, -(-k // 4), 3), np.float32) / 4] for n, k in ((2, 8), (1, 6))],
+        {"axis": 1, "block_size": 4, "opset": 21},
+    ),
+    "blocks of given scales": (
+        "QuantizeLinear",
+        [[f(3, n, 2) * 9, HALVES, np.zeros_like(HALVES, np.uint8)] for n in (8, 7)],
+        {"axis": 1, "block_size": 4, "opset": 21, "known": [1, 2], "results": ("uint8",)},
+    ),
+    "channels behind what came before them": (
+        "CausalConvWithState",
+        [[f(2, c, n), f(c, 1, k), f(c), f(2, c, k - 1)] for c, n, k in ((3, 4, 3), (1, 1, 4), (5, 2, 1))],
+        {"activation": "silu", "results": ("float32",) * 2, "opset": 27, "reference": True},
+    ),
+    "channels behind nothing": (
+        "CausalConvWithState",
+        [[f(b, 3, n), TAPS] for b, n in ((2, 4), (1, 1))],
+        {"known": [1], "results": ("float32",) * 2, "opset": 27, "reference": True},
+    ),
+    "real or complex sequences": (
+        "DFT",
+        [[f(2, n, parts)] for n, parts in ((4, 1), (5, 2))],
+        {
+            "axis": 1,
+            "opset": 17,
+            "reference": True,
+        },
+    ),
+    "an axis at a place that the run gives": (
+        "ExpandDims",
+        [[f(2, 3), np.array(at, np.int32)] for at in (0, 2, -2)],
+        {"domain": "com.microsoft"},
+    ),
+    "weights of four bits": (
+        "MatMulNBits",
+        [[f(b, n, 32), u8(6, 2, 8), f(12), u8(6)] for b, n in ((2, 3), (1, 1))],
+        {"domain": "com.microsoft", "K": 32, "N": 6, "bits": 4, "block_size": 16, "tolerance": 1e-3},
+    ),
+    "real frames": (
+        "STFT",
+        [[f(b, n, 1), np.array(2), f(4)] for b, n in ((2, 9), (1, 4))],
+        {"opset": 17, "reference": True},
+    ),
     "integers and their grids": (
         "DequantizeLinear",
         [[u8(2, c, 3), np.abs(f(c)) + 1, u8(c)] for c in (4, 2)],
@@ -132,6 +178,19 @@ def test_legacy_broadcasting_of_open_sizes():
     for n in (3, 1):
         x, z = f(2, n, 4), f(n)
         np.testing.assert_array_equal(module(x, z)[0], x + z[:, None])
+
+
+def test_halves_of_an_open_axis():
+    """BiasSplitGelu, of which onnxruntime's CPU has no kernel: by its definition."""
+    made = open_model("BiasSplitGelu", [f(2, 6), f(6)], domain="com.microsoft")
+    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    for n in (6, 2):
+        x, bias = f(2, n), f(n)
+        left, right = np.split(x + bias, 2, axis=1)
+        erf = np.vectorize(math.erf)(right / np.sqrt(2))
+        np.testing.assert_allclose(module(x, bias)[0], left * right * (1 + erf) / 2, 1e-5, 1e-6)
+    check_refused(module, "BiasSplitGelu", [f(2, 5), f(5)], "has no two halves")
+    check_refused(module, "BiasSplitGelu", [f(2, 6), f(4)], "bias has shape")
 
 
 def test_one_optimiser_step_of_any_size():
