@@ -16,6 +16,11 @@ def is_tensor(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
+def shape_of(value: ir.Value) -> list[int]:
+    """The extents of a tensor value; ``ShapedType.get_dynamic_size()`` where one is only known at run time."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
 def is_dynamic(op: AnyOp) -> bool:
     """Whether an operand or result is a tensor of a size that only the run knows."""
     kinds = (value.type for value in (*op.operands, *op.results))

@@ -15,7 +15,7 @@ from ...dialects.types import element_bits
 from ...target import Target
 from ..classify import OpClass, body_ops, classify, dim_of, indexing_maps, loop_extents, num_inputs
 from ..schedule.packing import contraction_packing
-from ..structure import same_form
+from ..structure import same_form, shape_of
 from .edit import (
     VIEWS,
     erase_dead,
@@ -27,7 +27,6 @@ from .edit import (
     permutation_of,
     programs,
     reassociation_of,
-    shape_of,
     splat_of,
     users,
 )

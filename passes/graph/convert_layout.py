@@ -22,6 +22,7 @@ from ..classify import (
     num_inputs,
 )
 from ..infra import Pass
+from ..structure import shape_of
 from .edit import (
     captures,
     compose,
@@ -36,7 +37,6 @@ from .edit import (
     programs,
     reassociation_of,
     set_maps,
-    shape_of,
 )
 from .layouts import DIM_LISTS, Layouts, Order, same_places
 

@@ -9,7 +9,7 @@ from ...dialects import builders, func, ir
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 from ..structure import is_dynamic as is_dynamic_op
-from ..structure import is_tensor
+from ..structure import is_tensor, shape_of
 from .routine_ops import VIEWS as VIEWS
 from .routine_ops import is_body, is_body_call, is_check, is_control, is_host_call
 
@@ -123,11 +123,6 @@ def splat_of(value: ir.Value) -> float | int | None:
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
     return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) else None
-
-
-def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a tensor value."""
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def param_values(function: func.FuncOp) -> set[ir.Value]:

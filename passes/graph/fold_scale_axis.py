@@ -9,6 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_extents
 from ..infra import Pass
+from ..structure import shape_of
 from .edit import (
     captures,
     drop_identity,
@@ -20,7 +21,6 @@ from .edit import (
     param_values,
     programs,
     set_maps,
-    shape_of,
     splat_of,
     terminator,
 )

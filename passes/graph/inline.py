@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...dialects import arith, builders, ir, linalg
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
+from ..structure import shape_of
 from .edit import (
     VIEWS,
     captures,
@@ -20,7 +21,6 @@ from .edit import (
     iterators_attr,
     replace,
     set_maps,
-    shape_of,
     users,
 )
 

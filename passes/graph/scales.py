@@ -22,8 +22,8 @@ from ..classify import (
     iterator_types,
     num_inputs,
 )
-from ..structure import is_tensor
-from .edit import VIEWS, has_one_use, is_static, reassociation_of, shape_of, splat_of, terminator
+from ..structure import is_tensor, shape_of
+from .edit import VIEWS, has_one_use, is_static, reassociation_of, splat_of, terminator
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import ClassVar
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, program_order, programs, replace, shape_of, users
+from ..structure import shape_of
+from .edit import VIEWS, is_static, operations, program_order, programs, replace, users
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from ...dialects import ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..schedule.border import can_border
-from .edit import nested, operations, programs, shape_of, users
+from ..structure import shape_of
+from .edit import nested, operations, programs, users
 
 
 @dataclass(frozen=True)

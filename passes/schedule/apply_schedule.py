@@ -42,8 +42,9 @@ from .nest import build_nest
 from .notation import value_text
 from .open_row_loops import part_of_kind
 from .open_rows import choose_attention, choose_rows
+from .regions import NotSchedulable
 from .schedule import Schedule
-from .structured import NotSchedulable, squeezed
+from .structured import squeezed
 from .values import values_of
 
 # For what runs as plain loops: tensor ops that have no bufferization become structured ones.

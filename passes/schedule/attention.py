@@ -9,10 +9,10 @@ from ...dialects.walk import defining_op
 from ...sizes import static
 from ...target import Target
 from ..classify import Contraction, Reduction, classify, dim_of, indexing_maps, loop_extents
+from ..structure import shape_of
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
-from .structured import shape_of
 from .values import is_read, value_name
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...dialects import ir
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps
-from .structured import shape_of
+from ..structure import shape_of
 
 # Vectors in one step along a row.
 ROW_VECTORS = 4

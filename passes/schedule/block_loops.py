@@ -15,26 +15,14 @@ from ...dialects import arith, bufferization, builders, func, ir, memref, scf, t
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ...target import DotProduct
-from ..structure import dim_of, indexing_maps
+from ..structure import dim_of, indexing_maps, shape_of
 from .block_parts import Parts, parts_of
 from .blocks import STEPS, Block, Blocks, Version
 from .border import copy_box, fill_box
 from .nest import build_nest
 from .open_border import OpenBorder
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    extract,
-    full_region,
-    kept_dims,
-    outside,
-    relative,
-    shape_of,
-    split_offsets,
-)
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative, split_offsets
+from .structured import extract, outside
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16

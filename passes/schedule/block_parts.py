@@ -6,23 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...dialects import arith, func, ir
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..graph.edit import captures, clone, index_dim, nested
 from ..kernel import copy_marks, symbol
-from ..structure import dim_of, indexing_maps, loop_extents
+from ..structure import dim_of, indexing_maps, loop_extents, shape_of
 from .open_border import OpenBorder
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    covered,
-    element_of,
-    empty,
-    full_region,
-    shape_of,
-)
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, covered, full_region
+from .structured import empty
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,15 @@ added up, so that it stays in registers, and its scale is multiplied once.
 from __future__ import annotations
 
 from ...dialects import ir
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...target import Target
 from ..classify import dim_of, indexing_maps, iterator_types, num_inputs
+from ..structure import shape_of
 from .axes import result_axis, row_tiles
 from .cuts import by_name, carve, share
 from .schedule import Schedule
-from .structured import element_of, shape_of, vector_axis
+from .structured import vector_axis
 from .tiler import packed_dims
 
 

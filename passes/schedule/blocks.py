@@ -19,13 +19,13 @@ from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, DepthwiseConv, OpClass, Pool, Transform, classify
 from ..kernel import functions
-from ..structure import dim_of, indexing_maps, iterator_types, loop_extents
+from ..structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from .axes import result_axis
 from .block_parts import block_module
 from .block_sums import block_sum
 from .open_border import OpenBorder, own_inner
+from .regions import NotSchedulable
 from .schedule import Schedule
-from .structured import NotSchedulable, shape_of
 
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12

@@ -15,22 +15,12 @@ from functools import partial
 from ...dialects import arith, ir, linalg, memref, scf
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
+from ..structure import shape_of
 from .axes import power_floor
 from .loops import chunked
 from .open_border import can_border_open
-from .structured import (
-    Interval,
-    Linear,
-    Region,
-    copied,
-    extract,
-    insert,
-    outside,
-    relative,
-    shape_of,
-    vector_axis,
-    without_unit_dims,
-)
+from .regions import Interval, Linear, Region, relative, without_unit_dims
+from .structured import copied, extract, insert, outside, vector_axis
 
 # What a kernel's result may end in, and the attribute that says where what it computes lies in it.
 BORDERS = {"tensor.pad": "static_low", "tensor.insert_slice": "static_offsets"}

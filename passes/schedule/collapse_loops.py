@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, func, ir, linalg
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
@@ -26,7 +27,9 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import copy_marks, functions, is_dynamic, symbol
-from .structured import clone_body, element_of, empty, full_region, generic, outside, shape_of
+from ..structure import shape_of
+from .regions import full_region
+from .structured import clone_body, empty, generic, outside
 
 
 @dataclass(frozen=True)

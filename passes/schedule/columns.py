@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from ...dialects import ir
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types
+from ..structure import shape_of
 from .axes import ROW_VECTORS, power_floor, result_axis
 from .cuts import by_name, carve, overlap, share
 from .schedule import Schedule
-from .structured import shape_of, vector_axis
+from .structured import vector_axis
 from .values import value_name
 
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.

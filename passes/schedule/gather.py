@@ -9,19 +9,9 @@ from dataclasses import dataclass, field
 from ...dialects import arith, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    generic,
-    kept_dims,
-    operand_region,
-    outside,
-    shape_of,
-)
+from ..structure import shape_of
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .structured import Tile, generic, outside
 from .tiler import MAX_TILE, Tiler, fresh, loop_intervals, tile_map
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits, nbytes
 from ...sizes import static
 from ...target import Target
@@ -27,6 +28,7 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
+from ..structure import shape_of
 from .attention import attention, copy_rows, reads_rows_apart
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile, row_tiles
 from .block_sums import block_sum, block_sums
@@ -36,7 +38,7 @@ from .cuts import by_name, carve, overlap, share, stream_sum, unroll_sum
 from .dot_product import grouped_loop, most_rows
 from .moves import MOVED, Moves, choose_moves
 from .schedule import Schedule
-from .structured import element_of, shape_of, vector_axis
+from .structured import vector_axis
 from .transposing import crossing_axis, transposing
 from .values import block_of, is_dot, reduces_last, values_of
 from .winograd import winograd

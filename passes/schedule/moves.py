@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
+from ..structure import shape_of
 from .axes import ROW_VECTORS, power_floor
 from .border import slabs
-from .structured import element_of, shape_of
 
 # Shares of a box that threads may take: more of them than cores, so that they end together.
 _SHARES = 64

@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, builders, func, ir, memref, scf, tensor
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from .structured import NotSchedulable, element_of, outside, shape_of
+from ..structure import shape_of
+from .regions import NotSchedulable
+from .structured import outside
 
 Place = list[ir.Value]
 

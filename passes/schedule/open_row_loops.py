@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...dialects import arith, func, ir, memref
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps, iterator_types
+from ..structure import dim_of, indexing_maps, iterator_types, shape_of
 from .block_loops import Held, Part, given_to, loop_over, tensor_of, view_of, write
 from .block_parts import parts_of
 from .blocks import Block, Blocks
 from .nest import HANDLERS
 from .open_border import OpenBorder
 from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
-from .structured import DYNAMIC, Interval, Linear, NotSchedulable, Region, element_of, full_region, insert, shape_of
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, full_region
+from .structured import insert
 from .tiler import Form, Tiler
 
 # Elements between rows of scores: rows a multiple of 4 kB apart share one set of the first cache.

@@ -13,19 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
 from ..graph.edit import clone, uses
 from ..kernel import copy_marks, functions, symbol
-from ..structure import dim_of, indexing_maps
+from ..structure import dim_of, indexing_maps, shape_of
 from .attention import can_attend, long_loops
 from .axes import ROW_VECTORS, result_axis
 from .block_parts import block_module
 from .blocks import Block, Blocks, Chooser, Sizes, Version, chunk_sizes, make_block, open_sums
 from .open_border import OpenBorder
-from .structured import DYNAMIC, NotSchedulable, element_of, shape_of
+from .regions import DYNAMIC, NotSchedulable
 from .values import reduces_last
 
 # Sizes of blocks along the rows and along the keys.

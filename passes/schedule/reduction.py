@@ -6,33 +6,17 @@ import math
 from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
+from ..structure import shape_of
 from .axes import power_floor
 from .dot_product import dot_products
 from .gather import reads_at_indices
 from .loops import Values, chunked
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    clone_body,
-    element_of,
-    empty,
-    extract,
-    generic,
-    insert,
-    kept_dims,
-    loop_along,
-    operand_region,
-    outside,
-    shape_of,
-)
+from .structured import Tile, clone_body, empty, extract, generic, insert, loop_along, outside
 from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
 
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that

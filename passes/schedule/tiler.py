@@ -7,32 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...target import DotProduct
 from ..classify import dim_of, indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
+from ..structure import shape_of
 from .loopnest import MAX_TILE
-from .structured import (
+from .regions import (
     DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
     Region,
-    Tile,
-    clone_body,
     covered,
-    element_of,
-    empty,
-    extract,
-    generic,
     kept_dims,
     operand_region,
-    outside,
     relative,
-    shape_of,
-    squeezed,
     without_unit_dims,
 )
+from .structured import Tile, clone_body, empty, extract, generic, outside, squeezed
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 

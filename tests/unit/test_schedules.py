@@ -11,7 +11,7 @@ from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
 from tilewright.passes.kernel import functions
 from tilewright.passes.schedule import heuristic
-from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
+from tilewright.passes.schedule.regions import Interval, Linear, NotSchedulable, Region
 from tilewright.passes.schedule.tiler import needed, relative, within
 from tilewright.passes.schedule.winograd import staging
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..edit import VIEWS, body_of, has_uses, is_static, reassociation_of, replace, shape_of, users
+from ...structure import shape_of
+from ..edit import VIEWS, body_of, has_uses, is_static, reassociation_of, replace, users
 from ..inline import read_through_unit_views
 
 
