@@ -10,7 +10,7 @@ from ..dialects.types import nbytes
 from ..dialects.walk import collect, defining_op
 from .classify import Broadcast, Elementwise, classify, is_structured, num_inputs
 from .cost import is_arithmetic, op_flops
-from .structure import is_tensor
+from .structure import is_tensor, operations
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.cast")
 
@@ -30,7 +30,7 @@ class Footprint:
 
 def footprint(main: func.FuncOp) -> Footprint | None:
     """The footprint of a function of static shapes; None for another."""
-    ops = [op.operation for op in main.regions[0].blocks[0].operations]
+    ops = operations(main)
     if not all(_is_static(value.type) for value in [*main.arguments, *(v for op in ops for v in op.results)]):
         return None
     ops = _of_each_run(main, ops)

@@ -1,4 +1,4 @@
-"""Reading structured ops: maps from loops to operand dims, iterator types, extents, the body."""
+"""Reading ops: their bodies, the shapes of tensors; of structured ones maps from loops to dims, iterators, extents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_structured(op: AnyOp) -> bool:
     return (
         "operandSegmentSizes" in op.attributes
         and bool(list(op.regions[0].blocks))
-        and "linalg.yield" in (o.operation.name for o in op.regions[0].blocks[0].operations)
+        and "linalg.yield" in (inner.name for inner in operations(op))
     )
 
 
@@ -75,9 +75,19 @@ def loop_extents(op: AnyOp) -> list[int]:
     return [ir.ShapedType.get_dynamic_size() if e is None else e for e in extents]
 
 
+def operations(op: AnyOp) -> list[ir.Operation]:
+    """The ops of a function, or of a structured op's body, in order, with the one that ends it."""
+    return [inner.operation for inner in op.operation.regions[0].blocks[0].operations]
+
+
 def body_ops(op: AnyOp) -> list[ir.Operation]:
-    """The ops of the body without the final yield."""
-    return [o.operation for o in op.operation.regions[0].blocks[0].operations][:-1]
+    """``operations`` without the one that ends them."""
+    return operations(op)[:-1]
+
+
+def terminator(op: AnyOp) -> ir.Operation:
+    """The op that ends a function or the body of an op of one block: its operands are the results."""
+    return operations(op)[-1]
 
 
 def dim_of(expr: ir.AffineExpr) -> int | None:
@@ -113,7 +123,7 @@ def same_form(a: AnyOp, b: AnyOp) -> bool:
     if a.attributes["iterator_types"] != b.attributes["iterator_types"]:
         return False
     blocks = [op.regions[0].blocks[0] for op in (a, b)]
-    first, second = ([o.operation for o in block.operations] for block in blocks)
+    first, second = operations(a), operations(b)
     if len(first) != len(second) or len(blocks[0].arguments) != len(blocks[1].arguments):
         return False
     same = dict(zip(blocks[0].arguments, blocks[1].arguments, strict=True))

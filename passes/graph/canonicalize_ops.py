@@ -9,8 +9,8 @@ from typing import ClassVar
 from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import is_dynamic, shape_of
-from .edit import VIEWS, operations, permutation_of, programs, reassociation_of, replace
+from ..structure import is_dynamic, operations, shape_of
+from .edit import VIEWS, permutation_of, programs, reassociation_of, replace
 from .open_sizes import slice_amounts
 
 

@@ -15,14 +15,13 @@ from ...dialects.types import element_bits
 from ...target import Target
 from ..classify import OpClass, body_ops, classify, dim_of, indexing_maps, loop_extents, num_inputs
 from ..schedule.packing import contraction_packing
-from ..structure import same_form, shape_of
+from ..structure import operations, same_form, shape_of
 from .edit import (
     VIEWS,
     erase_dead,
     fused_location,
     hoist,
     is_static,
-    operations,
     param_values,
     permutation_of,
     programs,

@@ -22,7 +22,7 @@ from ..classify import (
     num_inputs,
 )
 from ..infra import Pass
-from ..structure import shape_of
+from ..structure import operations, shape_of
 from .edit import (
     captures,
     compose,
@@ -32,7 +32,6 @@ from .edit import (
     iterators_attr,
     nested,
     node_names,
-    operations,
     permuted,
     programs,
     reassociation_of,

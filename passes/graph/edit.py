@@ -9,7 +9,7 @@ from ...dialects import builders, func, ir
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, num_inputs
 from ..structure import is_dynamic as is_dynamic_op
-from ..structure import is_tensor, shape_of
+from ..structure import is_tensor, operations, shape_of, terminator
 from .routine_ops import VIEWS as VIEWS
 from .routine_ops import is_body, is_body_call, is_check, is_control, is_host_call
 
@@ -24,11 +24,6 @@ def is_private(function: func.FuncOp) -> bool:
     """Whether nothing outside of the module can call the function."""
     visibility = function.attributes.get("sym_visibility", None)
     return visibility is not None and ir.StringAttr(visibility).value == "private"
-
-
-def operations(function: func.FuncOp) -> list[ir.Operation]:
-    """The ops of a function's entry block in order, with the return."""
-    return [op.operation for op in function.regions[0].blocks[0].operations]
 
 
 def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
@@ -105,11 +100,6 @@ def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
         return mapping.get(stored, stored)
 
     return body
-
-
-def terminator(op: ir.Operation) -> ir.Operation:
-    """The op that ends the body of a structured op."""
-    return list(op.regions[0].blocks[0].operations)[-1].operation
 
 
 def splat_of(value: ir.Value) -> float | int | None:

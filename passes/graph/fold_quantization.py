@@ -22,20 +22,9 @@ from ..classify import (
     num_inputs,
 )
 from ..infra import Pass
+from ..structure import operations, terminator
 from .byte_products import Epilogue, Product, emit
-from .edit import (
-    VIEWS,
-    drop_identity,
-    erase_dead,
-    has_one_use,
-    hoist,
-    is_tensor,
-    operations,
-    param_values,
-    programs,
-    splat_of,
-    terminator,
-)
+from .edit import VIEWS, drop_identity, erase_dead, has_one_use, hoist, is_tensor, param_values, programs, splat_of
 from .inline import drop_unused_inputs
 from .quantized import SIGN, Quantized, read
 from .scales import Scale, Search, is_map, through_view

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_extents
 from ..infra import Pass
-from ..structure import shape_of
+from ..structure import operations, shape_of, terminator
 from .edit import (
     captures,
     drop_identity,
@@ -17,12 +17,10 @@ from .edit import (
     hoist,
     is_static,
     is_tensor,
-    operations,
     param_values,
     programs,
     set_maps,
     splat_of,
-    terminator,
 )
 from .inline import drop_unused_inputs
 from .scales import Edit, Edits, Scale, Search, is_map

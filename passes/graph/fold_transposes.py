@@ -9,8 +9,8 @@ from ...dialects import builders, extents, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
-from ..structure import shape_of
-from .edit import operations, permutation_of, permuted, programs, set_maps, users
+from ..structure import operations, shape_of
+from .edit import permutation_of, permuted, programs, set_maps, users
 from .open_sizes import open_sizes
 
 

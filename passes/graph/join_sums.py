@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ..infra import Pass
-from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, iterator_types, num_inputs, shape_of
-from .edit import body_of, captures, erase_dead, is_tensor, operations, programs, replace
+from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, iterator_types, num_inputs, operations, shape_of
+from .edit import body_of, captures, erase_dead, is_tensor, programs, replace
 
 
 @dataclass(frozen=True)

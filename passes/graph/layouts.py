@@ -19,8 +19,8 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from ..structure import is_tensor, shape_of
-from .edit import VIEWS, captures, operations, param_values, reassociation_of
+from ..structure import is_tensor, operations, shape_of
+from .edit import VIEWS, captures, param_values, reassociation_of
 
 Order = tuple[int, ...]
 

@@ -24,6 +24,7 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import RESULT_SIZES, integer
+from ..structure import operations
 from .edit import (
     VIEWS,
     clone,
@@ -35,7 +36,6 @@ from .edit import (
     is_tensor,
     nested,
     node_names,
-    operations,
     program_order,
     programs,
     top_level,

@@ -14,7 +14,8 @@ from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, OVER, in_place, integer
-from .edit import VIEWS, has_one_use, is_cheap, is_dynamic, is_static, node_names, operations, programs
+from ..structure import operations
+from .edit import VIEWS, has_one_use, is_cheap, is_dynamic, is_static, node_names, programs
 from .in_place import inserted_into, overwritable
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ...dialects import arith, builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps, num_inputs
-from ..structure import shape_of
-from .edit import VIEWS, clone, is_static, permutation_of, splat_of, terminator
+from ..structure import shape_of, terminator
+from .edit import VIEWS, clone, is_static, permutation_of, splat_of
 from .open_sizes import note_sizes
 from .scales import Scale, Search, is_map, through_view
 

@@ -11,6 +11,7 @@ from ...dialects import func, ir
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
 from ..infra import Pass
+from ..structure import operations
 from .edit import (
     VIEWS,
     clone,
@@ -20,7 +21,6 @@ from .edit import (
     is_static,
     known_values,
     nested,
-    operations,
     program_order,
     programs,
     string_attr,

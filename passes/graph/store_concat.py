@@ -9,8 +9,8 @@ from typing import ClassVar
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import shape_of
-from .edit import VIEWS, is_static, operations, program_order, programs, replace, users
+from ..structure import operations, shape_of
+from .edit import VIEWS, is_static, program_order, programs, replace, users
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from ...errors import CompileError
 from ...sizes import Extent, floordiv
 from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
 from ..infra import Pass
-from ..structure import shape_of
-from .edit import erase_dead, operations, param_values, programs, replace
+from ..structure import operations, shape_of
+from .edit import erase_dead, param_values, programs, replace
 from .open_sizes import note_sizes
 from .patches import WholePatches, is_zero_number, zeros_around
 

@@ -28,7 +28,7 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
-from ..structure import shape_of
+from ..structure import operations, shape_of, terminator
 from .attention import attention, copy_rows, reads_rows_apart
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile, row_tiles
 from .block_sums import block_sum, block_sums
@@ -63,7 +63,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         return moves
     if not has_nests(function):
         return None
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    ops = operations(function)
     result = Border.of(ops[-1].operands[0])
     classes = [(op, classify(op)) for op in ops[:-1] if op.name.startswith("linalg.")]
     anchors = [
@@ -97,13 +97,13 @@ def has_nests(function: func.FuncOp) -> bool:
     """Whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
     if not _makes_one_tensor(function):
         return False
-    border = Border.of(list(function.regions[0].blocks[0].operations)[-1].operands[0])
+    border = Border.of(terminator(function).operands[0])
     return border.op is None or can_border(border.op)
 
 
 def _makes_one_tensor(function: func.FuncOp) -> bool:
     """Whether a kernel has one result with elements, and all shapes in it are known."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    ops = operations(function)
     returned = list(ops[-1].operands)
     return len(returned) == 1 and all(_static(v) for op in ops for v in op.results) and 0 not in shape_of(returned[0])
 
@@ -111,13 +111,13 @@ def _makes_one_tensor(function: func.FuncOp) -> bool:
 def work(function: func.FuncOp) -> int:
     """Scalar operations of a kernel and bytes that it moves, to weigh against the cost of a fork."""
     total = 0
-    for op in function.regions[0].blocks[0].operations:
-        if op.operation.name in MOVED:
-            total += nbytes(op.operation.results[0].type)
-        if not op.operation.name.startswith("linalg.") or not op.operation.regions:
+    for op in operations(function):
+        if op.name in MOVED:
+            total += nbytes(op.results[0].type)
+        if not op.name.startswith("linalg.") or not op.regions:
             continue
-        extents = loop_extents(op.operation)
-        body = op.operation.regions[0].blocks
+        extents = loop_extents(op)
+        body = op.regions[0].blocks
         total += math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
     return total
 

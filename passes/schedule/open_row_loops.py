@@ -9,10 +9,12 @@ from dataclasses import replace
 from ...dialects import arith, func, ir, memref
 from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps, iterator_types, shape_of
-from .block_loops import Held, Part, given_to, loop_over, tensor_of, view_of, write
+from ..structure import dim_of, indexing_maps, iterator_types, operations, shape_of
+from .block_loops import Part, loop_over
+from .block_operands import Held, given_to
 from .block_parts import parts_of
 from .blocks import Block, Blocks
+from .buffers import tensor_of, view_of, write
 from .nest import HANDLERS
 from .open_border import OpenBorder
 from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
@@ -119,7 +121,7 @@ class AttentionPart(Part):
 
 def _row_length(part: RowPart) -> ir.Value:
     """The length of the rows that a kernel reduces."""
-    for op in [op.operation for op in part.source.regions[0].blocks[0].operations]:
+    for op in operations(part.source):
         if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None
             if last is not None and shape_of(op.operands[0])[-1] == DYNAMIC:

@@ -20,7 +20,7 @@ from ...target import Target
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
 from ..graph.edit import clone, uses
 from ..kernel import copy_marks, functions, symbol
-from ..structure import dim_of, indexing_maps, shape_of
+from ..structure import dim_of, indexing_maps, operations, shape_of
 from .attention import can_attend, long_loops
 from .axes import ROW_VECTORS, result_axis
 from .block_parts import block_module
@@ -178,7 +178,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
 
 def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
     """The ops that are not elementwise and their kinds, in order."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations if op.operation.name.startswith("linalg.")]
+    ops = [op for op in operations(function) if op.name.startswith("linalg.")]
     kinds = [(op, classify(op)) for op in ops]
     return [(op, kind) for op, kind in kinds if not isinstance(kind, Elementwise | Broadcast | Injective | Fill)]
 
@@ -209,7 +209,7 @@ def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -
             needed.add(op)
             pending += uses(op)
     with ir.InsertionPoint(entry):
-        for op in [op.operation for op in function.regions[0].blocks[0].operations]:
+        for op in operations(function):
             if op in needed:
                 clone(op, mapping)
         func.ReturnOp([mapping[result]])

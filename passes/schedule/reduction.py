@@ -9,7 +9,7 @@ from ...dialects import arith, ir, linalg
 from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
-from ..structure import shape_of
+from ..structure import shape_of, terminator
 from .axes import power_floor
 from .dot_product import dot_products
 from .gather import reads_at_indices
@@ -91,9 +91,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
 def _combiner(op: ir.Operation) -> ir.Operation | None:
     """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
-    body = op.regions[0].blocks[0]
-    users = [use.owner.operation for use in body.arguments[len(body.arguments) - 1].uses]
-    last = defining_op(list(body.operations)[-1].operands[0])
+    arguments = op.regions[0].blocks[0].arguments
+    users = [use.owner.operation for use in arguments[len(arguments) - 1].uses]
+    last = defining_op(terminator(op).operands[0])
     return last if last is not None and users == [last] else None
 
 
@@ -235,7 +235,7 @@ def _combine(
     made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
     clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     if again != 0:
-        end = list(block.operations)[-1].operation
+        end = terminator(made)
         with ir.InsertionPoint(end):
             first = index_constant(again) if isinstance(again, int) else again
             is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, first)

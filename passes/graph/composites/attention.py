@@ -5,7 +5,8 @@ from __future__ import annotations
 from ....dialects import func, ir, scalars
 from ....dialects.walk import defining_op
 from ...classify import Contraction, classify, num_inputs
-from ..edit import VIEWS, has_one_use, operations, permutation_of, replace, users
+from ...structure import operations
+from ..edit import VIEWS, has_one_use, permutation_of, replace, users
 from ..open_sizes import note_sizes
 from .batches import split_batches
 from .match import elementwise

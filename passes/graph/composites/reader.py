@@ -15,8 +15,8 @@ from ...classify import (
     iterator_types,
     num_inputs,
 )
-from ...structure import shape_of
-from ..edit import VIEWS, is_tensor, reassociation_of, splat_of, terminator
+from ...structure import shape_of, terminator
+from ..edit import VIEWS, is_tensor, reassociation_of, splat_of
 from ..groups import Facts, is_reduction
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
