@@ -16,6 +16,11 @@ def is_tensor(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
+def is_static(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor without open extents."""
+    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+
+
 def shape_of(value: ir.Value) -> list[int]:
     """The extents of a tensor value; ``ShapedType.get_dynamic_size()`` where one is only known at run time."""
     return list(ir.RankedTensorType(value.type).shape)
@@ -88,6 +93,11 @@ def body_ops(op: AnyOp) -> list[ir.Operation]:
 def terminator(op: AnyOp) -> ir.Operation:
     """The op that ends a function or the body of an op of one block: its operands are the results."""
     return operations(op)[-1]
+
+
+def index_dim(op: ir.Operation) -> int:
+    """The loop of a ``linalg.index``."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
 
 
 def dim_of(expr: ir.AffineExpr) -> int | None:

@@ -10,8 +10,10 @@ from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..structure import is_dynamic, operations, shape_of
-from .edit import VIEWS, permutation_of, programs, reassociation_of, replace
+from .edit import programs, replace
+from .maps import permutation_of, reassociation_of
 from .open_sizes import slice_amounts
+from .routine_ops import VIEWS
 
 
 @dataclass(frozen=True)

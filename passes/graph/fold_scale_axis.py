@@ -9,21 +9,12 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_extents
 from ..infra import Pass
-from ..structure import operations, shape_of, terminator
-from .edit import (
-    captures,
-    drop_identity,
-    fused_location,
-    hoist,
-    is_static,
-    is_tensor,
-    param_values,
-    programs,
-    set_maps,
-    splat_of,
-)
+from ..structure import is_static, is_tensor, operations, shape_of, terminator
+from .edit import drop_identity, fused_location, hoist, param_values, programs, splat_of
 from .inline import drop_unused_inputs
+from .maps import set_maps
 from .scales import Edit, Edits, Scale, Search, is_map
+from .uses import captures
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
 from ..structure import operations, shape_of
-from .edit import permutation_of, permuted, programs, set_maps, users
+from .edit import programs
+from .maps import permutation_of, permuted, set_maps
 from .open_sizes import open_sizes
+from .uses import users
 
 
 @dataclass(frozen=True)

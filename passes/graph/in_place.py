@@ -7,7 +7,7 @@ from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types, num_inputs
 from ..structure import operations
-from .edit import has_one_use
+from .uses import has_one_use
 
 
 def overwritable(function: func.FuncOp) -> tuple[int, ...]:

@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import arith, builders, ir, linalg
+from ...dialects.builders import iterators_attr
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..structure import shape_of
-from .edit import (
-    VIEWS,
-    captures,
-    clone,
-    compose,
-    covers_loops,
-    fused_location,
-    index_dim,
-    is_tensor,
-    iterators_attr,
-    replace,
-    set_maps,
-    users,
-)
+from ..structure import index_dim, is_tensor, shape_of
+from .edit import clone, fused_location, replace
+from .maps import compose, covers_loops, set_maps
+from .routine_ops import VIEWS
+from .uses import captures, users
 
 
 def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:

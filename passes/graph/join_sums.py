@@ -7,8 +7,19 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ..infra import Pass
-from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, iterator_types, num_inputs, operations, shape_of
-from .edit import body_of, captures, erase_dead, is_tensor, programs, replace
+from ..structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_dynamic,
+    is_tensor,
+    iterator_types,
+    num_inputs,
+    operations,
+    shape_of,
+)
+from .edit import body_of, erase_dead, programs, replace
+from .uses import captures
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ from ..classify import (
     num_inputs,
 )
 from ..structure import is_tensor, operations, shape_of
-from .edit import VIEWS, captures, param_values, reassociation_of
+from .edit import param_values
+from .maps import reassociation_of
+from .routine_ops import VIEWS
+from .uses import captures
 
 Order = tuple[int, ...]
 

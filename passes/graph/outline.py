@@ -24,26 +24,12 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import RESULT_SIZES, integer
-from ..structure import operations
-from .edit import (
-    VIEWS,
-    clone,
-    erase_dead,
-    fused_location,
-    is_cheap,
-    is_dynamic,
-    is_size,
-    is_tensor,
-    nested,
-    node_names,
-    program_order,
-    programs,
-    top_level,
-    uses,
-)
+from ..structure import is_tensor, operations
+from .edit import clone, erase_dead, fused_location, is_cheap, is_dynamic, is_size, node_names, program_order, programs
 from .fuse_ops import GROUP
 from .open_sizes import open_sizes
-from .routine_ops import is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from .routine_ops import VIEWS, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from .uses import nested, top_level, uses
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}

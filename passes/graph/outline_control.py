@@ -10,8 +10,9 @@ from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..structure import operations
-from .edit import clone, is_cheap, is_size, program_order, programs, string_attr, uses
+from .edit import clone, is_cheap, is_size, program_order, programs, string_attr
 from .routine_ops import BODY, is_control
+from .uses import uses
 
 
 @dataclass(frozen=True)

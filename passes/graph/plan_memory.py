@@ -14,9 +14,11 @@ from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, OVER, in_place, integer
-from ..structure import operations
-from .edit import VIEWS, has_one_use, is_cheap, is_dynamic, is_static, node_names, programs
+from ..structure import is_static, operations
+from .edit import is_cheap, is_dynamic, node_names, programs
 from .in_place import inserted_into, overwritable
+from .routine_ops import VIEWS
+from .uses import has_one_use
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 

@@ -22,8 +22,11 @@ from ..classify import (
     iterator_types,
     num_inputs,
 )
-from ..structure import is_tensor, shape_of, terminator
-from .edit import VIEWS, has_one_use, is_static, reassociation_of, splat_of
+from ..structure import is_static, is_tensor, shape_of, terminator
+from .edit import splat_of
+from .maps import reassociation_of
+from .routine_ops import VIEWS
+from .uses import has_one_use
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from typing import ClassVar
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import operations, shape_of
-from .edit import VIEWS, is_static, program_order, programs, replace, users
+from ..structure import is_static, operations, shape_of
+from .edit import program_order, programs, replace
+from .routine_ops import VIEWS
+from .uses import users
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..schedule.border import can_border
 from ..structure import operations, shape_of, terminator
-from .edit import nested, programs, users
+from .edit import programs
+from .uses import nested, users
 
 
 @dataclass(frozen=True)

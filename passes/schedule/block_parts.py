@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from ...dialects import arith, func, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..graph.edit import captures, clone, index_dim, nested
+from ..graph.edit import clone
+from ..graph.uses import captures, nested
 from ..kernel import copy_marks, symbol
-from ..structure import body_ops, dim_of, indexing_maps, loop_extents, operations, shape_of
+from ..structure import body_ops, dim_of, index_dim, indexing_maps, loop_extents, operations, shape_of
 from .open_border import OpenBorder
 from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, covered, full_region
 from .structured import empty

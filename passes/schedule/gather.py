@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ...dialects import arith, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
-from ..structure import shape_of, terminator
+from ..structure import index_dim, shape_of, terminator
 from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .structured import Tile, generic, outside
 from .tiler import MAX_TILE, Tiler, fresh, loop_intervals, tile_map
@@ -100,7 +100,7 @@ class _Body:
             self.rest.append(op)
 
     def _index(self, op: ir.Operation) -> None:
-        loop = ir.IntegerAttr(op.attributes["dim"]).value
+        loop = index_dim(op)
         if loop in self.kept:
             self.lanes[op.results[0]] = self.loops[loop]
         else:

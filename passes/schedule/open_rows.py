@@ -18,7 +18,8 @@ from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
-from ..graph.edit import clone, uses
+from ..graph.edit import clone
+from ..graph.uses import uses
 from ..kernel import copy_marks, functions, symbol
 from ..structure import dim_of, indexing_maps, operations, shape_of
 from .attention import can_attend, long_loops

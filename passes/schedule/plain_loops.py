@@ -5,10 +5,10 @@ from __future__ import annotations
 from ...dialects import bufferization, func, ir, tensor, transform
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
-from ..graph.edit import clone, is_static
+from ..graph.edit import clone
 from ..graph.open_sizes import destination
 from ..kernel import in_place, run_upstream
-from ..structure import body_ops, operations, terminator
+from ..structure import body_ops, is_static, operations, terminator
 from .destination_passing import destination_passing
 
 # Tensor ops that have no bufferization become structured ones.

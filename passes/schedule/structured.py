@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, bufferization, ir, linalg, tensor, vector
-from ...dialects.builders import element_of, index_constant
+from ...dialects.builders import element_of, index_constant, iterators_attr
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps, shape_of
+from ..structure import dim_of, index_dim, indexing_maps, shape_of
 from .regions import DYNAMIC, Interval, NotSchedulable, Region, kept_dims, split_offsets
 
 
@@ -120,7 +120,7 @@ def clone_body(
         for op in source.regions[0].blocks[0].operations:
             op = op.operation
             if op.name == "linalg.index":
-                loop = ir.IntegerAttr(op.attributes["dim"]).value
+                loop = index_dim(op)
                 index = loops[loop].offset.as_value()
                 if loop in kept:
                     index = arith.addi(linalg.IndexOp(kept.index(loop)).result, index)
@@ -149,8 +149,7 @@ def generic(
     inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]
 ) -> tuple[ir.Operation, ir.Block]:
     """An empty ``linalg.generic`` and its block, to be filled by ``clone_body``."""
-    attribute = ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{i}>") for i in iterators])
-    op = linalg.GenericOp([o.type for o in outs], inputs, outs, list(maps), attribute)
+    op = linalg.GenericOp([o.type for o in outs], inputs, outs, list(maps), iterators_attr(iterators))
     scalars = [element_of(v) for v in (*inputs, *outs)]
     location = op.operation.location
     return op.operation, op.operation.regions[0].blocks.append(*scalars, arg_locs=[location] * len(scalars))

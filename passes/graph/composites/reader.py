@@ -15,9 +15,11 @@ from ...classify import (
     iterator_types,
     num_inputs,
 )
-from ...structure import shape_of, terminator
-from ..edit import VIEWS, is_tensor, reassociation_of, splat_of
+from ...structure import is_tensor, shape_of, terminator
+from ..edit import splat_of
 from ..groups import Facts, is_reduction
+from ..maps import reassociation_of
+from ..routine_ops import VIEWS
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
 from .walk import Surroundings
