@@ -62,6 +62,11 @@ def iterator_types(op: AnyOp) -> list[str]:
     return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]
 
 
+def loops_along(op: AnyOp, number: int) -> list[int | None]:
+    """For each dim of an operand the loop that alone walks it, None where none does; -1 is the last, the result's."""
+    return [dim_of(expr) for expr in indexing_maps(op)[number].results]
+
+
 def num_inputs(op: AnyOp) -> int:
     """How many of a structured op's operands are inputs; the rest are the outputs' initial values."""
     return int(ir.DenseI32ArrayAttr(op.operation.attributes["operandSegmentSizes"])[0])

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ...dialects import arith, func, ir, memref
 from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps, iterator_types, operations, shape_of
+from ..structure import dim_of, indexing_maps, iterator_types, loops_along, operations, shape_of
 from .block_loops import Part, loop_over
 from .block_operands import Held, given_to
 from .block_parts import parts_of
@@ -65,10 +65,9 @@ class AttentionPart(Part):
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A block of the result."""
-        walked = [dim_of(expression) for expression in indexing_maps(self.last)[self.lhs].results]
-        made = dict(zip(map(dim_of, indexing_maps(self.last)[-1].results), region, strict=True))
+        made = dict(zip(loops_along(self.last, -1), region, strict=True))
         made[self.attention.keys] = Interval(Linear(), DYNAMIC)
-        rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in walked)
+        rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
         product, given = self.attention.product, self._given(self.attention.product, self.weights, rows)

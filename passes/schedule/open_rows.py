@@ -21,7 +21,7 @@ from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpC
 from ..graph.edit import clone
 from ..graph.uses import uses
 from ..kernel import copy_marks, functions, symbol
-from ..structure import dim_of, indexing_maps, operations, shape_of
+from ..structure import loops_along, operations, shape_of
 from .attention import can_attend, long_loops
 from .axes import ROW_VECTORS, result_axis
 from .block_parts import block_module
@@ -153,7 +153,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     if not can_attend(first, scores, last, product):
         raise NotSchedulable("products that attention does not take")
     made, weights = reductions[0][0].operands[0], last.operands[product.lhs]
-    walked = [dim_of(expression) for expression in indexing_maps(last)[product.lhs].results]
+    walked = loops_along(last, product.lhs)
     loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
     axes = [result_axis(last, loop, result) for loop in loops]
     if shape_of(made) != shape_of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
