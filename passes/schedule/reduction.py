@@ -39,7 +39,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
         part = within(region, wide, shape_of(op.results[0]))
         if part is None:
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
-        return part_of(tiler.compute(op.results[0], wide), wide, part)
+        return part_of(tiler.compute(op.results[0], wide), part)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
     if form.dot is not None:
