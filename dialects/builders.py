@@ -1,36 +1,33 @@
 """Builders of tensor IR that frontends and passes share, in one namespace.
 
-Each is used inside an InsertionPoint and a Location, takes and gives values of static shape, and emits what
-docs/architecture.md allows in ``@main``. Arithmetic for their bodies is in ``dialects.scalars``.
+Each is used inside an InsertionPoint and a Location, takes and gives tensors whose extents are numbers or symbols
+(``dialects.extents``), and emits what docs/architecture.md allows in ``@main``. Arithmetic for their bodies is in
+``dialects.scalars``.
 """
 
 from __future__ import annotations
 
+from .broadcasting import broadcast_shape, convert_elements, elementwise, stretched
+from .extents import index_constant
 from .movement import cast_shape, concat, insert, pad, reshape, slice_, transpose
+from .reductions import contract, contraction, reduce
 from .structured import (
     MAX_CONSTANT,
     MapSpec,
     affine_map,
-    broadcast_shape,
     constant,
-    contract,
-    contraction,
-    convert_elements,
     element_of,
-    elementwise,
     empty,
     extract,
     full,
     generic,
-    index_constant,
     index_map,
     is_splat,
+    iterators_attr,
     linalg_index,
     ranked,
-    reduce,
     scalar,
     shape_of,
-    stretched,
 )
 from .windows import conv, pool
 
@@ -56,6 +53,7 @@ __all__ = [
     "index_map",
     "insert",
     "is_splat",
+    "iterators_attr",
     "linalg_index",
     "pad",
     "pool",

@@ -111,7 +111,7 @@ def dim(value: ir.Value, axis: int) -> ir.Value:
     owner = value.owner
     place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
     with place:
-        return tensor.DimOp(value, _constant(axis)).result
+        return tensor.DimOp(value, index_constant(axis)).result
 
 
 def as_type_extent(extent: Extent) -> int:
@@ -122,7 +122,7 @@ def as_type_extent(extent: Extent) -> int:
 def index(extent: Extent) -> ir.Value:
     """The extent as an index value: a number at the insertion point, an expression once, behind what it is made of."""
     if isinstance(extent, int):
-        return _constant(extent)
+        return index_constant(extent)
     computed = _SCOPE.get().computed
     if extent.text not in computed:
         values = {atom: _atom(atom) for atoms, _ in extent.terms for atom in atoms}
@@ -166,7 +166,7 @@ def _atom(atom: Atom) -> ir.Value:
         open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
         with _behind(open_):
             given = iter(open_)
-            args = [next(given) if isinstance(arg, Sym) else _constant(arg) for arg in atom.args]
+            args = [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args]
             computed[atom.text] = _applied(atom, args)
     return computed[atom.text]
 
@@ -209,9 +209,10 @@ def _is_later(value: ir.Value, other: ir.Value) -> bool:
 
 def _product(values: Sequence[ir.Value], factor: int) -> ir.Value:
     """The product of values and a number."""
-    factors = [*values, *([_constant(factor)] if factor != 1 or not values else [])]
+    factors = [*values, *([index_constant(factor)] if factor != 1 or not values else [])]
     return functools.reduce(arith.muli, factors)
 
 
-def _constant(number: int) -> ir.Value:
+def index_constant(number: int) -> ir.Value:
+    """A constant of type index."""
     return arith.ConstantOp(ir.IndexType.get(), number).result

@@ -1,4 +1,4 @@
-"""Finding ops in IR."""
+"""Finding ops in IR, and the numbers of constants."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ def collect(root: ir.Operation | ir.OpView | ir.Module, wanted: Callable[[ir.Ope
 def defining_op(value: ir.Value) -> ir.Operation | None:
     """The op that makes a value; None for an argument."""
     return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def integer_of(value: ir.Value) -> int | None:
+    """The number of a constant of an integer type or of index; None for any other value."""
+    op = defining_op(value)
+    attribute = op.attributes["value"] if op is not None and op.name == "arith.constant" else None
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
 
 
 def enclosing_loops(op: ir.Operation) -> list[ir.Operation]:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from ..sizes import Extent
 from . import ir, scalars
+from .broadcasting import convert_elements
 from .movement import reshape
-from .structured import Body, MapItem, contraction, convert_elements, element_of, empty, full, generic, scalar, shape_of
+from .reductions import contraction
+from .structured import Body, MapItem, element_of, empty, full, generic, scalar, shape_of
 
 
 def conv(

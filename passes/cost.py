@@ -9,6 +9,7 @@ from ..dialects import func, ir
 from ..dialects.types import nbytes
 from .classify import Transform, body_ops, classify, is_structured, loop_extents
 from .kernel import is_dynamic
+from .structure import operations
 
 # Arithmetic that moves or converts a number and makes no new one.
 _FREE = ("arith.constant", "arith.select", "arith.bitcast", "arith.index_cast", "arith.index_castui")
@@ -31,8 +32,8 @@ def cost(function: func.FuncOp) -> Cost:
     """The cost of one run of a kernel; nothing is said of one whose sizes the run alone knows."""
     if is_dynamic(function):
         return Cost(0, 0)
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
-    return Cost(sum(map(op_flops, ops)), sum(map(nbytes, (*function.type.inputs, *function.type.results))))
+    kinds = (*function.type.inputs, *function.type.results)
+    return Cost(sum(map(op_flops, operations(function))), sum(map(nbytes, kinds)))
 
 
 def op_flops(op: ir.Operation) -> int:

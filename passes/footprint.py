@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ..dialects import func, ir
 from ..dialects.types import nbytes
-from ..dialects.walk import collect, defining_op
+from ..dialects.walk import collect, integer_of
 from .classify import Broadcast, Elementwise, classify, is_structured, num_inputs
 from .cost import is_arithmetic, op_flops
-from .structure import is_tensor
+from .structure import is_tensor, operations
 
 _VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.extract_slice", "tensor.cast")
 
@@ -30,7 +30,7 @@ class Footprint:
 
 def footprint(main: func.FuncOp) -> Footprint | None:
     """The footprint of a function of static shapes; None for another."""
-    ops = [op.operation for op in main.regions[0].blocks[0].operations]
+    ops = operations(main)
     if not all(_is_static(value.type) for value in [*main.arguments, *(v for op in ops for v in op.results)]):
         return None
     ops = _of_each_run(main, ops)
@@ -85,16 +85,11 @@ def _steps(op: ir.Operation) -> int | None:
     """How often a region runs: as its loop's bounds say; None where only the run knows."""
     if op.name not in ("scf.for", "scf.while"):
         return 1
-    bounds = [_constant(value) for value in list(op.operands)[:3]] if op.name == "scf.for" else [None]
+    bounds = [integer_of(value) for value in list(op.operands)[:3]] if op.name == "scf.for" else [None]
     if None in bounds:
         return None
     low, high, step = (bound or 0 for bound in bounds)
     return max(0, -(-(high - low) // step)) if step > 0 else None
-
-
-def _constant(value: ir.Value) -> int | None:
-    op = defining_op(value)
-    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None
 
 
 @dataclass

@@ -5,11 +5,12 @@ from __future__ import annotations
 from ..dialects import func, ir
 from ..program import Signature
 from .classify import Conv, DepthwiseConv, Pool, classify, dim_of, indexing_maps, is_structured, num_inputs
+from .structure import operations
 
 
 def signature(function: func.FuncOp) -> Signature:
     """The types of a kernel's arguments and results, and its layout in words."""
-    found = (_layout(op.operation) for op in function.regions[0].blocks[0].operations)
+    found = (_layout(op) for op in operations(function))
     words = dict.fromkeys(word for word in found if word)
     return Signature(
         tuple(map(_text, function.type.inputs)), tuple(map(_text, function.type.results)), ", ".join(words)

@@ -1,4 +1,4 @@
-"""Reading structured ops: maps from loops to operand dims, iterator types, extents, the body."""
+"""Reading ops: their bodies, the shapes of tensors; of structured ones maps from loops to dims, iterators, extents."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ def is_tensor(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType)
 
 
+def is_static(value: ir.Value) -> bool:
+    """Whether a value is a ranked tensor without open extents."""
+    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
+
+
+def shape_of(value: ir.Value) -> list[int]:
+    """The extents of a tensor value; ``ShapedType.get_dynamic_size()`` where one is only known at run time."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
 def is_dynamic(op: AnyOp) -> bool:
     """Whether an operand or result is a tensor of a size that only the run knows."""
     kinds = (value.type for value in (*op.operands, *op.results))
@@ -30,7 +40,7 @@ def is_structured(op: AnyOp) -> bool:
     return (
         "operandSegmentSizes" in op.attributes
         and bool(list(op.regions[0].blocks))
-        and "linalg.yield" in (o.operation.name for o in op.regions[0].blocks[0].operations)
+        and "linalg.yield" in (inner.name for inner in operations(op))
     )
 
 
@@ -52,6 +62,11 @@ def iterator_types(op: AnyOp) -> list[str]:
     return ["parallel" if d in outputs else "reduction" for d in range(maps[0].n_dims if maps else 0)]
 
 
+def loops_along(op: AnyOp, number: int) -> list[int | None]:
+    """For each dim of an operand the loop that alone walks it, None where none does; -1 is the last, the result's."""
+    return [dim_of(expr) for expr in indexing_maps(op)[number].results]
+
+
 def num_inputs(op: AnyOp) -> int:
     """How many of a structured op's operands are inputs; the rest are the outputs' initial values."""
     return int(ir.DenseI32ArrayAttr(op.operation.attributes["operandSegmentSizes"])[0])
@@ -70,9 +85,24 @@ def loop_extents(op: AnyOp) -> list[int]:
     return [ir.ShapedType.get_dynamic_size() if e is None else e for e in extents]
 
 
+def operations(op: AnyOp) -> list[ir.Operation]:
+    """The ops of a function, or of a structured op's body, in order, with the one that ends it."""
+    return [inner.operation for inner in op.operation.regions[0].blocks[0].operations]
+
+
 def body_ops(op: AnyOp) -> list[ir.Operation]:
-    """The ops of the body without the final yield."""
-    return [o.operation for o in op.operation.regions[0].blocks[0].operations][:-1]
+    """``operations`` without the one that ends them."""
+    return operations(op)[:-1]
+
+
+def terminator(op: AnyOp) -> ir.Operation:
+    """The op that ends a function or the body of an op of one block: its operands are the results."""
+    return operations(op)[-1]
+
+
+def index_dim(op: ir.Operation) -> int:
+    """The loop of a ``linalg.index``."""
+    return ir.IntegerAttr(op.attributes["dim"]).value
 
 
 def dim_of(expr: ir.AffineExpr) -> int | None:
@@ -108,7 +138,7 @@ def same_form(a: AnyOp, b: AnyOp) -> bool:
     if a.attributes["iterator_types"] != b.attributes["iterator_types"]:
         return False
     blocks = [op.regions[0].blocks[0] for op in (a, b)]
-    first, second = ([o.operation for o in block.operations] for block in blocks)
+    first, second = operations(a), operations(b)
     if len(first) != len(second) or len(blocks[0].arguments) != len(blocks[1].arguments):
         return False
     same = dict(zip(blocks[0].arguments, blocks[1].arguments, strict=True))

@@ -69,12 +69,13 @@ def _sigmoid(x: ir.Value) -> ir.Value:
     return _map(body, x)
 
 
-def _channels(v: ir.Value) -> ir.Value:
+def channels(v: ir.Value) -> ir.Value:
     """A vector of channels against (n, c, h, w)."""
     return builders.reshape(v, (builders.shape_of(v)[0], 1, 1))
 
 
-def _padded(x: ir.Value, by: int) -> ir.Value:
+def padded(x: ir.Value, by: int) -> ir.Value:
+    """Images with so many zeros around them."""
     edges = [0, 0, by, by]
     return builders.pad(x, edges, edges, scalars.const(0.0, ir.F32Type.get()))
 
@@ -85,17 +86,17 @@ def _norm(x: ir.Value, scale: ir.Value, shift: ir.Value) -> ir.Value:
     def factor(v: ir.Value, g: ir.Value) -> ir.Value:
         return scalars.mul(math_ops.rsqrt(scalars.add(scalars.mul(v, v), scalars.like(v, 1e-3))), g)
 
-    return _add(_mul(x, _channels(_map(factor, scale, shift))), _channels(shift))
+    return _add(_mul(x, channels(_map(factor, scale, shift))), channels(shift))
 
 
 def residual_block() -> Model:
     """Convolution, batch norm, activation, residual add, max pool, depthwise, SE gate, flatten, dense."""
 
     def body(x, w1, s1, b1, w2, wd, wg, fc):
-        y = _relu(_norm(builders.conv(_padded(x, 1), w1, (2, 2), (1, 1)), s1, b1))
-        z = _relu(_add(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1)), y))
+        y = _relu(_norm(builders.conv(padded(x, 1), w1, (2, 2), (1, 1)), s1, b1))
+        z = _relu(_add(builders.conv(padded(y, 1), w2, (1, 1), (1, 1)), y))
         z = builders.pool(z, (2, 2), (2, 2), (1, 1), lambda acc, a: scalars.maximum(acc, a), float("-inf"))
-        d = builders.conv(_padded(z, 1), wd, (1, 1), (1, 1), groups=8)
+        d = builders.conv(padded(z, 1), wd, (1, 1), (1, 1), groups=8)
         d = _mul(d, _sigmoid(d))
         mean = builders.reshape(builders.reduce(scalars.add, 0.0, d, (2, 3)), (1, 8, 1, 1))
         gate = _sigmoid(builders.conv(_map(lambda a: scalars.mul(a, scalars.like(a, 1 / 9)), mean), wg, (1, 1), (1, 1)))
@@ -118,8 +119,8 @@ def wide_block() -> Model:
     """A residual block of convolutions with so many channels and pixels that `winograd` takes them."""
 
     def body(x, w1, b1, w2):
-        y = _relu(_add(builders.conv(_padded(x, 1), w1, (1, 1), (1, 1)), _channels(b1)))
-        return _relu(_add(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1)), x))
+        y = _relu(_add(builders.conv(padded(x, 1), w1, (1, 1), (1, 1)), channels(b1)))
+        return _relu(_add(builders.conv(padded(y, 1), w2, (1, 1), (1, 1)), x))
 
     return build(body, {"x": (1, 16, 16, 15)}, {"w1": (24, 16, 3, 3), "b1": (24,), "w2": (16, 24, 3, 3)})
 
@@ -151,8 +152,8 @@ def fire() -> Model:
         y = _relu(builders.conv(x, w, (1, 1), (1, 1)))
         made = [
             _relu(builders.conv(y, w1, (1, 1), (1, 1))),
-            _relu(builders.conv(_padded(y, 1), w2, (1, 1), (1, 1))),
-            builders.conv(_padded(y, 2), w3, (1, 1), (1, 1)),
+            _relu(builders.conv(padded(y, 1), w2, (1, 1), (1, 1))),
+            builders.conv(padded(y, 2), w3, (1, 1), (1, 1)),
         ]
         y = builders.conv(builders.concat(made, 1), w4, (1, 1), (1, 1))
         return builders.concat([_relu(y), _add(y, y)], 1)
@@ -301,17 +302,17 @@ def scales() -> Model:
     """Scales of every kind around convolutions and dense layers: before, after, by channel, by a number, in both."""
 
     def body(x, w1, wg, wd, w2, w3, wt, s1, s2, s3, s4, b):
-        y = builders.conv(_padded(_mul(x, _channels(s1)), 1), w1, (1, 1), (1, 1))  # forward, through a padding
-        y = _mul(_add(y, _channels(b)), _channels(s2))
+        y = builders.conv(padded(_mul(x, channels(s1)), 1), w1, (1, 1), (1, 1))  # forward, through a padding
+        y = _mul(_add(y, channels(b)), channels(s2))
         y = _map(lambda a: scalars.div(a, scalars.like(a, 3.0)), y)
-        y = _relu(_mul(builders.conv(y, wg, (1, 1), (1, 1), groups=2), _channels(s2)))  # through the groups' reshape
+        y = _relu(_mul(builders.conv(y, wg, (1, 1), (1, 1), groups=2), channels(s2)))  # through the groups' reshape
         y = _map(
             scalars.div,
             builders.conv(y, wd, (2, 2), (1, 1), groups=8),
-            _channels(_map(lambda a: scalars.add(scalars.mul(a, a), scalars.like(a, 1.0)), s2)),
+            channels(_map(lambda a: scalars.add(scalars.mul(a, a), scalars.like(a, 1.0)), s2)),
         )
         y = _map(
-            lambda a, s, c: scalars.add(scalars.mul(scalars.add(a, scalars.like(a, 0.5)), s), c), y, *[_channels(b)] * 2
+            lambda a, s, c: scalars.add(scalars.mul(scalars.add(a, scalars.like(a, 0.5)), s), c), y, *[channels(b)] * 2
         )
         rows = builders.reshape(builders.transpose(y, (0, 2, 3, 1)), (9, 8))
         dense = _mul(builders.contract("mk,kn->mn", _mul(rows, s3), w2), s4)
@@ -331,7 +332,7 @@ def parallel() -> Model:
 
     def body(x, wa, wb, wc, ba, bb, bc, v, r, s, t, u):
         def branch(w: ir.Value, b: ir.Value) -> ir.Value:
-            return _relu(_add(builders.conv(x, w, (1, 1), (1, 1)), _channels(b)))
+            return _relu(_add(builders.conv(x, w, (1, 1), (1, 1)), channels(b)))
 
         a, b = branch(wa, ba), branch(wb, bb)
         c = builders.conv(x, wc, (2, 2), (1, 1))  # another stride

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from networks import build
+from networks import build, channels, padded
 
 from tilewright.dialects import arith, builders, ir, math, scalars
 from tilewright.model import Model
@@ -20,16 +20,6 @@ def _i32() -> ir.Type:
 
 def _float(body: Callable[..., ir.Value], *values: ir.Value) -> ir.Value:
     return builders.elementwise(body, *values, elem=ir.F32Type.get())
-
-
-def _padded(x: ir.Value, by: int) -> ir.Value:
-    edges = [0, 0, by, by]
-    return builders.pad(x, edges, edges, scalars.const(0.0, ir.F32Type.get()))
-
-
-def _channels(v: ir.Value) -> ir.Value:
-    """A vector of channels against (n, c, h, w)."""
-    return builders.reshape(v, (builders.shape_of(v)[0], 1, 1))
 
 
 def quantize(x: ir.Value, step: float, zero: int, signed: bool) -> ir.Value:
@@ -67,11 +57,11 @@ def quantized() -> Model:
 
     def body(x, w1, s1, b1, w2, b2, w3, w4):
         x = dequantize(quantize(x, 0.03, 100, signed=False), 0.03, 100, signed=False)
-        y = builders.conv(_padded(x, 1), weight(w1, builders.reshape(s1, (8, 1, 1, 1))), (1, 1), (1, 1))
-        y = _float(lambda v, b: scalars.maximum(scalars.add(v, b), scalars.like(v, 0)), y, _channels(b1))
+        y = builders.conv(padded(x, 1), weight(w1, builders.reshape(s1, (8, 1, 1, 1))), (1, 1), (1, 1))
+        y = _float(lambda v, b: scalars.maximum(scalars.add(v, b), scalars.like(v, 0)), y, channels(b1))
         y = dequantize(bytes_ := quantize(y, 0.05, -90, signed=True), 0.05, -90, signed=True)
-        z = builders.conv(_padded(y, 1), weight(w2, 0.02), (2, 2), (1, 1), groups=2)
-        z = _float(scalars.add, z, _channels(b2))
+        z = builders.conv(padded(y, 1), weight(w2, 0.02), (2, 2), (1, 1), groups=2)
+        z = _float(scalars.add, z, channels(b2))
         z = dequantize(quantize(z, 0.04, 7, signed=False), 0.04, 7, signed=False)
         rows = builders.reshape(builders.transpose(z, (0, 2, 3, 1)), (9, 8))
         dense = builders.contract("mk,kn->mn", rows, weight(w3, 0.02, signed=False))

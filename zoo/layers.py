@@ -66,9 +66,6 @@ class ImageNet(Writer):
         bounds = self.constant(0), self.constant(6)
         return Value(self.node("Clip", (x.name, *bounds), at), x.sample.clip(0, 6))
 
-    def add(self, x: Value, y: Value, at: str) -> Value:
-        return Value(self.node("Add", (x.name, y.name), at), x.sample + y.sample)
-
     def concat(self, x: Value, y: Value, at: str) -> Value:
         """Join the channels of two values."""
         return Value(self.node("Concat", (x.name, y.name), at, axis=1), np.concatenate((x.sample, y.sample), 1))

@@ -57,9 +57,6 @@ class Transformer(Writer):
         weight = self.param(f"{at}.weight", self.normal(features, self.width, std=1 / math.sqrt(self.width)))
         return self.node("Gemm", (x, weight, self.param(f"{at}.bias", self.offsets(features))), at, transB=1)
 
-    def add(self, x: Value, y: Value, at: str) -> Value:
-        return Value(self.node("Add", (x.name, y.name), at), x.sample + y.sample)
-
     def norm(self, x: Value, at: str) -> Value:
         """Layer normalisation as one op."""
         weight, bias, sample = self._affine(x, at)

@@ -73,6 +73,10 @@ class Writer:
         """Add a node with one output and return the output's name."""
         return self.nodes(op, inputs, at, 1, **attributes)[0]
 
+    def add(self, x: Value, y: Value, at: str) -> Value:
+        """The sum of two values."""
+        return Value(self.node("Add", (x.name, y.name), at), x.sample + y.sample)
+
     def nodes(self, op: str, inputs: tuple[str, ...], at: str, count: int, **attributes: Any) -> list[str]:
         """Add a node with ``count`` outputs and return their names."""
         name = "/" + "/".join((*filter(None, at.split(".")), op))

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps, is_zero, num_inputs
-from .edit import VIEWS, is_static, permutation_of, reassociation_of, shape_of, splat_of, terminator
+from ..structure import is_static, shape_of, terminator
+from .edit import splat_of
+from .maps import permutation_of, reassociation_of
+from .routine_ops import VIEWS
 from .scales import is_map
 
 _BITS = (2, 4, 8)

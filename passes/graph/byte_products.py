@@ -11,7 +11,8 @@ import numpy as np
 from ...dialects import arith, builders, ir, scalars
 from ...dialects import math as math_ops
 from ..classify import Contraction, Conv, DepthwiseConv, dim_of, indexing_maps, iterator_types, loop_extents
-from .edit import shape_of, splat_of
+from ..structure import shape_of
+from .edit import splat_of
 from .open_sizes import note_sizes
 from .quantized import SIGN, Quantized, above, flipped, moved, unsigned
 from .row_sums import row_sums

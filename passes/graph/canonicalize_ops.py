@@ -9,9 +9,11 @@ from typing import ClassVar
 from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import is_dynamic
-from .edit import VIEWS, operations, permutation_of, programs, reassociation_of, replace, shape_of
+from ..structure import is_dynamic, operations, shape_of
+from .edit import programs, replace
+from .maps import permutation_of, reassociation_of
 from .open_sizes import slice_amounts
+from .routine_ops import VIEWS
 
 
 @dataclass(frozen=True)

@@ -15,24 +15,13 @@ from ...dialects.types import element_bits
 from ...target import Target
 from ..classify import OpClass, body_ops, classify, dim_of, indexing_maps, loop_extents, num_inputs
 from ..schedule.packing import contraction_packing
-from ..structure import same_form
-from .edit import (
-    VIEWS,
-    erase_dead,
-    fused_location,
-    hoist,
-    is_static,
-    operations,
-    param_values,
-    permutation_of,
-    programs,
-    reassociation_of,
-    shape_of,
-    splat_of,
-    users,
-)
+from ..structure import is_static, operations, same_form, shape_of
+from .edit import erase_dead, fused_location, hoist, param_values, programs, splat_of
 from .groups import Facts, is_map
+from .maps import permutation_of, reassociation_of
+from .routine_ops import VIEWS
 from .scales import alone_in
+from .uses import users
 
 
 @dataclass(frozen=True)

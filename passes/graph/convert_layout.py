@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, extents, func, ir
+from ...dialects.builders import iterators_attr
 from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ..classify import (
@@ -22,23 +23,11 @@ from ..classify import (
     num_inputs,
 )
 from ..infra import Pass
-from .edit import (
-    captures,
-    compose,
-    index_dim,
-    is_static,
-    is_tensor,
-    iterators_attr,
-    nested,
-    node_names,
-    operations,
-    permuted,
-    programs,
-    reassociation_of,
-    set_maps,
-    shape_of,
-)
+from ..structure import index_dim, is_static, is_tensor, operations, shape_of
+from .edit import node_names, programs
 from .layouts import DIM_LISTS, Layouts, Order, same_places
+from .maps import compose, permuted, reassociation_of, set_maps
+from .uses import captures, nested
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from ...dialects import ir
 from ..infra import Pass
-from .edit import erase_dead, operations, programs
+from ..structure import operations
+from .edit import erase_dead, programs
 from .inline import drop_unused_inputs
 
 

@@ -1,23 +1,22 @@
-"""Reading and editing the IR of graph passes: what an op uses, who uses it, and rebuilding generics."""
+"""Reading and editing programs: their functions, what depends on weights alone, what is no work; ops made anew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dialects import builders, func, ir
+from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ..classify import body_ops, dim_of, indexing_maps, num_inputs
-from ..structure import is_dynamic as is_dynamic_op
-from ..structure import is_tensor
-from .routine_ops import VIEWS as VIEWS
+from ..kernel import functions
+from ..structure import body_ops, is_static, is_tensor, operations, terminator
+from .maps import permutation_of
 from .routine_ops import is_body, is_body_call, is_check, is_control, is_host_call
+from .uses import has_uses, nested, uses
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
     """The functions that become programs: the public ones, those that prepare a weight, and bodies of control flow."""
-    functions = [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
-    return [f for f in functions if "tw.prepares" in f.attributes or is_body(f) or not is_private(f)]
+    return [f for f in functions(module) if "tw.prepares" in f.attributes or is_body(f) or not is_private(f)]
 
 
 def is_private(function: func.FuncOp) -> bool:
@@ -26,72 +25,9 @@ def is_private(function: func.FuncOp) -> bool:
     return visibility is not None and ir.StringAttr(visibility).value == "private"
 
 
-def operations(function: func.FuncOp) -> list[ir.Operation]:
-    """The ops of a function's entry block in order, with the return."""
-    return [op.operation for op in function.regions[0].blocks[0].operations]
-
-
 def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
     """The place of each op that has results, by its first one: an op's own hash changes with its operands."""
     return {op.results[0]: i for i, op in enumerate(operations(function)) if len(op.results)}
-
-
-def nested(op: ir.Operation) -> Iterator[ir.Operation]:
-    """All ops in the regions of an op, at any depth."""
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from nested(inner.operation)
-
-
-def captures(op: ir.Operation) -> list[ir.Value]:
-    """Values from outside that an op's regions use, each once."""
-    inside: set[ir.Value] = set()
-    used: dict[ir.Value, None] = {}
-    pending = list(op.regions)
-    while pending:
-        for block in pending.pop():
-            inside.update(block.arguments)
-            for inner in block.operations:
-                inside.update(inner.results)
-                used.update(dict.fromkeys(inner.operands))
-                pending += inner.regions
-    return [v for v in used if v not in inside]
-
-
-def uses(op: ir.Operation) -> list[ir.Value]:
-    """All values that an op needs, operands and captured ones, each once."""
-    return list(dict.fromkeys((*op.operands, *captures(op))))
-
-
-def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """The op of ``block`` that ``op`` is or lies in."""
-    while op.block != block:
-        assert op.parent is not None
-        op = op.parent.operation
-    return op
-
-
-def readers(value: ir.Value) -> list[ir.Operation]:
-    """The ops of the block that a value is an argument of, or is made in, that use it, each once, not ordered."""
-    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
-    return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
-
-
-def users(op: ir.Operation) -> list[ir.Operation]:
-    """The ops of the same block that use any result of ``op``, each once, not ordered."""
-    return list(dict.fromkeys(user for r in op.results for user in readers(r)))
-
-
-def has_uses(op: ir.Operation) -> bool:
-    """Whether any result of the op is used."""
-    return any(True for r in op.results for _ in r.uses)
-
-
-def has_one_use(value: ir.Value) -> bool:
-    """Whether a value is used exactly once."""
-    return sum(1 for _ in value.uses) == 1
 
 
 def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
@@ -107,11 +43,6 @@ def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
     return body
 
 
-def terminator(op: ir.Operation) -> ir.Operation:
-    """The op that ends the body of a structured op."""
-    return list(op.regions[0].blocks[0].operations)[-1].operation
-
-
 def splat_of(value: ir.Value) -> float | int | None:
     """The number that a constant or filled tensor has everywhere, or that a scalar constant is."""
     op = defining_op(value)
@@ -123,11 +54,6 @@ def splat_of(value: ir.Value) -> float | int | None:
     if isinstance(attribute, ir.DenseElementsAttr):
         attribute = attribute.get_splat_value() if attribute.is_splat else None
     return attribute.value if isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr) else None
-
-
-def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a tensor value."""
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def param_values(function: func.FuncOp) -> set[ir.Value]:
@@ -154,11 +80,6 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
             if needed and all(v in known for v in needed):
                 known.update(op.results)
     return known, neutral
-
-
-def is_static(value: ir.Value) -> bool:
-    """Whether a value is a ranked tensor without open extents."""
-    return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
 
 
 def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
@@ -226,58 +147,6 @@ def _is_kernel_loop(op: ir.Operation) -> bool:
     return op.name.startswith("scf.") and not is_control(op)
 
 
-def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
-    """Replace a generic's indexing maps."""
-    op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-
-
-def iterators_attr(kinds: Sequence[str]) -> ir.ArrayAttr:
-    """The attribute of iterator types from their names."""
-    return ir.ArrayAttr.get([ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds])
-
-
-def compose(m: ir.AffineMap, inner: ir.AffineMap) -> ir.AffineMap:
-    """``m`` with the results of ``inner`` in the place of its dims."""
-    return ir.AffineMap.get(inner.n_dims, 0, [e.compose(inner) for e in m.results])
-
-
-def permuted(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
-    """The map whose i-th result is the ``order[i]``-th of ``m``."""
-    return ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order])
-
-
-def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
-    """Whether each loop's extent can be read off some operand, which linalg asks for."""
-    return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
-
-
-def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:
-    """The order of dims of a transposing copy, also of the identity; None for any other op.
-
-    With ``known`` copies of open sizes are others too.
-    """
-    if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
-        return None
-    block = op.regions[0].blocks[0]
-    if body_ops(op) or block.operations[0].operation.operands[0] != block.arguments[0]:
-        return None
-    if known and is_dynamic_op(op):
-        return None
-    if not is_tensor(op.operands[0]) or builders.element_of(op.operands[0]) != builders.element_of(op.results[0]):
-        return None
-    source, target = indexing_maps(op)
-    dims = [dim_of(e) for e in source.results]
-    order = [dim_of(e) for e in target.results]
-    if (
-        None in dims
-        or None in order
-        or sorted(map(str, dims)) != sorted(map(str, order))
-        or len(set(dims)) != len(dims)
-    ):
-        return None
-    return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
-
-
 def hoist(value: ir.Value, op: ir.Operation) -> None:
     """Move what computes a value before ``op``."""
     source = defining_op(value)
@@ -293,13 +162,6 @@ def drop_identity(op: ir.Operation) -> None:
     order = permutation_of(op)
     if order is not None and order == sorted(order):
         replace(op, [op.operands[0]])
-
-
-def reassociation_of(view: ir.Operation) -> list[list[int]]:
-    """The dims of the larger side of a reshape that make up each dim of the smaller one; a cast keeps them."""
-    if view.name == "tensor.cast":
-        return [[axis] for axis in range(len(shape_of(view.results[0])))]
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]
 
 
 def fused_location(ops: Sequence[ir.Operation]) -> ir.Location:
@@ -319,11 +181,6 @@ def node_names(location: ir.Location) -> list[str]:
     if location.is_a_fused():
         return list(dict.fromkeys(n for part in location.locations for n in node_names(part)))
     return []
-
-
-def index_dim(op: ir.Operation) -> int:
-    """The loop of a ``linalg.index``."""
-    return ir.IntegerAttr(op.attributes["dim"]).value
 
 
 def string_attr(attributes: Any, name: str) -> str | None:

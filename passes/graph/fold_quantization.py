@@ -22,23 +22,14 @@ from ..classify import (
     num_inputs,
 )
 from ..infra import Pass
+from ..structure import is_tensor, operations, terminator
 from .byte_products import Epilogue, Product, emit
-from .edit import (
-    VIEWS,
-    drop_identity,
-    erase_dead,
-    has_one_use,
-    hoist,
-    is_tensor,
-    operations,
-    param_values,
-    programs,
-    splat_of,
-    terminator,
-)
+from .edit import drop_identity, erase_dead, hoist, param_values, programs, splat_of
 from .inline import drop_unused_inputs
 from .quantized import SIGN, Quantized, read
+from .routine_ops import VIEWS
 from .scales import Scale, Search, is_map, through_view
+from .uses import has_one_use
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
 _BYTE, _MOST = 255, 1 << 30

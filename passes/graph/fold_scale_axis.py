@@ -9,23 +9,12 @@ from typing import ClassVar
 from ...dialects import builders, func, ir, scalars
 from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_extents
 from ..infra import Pass
-from .edit import (
-    captures,
-    drop_identity,
-    fused_location,
-    hoist,
-    is_static,
-    is_tensor,
-    operations,
-    param_values,
-    programs,
-    set_maps,
-    shape_of,
-    splat_of,
-    terminator,
-)
+from ..structure import is_static, is_tensor, loops_along, operations, shape_of, terminator
+from .edit import drop_identity, fused_location, hoist, param_values, programs, splat_of
 from .inline import drop_unused_inputs
+from .maps import set_maps
 from .scales import Edit, Edits, Scale, Search, is_map
+from .uses import captures
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,7 @@ class _Folder:
         edits = self.search.expression(op, product, data, scale)
         if edits is not None or not is_map(op) or terminator(op).operands[0] != product.results[0]:
             return edits
-        out = [dim_of(e) for e in indexing_maps(op)[-1].results]
+        out = loops_along(op, -1)
         outer = scale.moved(lambda loop: out.index(loop) if loop in out else None)
         return self.search.reader(op.results[0], outer) if outer else None
 

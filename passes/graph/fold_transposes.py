@@ -9,8 +9,11 @@ from ...dialects import builders, extents, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
-from .edit import operations, permutation_of, permuted, programs, set_maps, shape_of, users
+from ..structure import operations, shape_of
+from .edit import programs
+from .maps import permutation_of, permuted, set_maps
 from .open_sizes import open_sizes
+from .uses import users
 
 
 @dataclass(frozen=True)

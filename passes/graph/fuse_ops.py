@@ -13,7 +13,8 @@ from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
-from .edit import erase_dead, is_cheap, operations, programs
+from ..structure import operations
+from .edit import erase_dead, is_cheap, programs
 from .generalize import raise_fill
 from .groups import (
     Facts,

@@ -9,7 +9,8 @@ from ...dialects import PassManager, ir, linalg
 from ...dialects.walk import defining_op
 from ..classify import Fill, classify, num_inputs
 from ..infra import Pass
-from .edit import operations, programs, replace
+from ..structure import operations
+from .edit import programs, replace
 
 
 @dataclass(frozen=True)

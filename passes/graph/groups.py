@@ -27,7 +27,7 @@ from ..classify import (
     num_inputs,
 )
 from ..structure import is_tensor
-from .edit import captures, users
+from .uses import captures, users
 
 Joins = Callable[[ir.Operation, "Group"], bool]
 

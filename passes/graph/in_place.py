@@ -6,7 +6,8 @@ from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types, num_inputs
-from .edit import has_one_use, operations
+from ..structure import operations
+from .uses import has_one_use
 
 
 def overwritable(function: func.FuncOp) -> tuple[int, ...]:

@@ -6,23 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import arith, builders, ir, linalg
+from ...dialects.builders import iterators_attr
 from ...dialects.walk import defining_op
 from ..classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from .edit import (
-    VIEWS,
-    captures,
-    clone,
-    compose,
-    covers_loops,
-    fused_location,
-    index_dim,
-    is_tensor,
-    iterators_attr,
-    replace,
-    set_maps,
-    shape_of,
-    users,
-)
+from ..structure import index_dim, is_tensor, loops_along, shape_of
+from .edit import clone, fused_location, replace
+from .maps import compose, covers_loops, set_maps
+from .routine_ops import VIEWS
+from .uses import captures, users
 
 
 def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
@@ -34,7 +25,7 @@ def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
     arguments = source.regions[0].blocks[0].arguments
     if any(True for _ in arguments[len(arguments) - 1].uses):  # the initial value takes part
         return False
-    out = [dim_of(e) for e in indexing_maps(source)[-1].results]
+    out = loops_along(source, -1)
     if sorted(d for d in out if d is not None) != list(range(len(iterator_types(source)))):
         return False
     value, inputs = source.results[0], num_inputs(reader)

@@ -7,8 +7,20 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ..infra import Pass
-from ..structure import body_ops, dim_of, indexing_maps, is_dynamic, iterator_types, num_inputs
-from .edit import body_of, captures, erase_dead, is_tensor, operations, programs, replace, shape_of
+from ..structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_dynamic,
+    is_tensor,
+    iterator_types,
+    loops_along,
+    num_inputs,
+    operations,
+    shape_of,
+)
+from .edit import body_of, erase_dead, programs, replace
+from .uses import captures
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ def _reduces_open(op: ir.Operation) -> bool:
     """Whether the op is a reduction of each element of one open tensor, at no place that it computes with."""
     if op.name != "linalg.generic" or not is_dynamic(op) or len(op.results) != 1 or num_inputs(op) != 1:
         return False
-    read = [dim_of(e) for e in indexing_maps(op)[0].results]
+    read = loops_along(op, 0)
     if not is_tensor(op.operands[0]) or sorted(d for d in read if d is not None) != list(range(len(read))):
         return False
     inside = any(inner.name == "linalg.index" for inner in body_ops(op)) or any(map(is_tensor, captures(op)))

@@ -10,8 +10,9 @@ from ...dialects import builders, ir, scalars
 from ...sizes import Extent
 from ..classify import Contraction, classify, dim_of, indexing_maps
 from ..infra import Pass
+from ..structure import operations
 from .block_quantized import Blocked, read_blocked
-from .edit import erase_dead, operations, param_values, programs, replace, splat_of
+from .edit import erase_dead, param_values, programs, replace, splat_of
 from .open_sizes import note_sizes
 from .packed_blocks import as_float, codes, scale, unpacked, whole_numbers, zero
 

@@ -19,8 +19,11 @@ from ..classify import (
     loop_extents,
     num_inputs,
 )
-from ..structure import is_tensor
-from .edit import VIEWS, captures, operations, param_values, reassociation_of, shape_of
+from ..structure import is_tensor, operations, shape_of
+from .edit import param_values
+from .maps import reassociation_of
+from .routine_ops import VIEWS
+from .uses import captures
 
 Order = tuple[int, ...]
 

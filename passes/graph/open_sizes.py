@@ -10,7 +10,7 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ...sizes import Extent
 from ..structure import num_inputs
-from .edit import reassociation_of
+from .maps import reassociation_of
 from .routine_ops import is_control
 
 _DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}

@@ -24,26 +24,12 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import RESULT_SIZES, integer
-from .edit import (
-    VIEWS,
-    clone,
-    erase_dead,
-    fused_location,
-    is_cheap,
-    is_dynamic,
-    is_size,
-    is_tensor,
-    nested,
-    node_names,
-    operations,
-    program_order,
-    programs,
-    top_level,
-    uses,
-)
+from ..structure import is_tensor, operations
+from .edit import clone, erase_dead, fused_location, is_cheap, is_dynamic, is_size, node_names, program_order, programs
 from .fuse_ops import GROUP
 from .open_sizes import open_sizes
-from .routine_ops import is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from .routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from .uses import nested, top_level, uses
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
@@ -95,7 +81,7 @@ def _materialize(function: func.FuncOp) -> None:
     seen: set[ir.Value] = set()
     for i, value in enumerate(end.operands):
         # Each result of a program has memory of its own; what a body gives, the program only looks at.
-        base = _base(value)
+        base = base_of(value)
         shared = not is_body(function) and is_tensor(value) and (defining_op(base) is None or base in seen)
         if shared or _is_nowhere(value):
             end.operands[i] = _copied(value, end)
@@ -111,22 +97,15 @@ def _reads_memory(op: ir.Operation) -> bool:
 
 def _is_nowhere(value: ir.Value) -> bool:
     """Whether a tensor, or what it is a view of, is made by no kernel but in each that reads it."""
-    source = defining_op(_base(value))
+    source = defining_op(base_of(value))
     return is_tensor(value) and source is not None and is_cheap(source)
 
 
 def _copied(value: ir.Value, op: ir.Operation) -> ir.Value:
     """A copy of a tensor, made before an op."""
-    source = defining_op(_base(value))
+    source = defining_op(base_of(value))
     with ir.InsertionPoint(op), op.location if source is None else source.location:
         return _copy(value)
-
-
-def _base(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
-    while (op := defining_op(value)) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value
 
 
 def _copy(value: ir.Value) -> ir.Value:

@@ -9,8 +9,10 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import clone, is_cheap, is_size, operations, program_order, programs, string_attr, uses
+from ..structure import operations
+from .edit import clone, is_cheap, is_size, program_order, programs, string_attr
 from .routine_ops import BODY, is_control
+from .uses import uses
 
 
 @dataclass(frozen=True)

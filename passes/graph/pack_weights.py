@@ -14,7 +14,9 @@ from ..infra import Pass
 from ..schedule.block_sums import block_sum
 from ..schedule.dot_product import GROUP, byte_sum
 from ..schedule.packing import block_packing, contraction_packing
-from .edit import is_static, operations, param_values, permuted, programs, set_maps, shape_of
+from ..structure import is_static, operations, shape_of
+from .edit import param_values, programs
+from .maps import permuted, set_maps
 
 Dims = Sequence[int]
 

@@ -12,8 +12,11 @@ from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
 from ..infra import Pass
 from ..kernel import LINE
-from .edit import VIEWS, erase_dead, operations, param_values, programs, readers, shape_of
+from ..structure import operations, shape_of
+from .edit import erase_dead, param_values, programs
 from .open_sizes import note_sizes, open_sizes
+from .routine_ops import VIEWS
+from .uses import readers
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.

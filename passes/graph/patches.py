@@ -8,7 +8,7 @@ from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ...sizes import Extent
 from ..schedule.open_border import can_border_open
-from ..structure import dim_of, indexing_maps, is_zero, num_inputs
+from ..structure import dim_of, indexing_maps, is_zero, num_inputs, terminator
 from .edit import body_of, replace
 from .groups import is_pointwise
 
@@ -66,7 +66,7 @@ def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
     if op is None:
         return None
     if op.name == "tensor.pad" and len(op.operands) == 1:
-        zeros = is_zero_number(list(op.regions[0].blocks[0].operations)[-1].operation.operands[0])
+        zeros = is_zero_number(terminator(op).operands[0])
         return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
     fill = defining_op(op.operands[1]) if can_border_open(op) else None
     if fill is None or fill.name != "linalg.fill" or not is_zero_number(fill.operands[0]):

@@ -14,8 +14,11 @@ from ...errors import CompileError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, OVER, in_place, integer
-from .edit import VIEWS, has_one_use, is_cheap, is_dynamic, is_static, node_names, operations, programs
+from ..structure import is_static, operations
+from .edit import is_cheap, is_dynamic, node_names, programs
 from .in_place import inserted_into, overwritable
+from .routine_ops import VIEWS, base_of
+from .uses import has_one_use
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
@@ -121,7 +124,7 @@ def _refuse_others(calls: list[ir.Operation]) -> None:
 
 
 def _slot(slots: dict[ir.Value, Slot], value: ir.Value, call: ir.Operation) -> Slot:
-    base = _base(value)
+    base = base_of(value)
     source = defining_op(base)
     if source is not None and source.name != "func.call":
         raise CompileError(f"pass 'plan-memory': '{source.name}' is in no kernel {_where(call)}; run `outline` first")
@@ -138,12 +141,6 @@ def _nodes(op: ir.Operation) -> tuple[str, ...]:
     return tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(names)) if names is not None else ()
 
 
-def _base(value: ir.Value) -> ir.Value:
-    while (op := defining_op(value)) is not None and op.name in VIEWS:
-        value = op.operands[0]
-    return value
-
-
 def _argument_slots(function: func.FuncOp) -> dict[ir.Value, Slot]:
     """Inputs and params, each counted on their own in the order of the signature."""
     arguments = list(function.regions[0].blocks[0].arguments)
@@ -157,7 +154,7 @@ def _argument_slots(function: func.FuncOp) -> dict[ir.Value, Slot]:
 def _result_slots(ret: ir.Operation) -> dict[ir.Value, Slot]:
     slots: dict[ir.Value, Slot] = {}
     for i, value in enumerate(ret.operands):
-        base = _base(value)
+        base = base_of(value)
         source = defining_op(base)
         if base in slots or source is None or source.name != "func.call":
             raise CompileError(f"pass 'plan-memory': result {i} is no result of its own; run `outline` first")
@@ -174,7 +171,7 @@ def _arena_slots(
     """
     lives: dict[ir.Value, tuple[int, int]] = {}
     for step, op in enumerate(calls):
-        for value in (*map(_base, op.operands), *op.results):
+        for value in (*map(base_of, op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
     places = _shared_places(calls, lives, over)
@@ -194,7 +191,7 @@ def _shared_places(
     """For each value the one in whose place it lies: its own, or that of an operand that dies where it is made."""
     places = {value: value for value in lives}
     for step, (op, arguments) in enumerate(zip(calls, over, strict=True)):
-        read = list(map(_base, op.operands))
+        read = list(map(base_of, op.operands))
         # What is read twice, in another view, must stay as it is until all of the kernel is done.
         dying = [read[i] for i in arguments if read.count(read[i]) == 1 and lives.get(read[i], (0, -1))[1] == step]
         if dying and op.results[0] in lives:

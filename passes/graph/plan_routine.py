@@ -11,16 +11,11 @@ from ...dialects import func, ir
 from ...errors import CompileError
 from ...program import Routine, Step
 from ..kernel import OVER
-from .edit import (
-    VIEWS,
-    has_uses,
-    is_cheap,
-    is_tensor,
-    node_names,
-    reassociation_of,
-    string_attr,
-)
-from .routine_ops import is_body_call, is_choice, is_host_call
+from ..structure import is_tensor
+from .edit import is_cheap, node_names, string_attr
+from .maps import reassociation_of
+from .routine_ops import VIEWS, is_body_call, is_choice, is_host_call
+from .uses import has_uses
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
 _TEXTS = ("tw.attributes", "tw.dtypes")

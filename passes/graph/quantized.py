@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from ...dialects import arith, builders, ir, scalars
 from ...dialects.walk import defining_op
 from ..classify import dim_of, indexing_maps, num_inputs
-from .edit import VIEWS, clone, is_static, permutation_of, shape_of, splat_of, terminator
+from ..structure import is_static, shape_of, terminator
+from .edit import clone, splat_of
+from .maps import permutation_of
 from .open_sizes import note_sizes
+from .routine_ops import VIEWS
 from .scales import Scale, Search, is_map, through_view
 
 # What an unsigned byte is more than the signed one that differs from it in the sign's bit.

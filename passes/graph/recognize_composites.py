@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ..infra import Pass
+from ..structure import operations
 from .composites.attention import simplify_attention
 from .composites.gelu import gelu
 from .composites.match import Composite, Match, Rows
@@ -15,7 +16,7 @@ from .composites.polynomial import UnreadableError
 from .composites.reader import Reader
 from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
 from .composites.walk import Surroundings, calls, inside, is_plain_float
-from .edit import erase_dead, fused_location, operations, programs, replace
+from .edit import erase_dead, fused_location, programs, replace
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
 _COMPOSITES = (

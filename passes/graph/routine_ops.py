@@ -1,12 +1,20 @@
-"""What the program itself carries out beside its kernels: calls of the host, control flow, and the bodies of that."""
+"""What the program itself carries out beside its kernels: views, calls of the host, control flow, and its bodies."""
 
 from __future__ import annotations
 
 from ...dialects import func, ir
+from ...dialects.walk import defining_op
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
 BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
+
+
+def base_of(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
 
 
 def is_host_call(op: ir.Operation) -> bool:

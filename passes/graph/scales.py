@@ -22,8 +22,11 @@ from ..classify import (
     iterator_types,
     num_inputs,
 )
-from ..structure import is_tensor
-from .edit import VIEWS, has_one_use, is_static, reassociation_of, shape_of, splat_of, terminator
+from ..structure import is_static, is_tensor, shape_of, terminator
+from .edit import splat_of
+from .maps import reassociation_of
+from .routine_ops import VIEWS
+from .uses import has_one_use
 
 
 @dataclass(frozen=True)
@@ -202,7 +205,7 @@ def pads_zero(pad: ir.Operation, scale: Scale) -> bool:
     """Whether a padding is by zeros, and along no dim that the scale differs on."""
     if len(pad.operands) != 1:
         return False
-    constant = defining_op(list(pad.regions[0].blocks[0].operations)[-1].operation.operands[0])
+    constant = defining_op(terminator(pad).operands[0])
     if constant is None or constant.name != "arith.constant" or ir.FloatAttr(constant.attributes["value"]).value != 0:
         return False
     edges = zip(*(ir.DenseI64ArrayAttr(pad.attributes[f"static_{side}"]) for side in ("low", "high")), strict=True)

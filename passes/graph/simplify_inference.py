@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from ...dialects import PassManager, ir
 from ..infra import Pass
-from .edit import drop_identity, operations, programs, splat_of
+from ..structure import operations
+from .edit import drop_identity, programs, splat_of
 from .groups import Facts, is_map
 from .inline import drop_unused_inputs, fold_scalars
 

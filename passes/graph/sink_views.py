@@ -10,9 +10,10 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from ..structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs
-from .edit import body_of, erase_dead, operations, programs, reassociation_of, replace, shape_of
+from ..structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs, operations, shape_of
+from .edit import body_of, erase_dead, programs, replace
 from .groups import is_pointwise
+from .maps import reassociation_of
 from .open_sizes import open_sizes
 
 

@@ -11,21 +11,10 @@ from ...dialects import func, ir
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import (
-    VIEWS,
-    clone,
-    erase_dead,
-    fused_location,
-    is_cheap,
-    is_static,
-    known_values,
-    nested,
-    operations,
-    program_order,
-    programs,
-    string_attr,
-    uses,
-)
+from ..structure import is_static, operations
+from .edit import clone, erase_dead, fused_location, is_cheap, known_values, program_order, programs, string_attr
+from .routine_ops import VIEWS
+from .uses import nested, uses
 
 # A value that is this much larger than what it is made from is cheaper to compute where it is used.
 _GROWTH, _SMALL = 4, 1 << 20

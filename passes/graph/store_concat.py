@@ -9,7 +9,10 @@ from typing import ClassVar
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
 from ..infra import Pass
-from .edit import VIEWS, is_static, operations, program_order, programs, replace, shape_of, users
+from ..structure import is_static, operations, shape_of
+from .edit import program_order, programs, replace
+from .routine_ops import VIEWS
+from .uses import users
 
 
 @dataclass(frozen=True)

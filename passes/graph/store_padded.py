@@ -10,7 +10,9 @@ from ...dialects import ir, tensor
 from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..schedule.border import can_border
-from .edit import nested, operations, programs, shape_of, users
+from ..structure import operations, shape_of, terminator
+from .edit import programs
+from .uses import nested, users
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def _padding(op: ir.Operation) -> ir.Operation | None:
 def _read_inside(op: ir.Operation, pad: ir.Operation) -> None:
     """Pad right after ``op``, and let all others read a slice of that."""
     value, others = op.results[0], [u for u in users(op) if u != pad]
-    end = list(pad.regions[0].blocks[0].operations)[-1].operation
+    end = terminator(pad)
     constant = defining_op(end.operands[0])
     assert constant is not None
     pad.move_after(op)

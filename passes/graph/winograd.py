@@ -15,9 +15,10 @@ from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ...sizes import Extent, floordiv
-from ..classify import Conv, body_ops, classify, dim_of, indexing_maps
+from ..classify import Conv, body_ops, classify
 from ..infra import Pass
-from .edit import erase_dead, operations, param_values, programs, replace, shape_of
+from ..structure import loops_along, operations, shape_of
+from .edit import erase_dead, param_values, programs, replace
 from .open_sizes import note_sizes
 from .patches import WholePatches, is_zero_number, zeros_around
 
@@ -126,7 +127,7 @@ class _Form:
         data, weight, result = op.operands[kind.data], op.operands[kind.weight], op.results[0]
         if weight not in weights or not all(map(_is_float32, (data, weight, result))) or not _sums_from_zero(op):
             return None
-        image, place, out = ([dim_of(e) for e in indexing_maps(op)[i].results] for i in (kind.data, kind.weight, 2))
+        image, place, out = (loops_along(op, number) for number in (kind.data, kind.weight, 2))
         single = (len(kind.n), len(kind.f), len(kind.c), len(kind.o), len(place)) == (1, 1, 1, 2, 4)
         if not single or image != [*kind.n, None, None, *kind.c] or out != [*kind.n, *kind.o, *kind.f]:
             return None

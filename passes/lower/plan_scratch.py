@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, func, ir, memref, scf
+from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
@@ -90,27 +91,27 @@ def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.V
         for size in op.operands:
             _hoist(size, first, op)
     with ir.InsertionPoint(first), ir.Location.unknown():
-        total = _index(offset)
+        total = index_constant(offset)
         for op in allocs:
             kind, sizes = ir.MemRefType(op.results[0].type), iter(list(op.operands))
             view = memref.ViewOp(kind, scratch, total, list(op.operands)).result
-            size = _index(-(-element_bits(kind.element_type) // 8))
+            size = index_constant(-(-element_bits(kind.element_type) // 8))
             for extent in kind.shape:
-                size = arith.muli(size, next(sizes) if extent < 0 else _index(extent))
-            aligned = arith.muli(arith.ceildivsi(size, _index(_ALIGNMENT)), _index(_ALIGNMENT))
+                size = arith.muli(size, next(sizes) if extent < 0 else index_constant(extent))
+            aligned = arith.muli(arith.ceildivsi(size, index_constant(_ALIGNMENT)), index_constant(_ALIGNMENT))
             total = arith.addi(total, aligned)
             op.results[0].replace_all_uses_with(view)
             op.erase()
         last = list(entry.arguments)[-1]
-        asked = arith.cmpi(arith.CmpIPredicate.eq, last, _index(-1))
+        asked = arith.cmpi(arith.CmpIPredicate.eq, last, index_constant(-1))
     body = [op.operation for op in entry.operations]
     rest = body[body.index(first) : -1]
     with ir.InsertionPoint(first), ir.Location.unknown():
         either = scf.IfOp(asked, has_else=True)
     done, rest_block = (region.blocks[0] for region in either.regions)
     with ir.InsertionPoint(done), ir.Location.unknown():
-        words = memref.ViewOp(ir.MemRefType.get([1], ir.IndexType.get()), scratch, _index(0), []).result
-        memref.StoreOp(total, words, [_index(0)])
+        words = memref.ViewOp(ir.MemRefType.get([1], ir.IndexType.get()), scratch, index_constant(0), []).result
+        memref.StoreOp(total, words, [index_constant(0)])
         scf.YieldOp([])
     for op in rest:
         rest_block.append(op)
@@ -130,10 +131,6 @@ def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
         _hoist(operand, place, alloc)
     if op != place and not (op.block == place.block and op.is_before_in_block(place)):
         op.move_before(place)
-
-
-def _index(number: int) -> ir.Value:
-    return arith.ConstantOp(ir.IndexType.get(), number).result
 
 
 def _collect(function: func.FuncOp, names: tuple[str, ...]) -> list[ir.Operation]:

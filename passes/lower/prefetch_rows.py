@@ -9,7 +9,7 @@ from typing import ClassVar
 from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
-from ...dialects.walk import collect, defining_op, enclosing_loops
+from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
 from ..infra import Pass
 from ..kernel import LINE, STREAMS, scheduled_functions, takes_sizes
 
@@ -84,8 +84,7 @@ def _is_multiple(index: ir.Value, counter: ir.Value, factor: int) -> bool:
     op = defining_op(index)
     if op is None or op.name != "arith.muli" or op.operands[0] != counter:
         return False
-    number = op.operands[1].owner
-    return number.name == "arith.constant" and ir.IntegerAttr(number.attributes["value"]).value == factor
+    return integer_of(op.operands[1]) == factor
 
 
 def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:

@@ -12,7 +12,7 @@ from typing import ClassVar
 from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits
-from ...dialects.walk import collect, defining_op, enclosing_loops
+from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
 from ..infra import Pass
 from ..kernel import LINE, scheduled_functions
 
@@ -68,7 +68,7 @@ class PrefetchWeights(Pass):
         line = LINE * 8 // element_bits(kind.element_type)
         reuse = _Reuse.of(load)
         with ir.InsertionPoint.at_block_begin(load.block), load.location:
-            at_once = _number(enclosing_loops(load)[0].operands[2]) or 1
+            at_once = integer_of(enclosing_loops(load)[0].operands[2]) or 1
             for row, column in itertools.product(range(at_once), range(0, kind.shape[-1], line)):
                 ahead = arith.addi(step, index_constant(self.distance + row))
                 memref.PrefetchOp(buffer, [*outer, ahead, index_constant(column)], False, 3, True)
@@ -105,8 +105,8 @@ class _Reuse:
         for loop in enclosing_loops(load)[1:]:
             counter = loop.regions[0].blocks[0].arguments[0]
             if counter not in used:
-                trip = _number(loop.operands[1])
-                if trip is None or _number(loop.operands[0]) != 0:
+                trip = integer_of(loop.operands[1])
+                if trip is None or integer_of(loop.operands[0]) != 0:
                     return None
                 tiles.insert(0, (counter, trip))
                 continue
@@ -125,7 +125,7 @@ class _Reuse:
     ) -> _Reuse | None:
         values, trips = [value for value, _ in tiles], [trip for _, trip in tiles]
         if joined:  # the loop's counter is that of blocks and of tiles in one
-            size = _number(joined[0].operands[1])
+            size = integer_of(joined[0].operands[1])
             if size is None or any(op != joined[0] for op in joined):
                 return None
             with ir.InsertionPoint(joined[0]), joined[0].location:
@@ -171,7 +171,7 @@ def _factor(index: ir.Value, counter: ir.Value) -> int:
     if op.name == "arith.addi":
         return _factor(op.operands[0], counter) + _factor(op.operands[1], counter)
     if op.name == "arith.muli":
-        numbers = [_number(v) for v in op.operands]
+        numbers = [integer_of(v) for v in op.operands]
         factor = next((n for n in numbers if n is not None), 0)
         return factor * sum(_factor(v, counter) for v, n in zip(op.operands, numbers, strict=True) if n is None)
     return 0
@@ -209,8 +209,3 @@ def _streams(op: ir.Operation) -> bool:
     if kind.rank < 2 or vector.rank != 1 or kind.shape[-1] != vector.shape[0]:
         return False
     return op.operands[kind.rank - 1] == loop.regions[0].blocks[0].arguments[0]
-
-
-def _number(value: ir.Value) -> int | None:
-    op = defining_op(value)
-    return ir.IntegerAttr(op.attributes["value"]).value if op is not None and op.name == "arith.constant" else None

@@ -11,6 +11,7 @@ from ...dialects.walk import collect, defining_op
 from ..classify import Reduction, classify, indexing_maps, num_inputs
 from ..infra import Pass
 from ..kernel import functions
+from ..structure import operations, terminator
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,9 @@ class ReduceStrength(Pass):
         for function in functions(module):
             for division in collect(function, lambda op: op.name == "arith.divf"):
                 _by_constant(division)
-            for op in list(function.regions[0].blocks[0].operations):
-                if op.operation.name == "linalg.generic":
-                    _by_sum(op.operation)
+            for op in operations(function):
+                if op.name == "linalg.generic":
+                    _by_sum(op)
 
 
 def _by_constant(division: ir.Operation) -> None:
@@ -93,6 +94,6 @@ def _yields(op: ir.Operation) -> str | None:
     """The name of the op whose result a generic's body yields."""
     if op.name != "linalg.generic":
         return None
-    last = list(op.regions[0].blocks[0].operations)[-1].operation
+    last = terminator(op)
     made = defining_op(last.operands[0])
     return made.name if made is not None else None

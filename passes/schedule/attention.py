@@ -9,10 +9,10 @@ from ...dialects.walk import defining_op
 from ...sizes import static
 from ...target import Target
 from ..classify import Contraction, Reduction, classify, dim_of, indexing_maps, loop_extents
+from ..structure import loops_along, shape_of
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
-from .structured import shape_of
 from .values import is_read, value_name
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
@@ -48,7 +48,7 @@ def attention(
     row_axis, column_axis = result_axis(last, rows, result), result_axis(last, columns, result)
     if is_read(made) or is_read(weights) or row_axis is None or column_axis is None:
         return None
-    walked = [dim_of(e) for e in indexing_maps(last)[product.lhs].results]
+    walked = loops_along(last, product.lhs)
     inner_rows = walked.index(rows)
     shape, length = shape_of(result), shape_of(weights)
     if shape_of(made) != length or walked[-1] in (None, rows):
@@ -85,7 +85,7 @@ def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool
     """
     value, long = op.operands[number], long_loops(op, rows)
     extents = loop_extents(op)
-    real = [loop for loop in _walked(op, number) if loop is not None and extents[loop] != 1]
+    real = [loop for loop in loops_along(op, number) if loop is not None and extents[loop] != 1]
     return is_read(value) and len(long) == 1 and long[0] in real[:-2] and real[-1] not in long
 
 
@@ -96,7 +96,7 @@ def copy_rows(
     name = value_name(op.operands[number])
     schedule = schedule.cache_read(name, _around(schedule, depth))
     value = schedule.nest(name).value
-    row, last = _walked(op, number).index(long_loops(op, rows)[0]), len(value.axes) - 1
+    row, last = loops_along(op, number).index(long_loops(op, rows)[0]), len(value.axes) - 1
     chunk, length = ROW_VECTORS * lanes, static(value.axes[last].extent)
     cuts = [(row, 1), *([(last, chunk)] if length > chunk else [])]
     whole = [] if length > chunk else [value.axes[last].name]
@@ -111,10 +111,6 @@ def _around(schedule: Schedule, depth: int) -> str:
         if parts >= depth > 0:
             return loop.name
     return ""
-
-
-def _walked(op: ir.Operation, number: int) -> list[int | None]:
-    return [dim_of(expression) for expression in indexing_maps(op)[number].results]
 
 
 def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ...dialects import ir
 from ...dialects.walk import defining_op
-from ..classify import dim_of, indexing_maps
-from .structured import shape_of
+from ..structure import loops_along, shape_of
 
 # Vectors in one step along a row.
 ROW_VECTORS = 4
@@ -18,9 +17,9 @@ _FULL_ROWS = 4
 
 def result_axis(op: ir.Operation, loop: int, result: ir.Value) -> int | None:
     """The axis of the kernel's result that a loop of one of its ops walks."""
-    walkers = [dim_of(expression) for expression in indexing_maps(op)[-1].results]
+    loops = loops_along(op, -1)
     axes = _axes_in(result, op.results[0])
-    return axes[walkers.index(loop)] if axes is not None and loop in walkers else None
+    return axes[loops.index(loop)] if axes is not None and loop in loops else None
 
 
 def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
@@ -30,12 +29,13 @@ def _axes_in(value: ir.Value, source: ir.Value) -> list[int | None] | None:
     op = defining_op(value)
     if op is None or op.name != "linalg.generic":
         return None
-    maps = [[dim_of(expression) for expression in m.results] for m in indexing_maps(op)]
-    for operand, walked in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+    result = loops_along(op, -1)
+    for number, operand in enumerate(list(op.operands)[:-1]):
         inner = _axes_in(operand, source)
         if inner is not None:
-            loops = [None if axis is None else walked[axis] for axis in inner]
-            return [maps[-1].index(loop) if loop in maps[-1] and loop is not None else None for loop in loops]
+            dims = loops_along(op, number)
+            loops = [None if axis is None else dims[axis] for axis in inner]
+            return [result.index(loop) if loop in result and loop is not None else None for loop in loops]
     return None
 
 

@@ -11,30 +11,20 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dialects import arith, bufferization, builders, func, ir, memref, scf, tensor
+from ...dialects import arith, func, ir, memref, scf, tensor
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
 from ...target import DotProduct
 from ..structure import dim_of, indexing_maps
-from .block_parts import Parts, parts_of
+from .block_operands import Held, given_to
+from .block_parts import parts_of
 from .blocks import STEPS, Block, Blocks, Version
 from .border import copy_box, fill_box
+from .buffers import tensor_of, view_of, write
 from .nest import build_nest
 from .open_border import OpenBorder
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    extract,
-    full_region,
-    kept_dims,
-    outside,
-    relative,
-    shape_of,
-    split_offsets,
-)
+from .regions import Interval, Linear, NotSchedulable, Region, full_region
+from .structured import outside
 
 # Shares of the work that threads take, at least, where the blocks are as many.
 _SHARES = 16
@@ -122,20 +112,6 @@ def _segments(extent: ir.Value, sizes: Sequence[int]) -> dict[int, Segment]:
         found[size] = Segment(size, start, count)
         start, rest = start + Linear(0, ((count, size),)), arith.remui(rest, index_constant(size))
     return found
-
-
-@dataclass(frozen=True)
-class Held:
-    """A ``region`` of a value that a kernel keeps for itself, as a tensor of those of the value's ``dims``."""
-
-    value: ir.Value
-    region: Region
-    dims: tuple[int, ...]
-
-    def within(self, part: Region) -> Region:
-        """A part of the value as one of the tensor."""
-        inner = relative(part, self.region)
-        return tuple(inner[d] for d in self.dims)
 
 
 class Part:
@@ -284,58 +260,3 @@ def loop_over(first: ir.Value, end: ir.Value, step: int, body: Callable[[ir.Valu
     with ir.InsertionPoint(loop.body):
         body(loop.induction_variable)
         scf.YieldOp([])
-
-
-def view_of(buffer: ir.Value, region: Region) -> ir.Value:
-    """A region of a buffer, without its dims of extent 1; a single element has one."""
-    if not region:
-        one = ir.MemRefType.get([1], ir.MemRefType(buffer.type).element_type)
-        return memref.ReinterpretCastOp(one, buffer, [], [], [], [0], [1], [1]).result
-    kept, (dynamic, static) = kept_dims(region), split_offsets(region)
-    strides, first = ir.MemRefType(buffer.type).get_strides_and_offset()
-    sizes = [interval.size for interval in region]
-    offset = ir.ShapedType.get_dynamic_stride_or_offset()
-    if not dynamic and offset not in (first, *strides):  # upstream wants the number where there is one
-        offset = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
-    layout = ir.StridedLayoutAttr.get(offset, [strides[d] for d in kept] or [1])
-    open_ = [memref.DimOp(buffer, index_constant(d)).result for d, size in enumerate(sizes) if size == DYNAMIC]
-    kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)
-    return memref.SubViewOp(kind, buffer, dynamic, open_, [], static, sizes, [1] * len(sizes)).result
-
-
-def tensor_of(buffer: ir.Value, writable: bool = False) -> ir.Value:
-    kind = ir.MemRefType(buffer.type)
-    return bufferization.to_tensor(
-        ir.RankedTensorType.get(kind.shape, kind.element_type), buffer, restrict=True, writable=writable
-    )
-
-
-def write(value: ir.Value, buffer: ir.Value) -> None:
-    bufferization.MaterializeInDestinationOp(None, value, buffer, restrict=True, writable=True)
-
-
-def given_to(
-    function: func.FuncOp,
-    source: func.FuncOp,
-    parts: Parts,
-    arguments: Mapping[ir.Value, ir.Value | Held],
-    own: Sequence[ir.Value],
-) -> dict[ir.Value, ir.Value]:
-    """What the arguments of a block's function are for the parts of ``source`` that it is computed from.
-
-    ``own``: those between the tensors and the sizes that bodies compute with.
-    """
-    tensors = [part_of(arguments[value], parts.regions[value]) for value in parts.inputs(source)]
-    sizes = [arguments[size] for size in parts.sizes]
-    values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
-    return dict(zip(function.arguments, values, strict=True))
-
-
-def part_of(source: ir.Value | Held, region: Region) -> ir.Value:
-    """A region of a tensor, squeezed."""
-    if isinstance(source, Held):
-        source, region = source.value, source.within(region)
-    if 1 not in shape_of(source) and region == full_region(shape_of(source)):
-        return source  # a slice of open extents does not fold
-    part = extract(source, region).value
-    return part if shape_of(part) else builders.reshape(part, [1])

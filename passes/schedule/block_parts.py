@@ -6,23 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...dialects import arith, func, ir
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..graph.edit import captures, clone, index_dim, nested
+from ..graph.edit import clone
+from ..graph.uses import captures, nested
 from ..kernel import copy_marks, symbol
-from ..structure import dim_of, indexing_maps, loop_extents
+from ..structure import body_ops, dim_of, index_dim, indexing_maps, loop_extents, operations, shape_of
 from .open_border import OpenBorder
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    covered,
-    element_of,
-    empty,
-    full_region,
-    shape_of,
-)
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, covered, full_region
+from .structured import empty
 
 
 @dataclass(frozen=True)
@@ -76,8 +68,8 @@ def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int,
     mapping |= {size: next(given) for size in parts.sizes}
     places = {place: next(given) for place in parts.places}
     with ir.InsertionPoint(block.entry_block):
-        for op in list(function.regions[0].blocks[0].operations)[:-1]:
-            _clone_part(op.operation, parts.regions, mapping, length, places)
+        for op in body_ops(function):
+            _clone_part(op, parts.regions, mapping, length, places)
         func.ReturnOp([mapping[result]])
     return module
 
@@ -137,7 +129,7 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
     result = OpenBorder.of(function).inner
     parts = Parts()
     parts.need(result, region)
-    for op in reversed([o.operation for o in function.regions[0].blocks[0].operations]):
+    for op in reversed(operations(function)):
         if not any(value in parts.regions for value in op.results):
             continue
         if len(op.results) != 1:

@@ -7,13 +7,15 @@ added up, so that it stays in registers, and its scale is multiplied once.
 from __future__ import annotations
 
 from ...dialects import ir
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...target import Target
-from ..classify import dim_of, indexing_maps, iterator_types, num_inputs
+from ..classify import iterator_types, num_inputs
+from ..structure import loops_along, shape_of
 from .axes import result_axis, row_tiles
 from .cuts import by_name, carve, share
 from .schedule import Schedule
-from .structured import element_of, shape_of, vector_axis
+from .structured import vector_axis
 from .tiler import packed_dims
 
 
@@ -26,22 +28,18 @@ def block_sum(op: ir.Operation) -> ir.Operation | None:
         return None
     if len(list(inner.results[0].uses)) != 1 or numbers_of(inner) is None:
         return None
-    blocks, scales = iterator_types(op).index("reduction"), _walked(op, 1)
-    return inner if _walked(op, 0)[0] == scales[0] == blocks and len(scales) == 2 else None
+    blocks, scales = iterator_types(op).index("reduction"), loops_along(op, 1)
+    return inner if loops_along(op, 0)[0] == scales[0] == blocks and len(scales) == 2 else None
 
 
 def numbers_of(inner: ir.Operation) -> int | None:
     """The operand of a block's sum that has the packed numbers: bytes of a block, a step in it, and a column."""
     summed = iterator_types(inner).index("reduction")
     for number in range(num_inputs(inner)):
-        walked = _walked(inner, number)
-        if len(walked) == 3 and walked[1] == summed and str(element_of(inner.operands[number])) == "i8":
+        loops = loops_along(inner, number)
+        if len(loops) == 3 and loops[1] == summed and str(element_of(inner.operands[number])) == "i8":
             return number
     return None
-
-
-def _walked(op: ir.Operation, number: int) -> list[int | None]:
-    return [dim_of(e) for e in indexing_maps(op)[number].results]
 
 
 def block_sums(
@@ -56,7 +54,7 @@ def block_sums(
     if unpack is None or unpack.name != "linalg.unpack":
         return None
     shape, width = shape_of(result), packed_dims(unpack)[1][0]
-    columns, loop = vector_axis(shape), _walked(op, 1)[1]
+    columns, loop = vector_axis(shape), loops_along(op, 1)[1]
     if loop is None or result_axis(op, loop, result) != columns:
         return None
     rows = [axis for axis in range(len(shape)) if axis != columns]

@@ -19,13 +19,13 @@ from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, DepthwiseConv, OpClass, Pool, Transform, classify
 from ..kernel import functions
-from ..structure import dim_of, indexing_maps, iterator_types, loop_extents
+from ..structure import dim_of, indexing_maps, iterator_types, loop_extents, operations, shape_of
 from .axes import result_axis
 from .block_parts import block_module
 from .block_sums import block_sum
 from .open_border import OpenBorder, own_inner
+from .regions import NotSchedulable
 from .schedule import Schedule
-from .structured import NotSchedulable, shape_of
 
 # Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
 STEPS = 1 << 12
@@ -160,7 +160,7 @@ def _panels(versions: Sequence[Version], shared: bool) -> int:
 
 
 def _kinds(function: func.FuncOp) -> list[OpClass]:
-    return [classify(op) for op in function.regions[0].blocks[0].operations]
+    return [classify(op) for op in operations(function)]
 
 
 def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
@@ -223,7 +223,7 @@ def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
 def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
     """The extents of patches along the axes that are made of them: open ones are made of whole patches."""
     found: dict[int, int] = {}
-    for op in [op.operation for op in function.regions[0].blocks[0].operations]:
+    for op in operations(function):
         maps = indexing_maps(op) if op.name == "linalg.generic" else []
         for quotient in [e for m in maps for e in m.results if isinstance(e, ir.AffineFloorDivExpr)]:
             axis = result_axis(op, ir.AffineDimExpr(quotient.lhs).position, result)
@@ -234,7 +234,7 @@ def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
 
 def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
     """The axes of the result that products of their own are along."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    ops = operations(function)
     products = [(op, kind) for op in ops if isinstance(kind := classify(op), Contraction)]
     own = ((op, kind) for op, kind in products if block_sum(op) is None)  # whose scales are of columns of one product
     axes = (result_axis(op, loop, result) for op, kind in own for loop in kind.batch)

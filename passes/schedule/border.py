@@ -15,22 +15,12 @@ from functools import partial
 from ...dialects import arith, ir, linalg, memref, scf
 from ...dialects.builders import index_constant
 from ...dialects.walk import defining_op
+from ..structure import shape_of, terminator
 from .axes import power_floor
 from .loops import chunked
 from .open_border import can_border_open
-from .structured import (
-    Interval,
-    Linear,
-    Region,
-    copied,
-    extract,
-    insert,
-    outside,
-    relative,
-    shape_of,
-    vector_axis,
-    without_unit_dims,
-)
+from .regions import Interval, Linear, Region, relative, without_unit_dims
+from .structured import copied, extract, insert, outside, vector_axis
 
 # What a kernel's result may end in, and the attribute that says where what it computes lies in it.
 BORDERS = {"tensor.pad": "static_low", "tensor.insert_slice": "static_offsets"}
@@ -90,7 +80,7 @@ class Border:
 
     def _value(self) -> ir.Value:
         assert self.op is not None
-        return list(self.op.regions[0].blocks[0].operations)[-1].operands[0]
+        return terminator(self.op).operands[0]
 
 
 def slabs(
@@ -119,7 +109,7 @@ def can_border(op: ir.Operation) -> bool:
         return can_border_open(op)
     if op.name == "tensor.insert_slice":
         return _inserts_at_known_place(op)
-    value = defining_op(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    value = defining_op(terminator(op).operands[0])
     inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
     axis = vector_axis(outer)
     return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -41,7 +42,22 @@ def at_once(nest: Nest, loop: Loop, factor: int) -> None:
         refuse(f"cannot take {factor} steps of '{name}' at once: {loop.steps} steps do not divide by that")
 
 
-def divides(nest: Nest, loop: Loop) -> None:
+def joinable(nest: Nest, loops: Sequence[Loop]) -> None:
+    """Refuse to join loops that are no neighbours in this order, or not around tiles, or parts of one axis."""
+    names, parts = [loop.name for loop in nest.loops], [part for loop in loops for part in loop.parts]
+    for before, after in itertools.pairwise(loop.name for loop in loops):
+        if after not in names[names.index(before) + 1 :][:1]:
+            refuse(f"cannot fuse '{before}' and '{after}': they are not neighbours; the order is {listed(names)}")
+    for i, part in enumerate(parts):
+        if nest.value.is_sum(part.axis) or part.axis == nest.value.row:
+            refuse(f"cannot fuse '{part.name}': only loops around tiles can be joined")
+        if part.axis in [other.axis for other in parts[:i]]:
+            refuse(f"cannot fuse two parts of axis '{part.axis}': leave it unsplit")
+    for loop in loops:
+        _divides(nest, loop)
+
+
+def _divides(nest: Nest, loop: Loop) -> None:
     """Refuse to join a loop whose steps are not all whole, inside of loops whose steps are not."""
     for part in loop.parts:
         around = [p for other in nest.loops for p in other.parts if p.axis == part.axis and p.step >= part.step]

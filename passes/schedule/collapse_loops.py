@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, func, ir, linalg
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..classify import (
     Broadcast,
@@ -26,7 +27,9 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import copy_marks, functions, is_dynamic, symbol
-from .structured import clone_body, element_of, empty, full_region, generic, outside, shape_of
+from ..structure import operations, shape_of
+from .regions import full_region
+from .structured import clone_body, empty, generic, outside
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ _Joins = dict[ir.Value, list[bool]]
 
 def _structured(function: func.FuncOp) -> list[ir.Operation]:
     """The kernel's structured ops, if their operands are the arguments and each other, and their loops are plain."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations]
+    ops = operations(function)
     known = {v for v in function.arguments if isinstance(v.type, ir.RankedTensorType)}
     found: list[ir.Operation] = []
     for op in ops[:-1]:
@@ -114,7 +117,7 @@ def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
         if None in large or len(set(large)) < len(large):
             return False
     inside = {r for o in body_ops(op) for r in o.results} | set(op.regions[0].blocks[0].arguments)
-    captured = [v for o in op.regions[0].blocks[0].operations for v in o.operands if v not in inside]
+    captured = [v for o in operations(op) for v in o.operands if v not in inside]
     if any((source := defining_op(v)) is None or source.name != "arith.constant" for v in captured):
         return False
     return not any(o.name in ("linalg.index", "tensor.extract") or o.regions for o in body_ops(op))

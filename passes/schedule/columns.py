@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from ...dialects import ir
 from ...dialects.walk import defining_op
-from ..classify import body_ops, dim_of, indexing_maps, iterator_types
+from ..classify import body_ops, iterator_types
+from ..structure import loops_along, shape_of
 from .axes import ROW_VECTORS, power_floor, result_axis
 from .cuts import by_name, carve, overlap, share
 from .schedule import Schedule
-from .structured import shape_of, vector_axis
+from .structured import vector_axis
 from .values import value_name
 
 # Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
@@ -69,7 +70,7 @@ def _along(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[in
     """The axes of a value that walk what is reduced."""
     op = defining_op(value)
     assert op is not None  # it is staged
-    loops = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    loops = loops_along(op, -1)
     return [a for a, loop in enumerate(loops) if loop is not None and result_axis(op, loop, result) in reduced]
 
 
@@ -77,7 +78,7 @@ def _is_staged(op: ir.Operation, result: ir.Value, reduced: Sequence[int]) -> bo
     """Whether a block's part of an op's value is computed ahead: one value for all of the axis, or a dear one."""
     if op.name != "linalg.generic" or op.results[0] == result:
         return False
-    loops = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    loops = loops_along(op, -1)
     if not any(loop is not None and result_axis(op, loop, result) in reduced for loop in loops):
         return "reduction" in iterator_types(op) or bool(reduced)
     return len({use.owner for use in op.results[0].uses}) > 1 and len(body_ops(op)) > _DEAR

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from .loopnest import RESULT, Value
 from .schedule import Schedule
@@ -117,3 +117,9 @@ def overlap(schedule: Schedule) -> Schedule:
         if len(loop.parts) == 1 and loop.parts[0].rest:
             schedule = schedule.overlap(loop.name)
     return schedule
+
+
+def along(plain: Schedule, last: int, tiles: Mapping[int, int]) -> Schedule:
+    """Each axis in tiles (of 1 where none is given), the axis ``last`` innermost."""
+    order = [*(axis for axis in range(len(plain.result.value.axes)) if axis != last), last]
+    return share(carve(plain, by_name(plain.result.value, [(axis, tiles.get(axis, 1)) for axis in order])))

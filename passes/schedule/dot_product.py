@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from ...dialects import arith, ir, tensor, vector
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
 from ...target import DotProduct, Target
 from ..classify import (
@@ -26,21 +26,10 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
+from ..structure import shape_of
 from .loops import chunked
-from .structured import (
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    element_of,
-    kept_dims,
-    loop_along,
-    operand_region,
-    read_vector,
-    shape_of,
-    write_vector,
-)
+from .regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .structured import Tile, loop_along, read_vector, write_vector
 from .tiler import Tiler, loop_intervals, packed_dims, packed_region, read_region
 
 # Steps of a sum that lie together.

@@ -9,19 +9,9 @@ from dataclasses import dataclass, field
 from ...dialects import arith, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    generic,
-    kept_dims,
-    operand_region,
-    outside,
-    shape_of,
-)
+from ..structure import index_dim, shape_of, terminator
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .structured import Tile, generic, outside
 from .tiler import MAX_TILE, Tiler, fresh, loop_intervals, tile_map
 
 
@@ -68,7 +58,7 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     output = tile_map(kept, [walkers[d] for d in dims])
     made, block = generic(body.inputs, [target], [*body.maps, output], ["parallel"] * len(kept))
     with ir.InsertionPoint(block):
-        linalg.YieldOp([body.inside(block, list(op.regions[0].blocks[0].operations)[-1].operands[0])])
+        linalg.YieldOp([body.inside(block, terminator(op).operands[0])])
     return Tile(made.results[0], dims)
 
 
@@ -110,7 +100,7 @@ class _Body:
             self.rest.append(op)
 
     def _index(self, op: ir.Operation) -> None:
-        loop = ir.IntegerAttr(op.attributes["dim"]).value
+        loop = index_dim(op)
         if loop in self.kept:
             self.lanes[op.results[0]] = self.loops[loop]
         else:

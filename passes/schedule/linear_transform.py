@@ -8,19 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...dialects import arith, ir, vector
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..classify import Transform, dim_of, indexing_maps
-from .structured import (
-    NotSchedulable,
-    Region,
-    Tile,
-    element_of,
-    kept_dims,
-    operand_region,
-    read_vector,
-    shape_of,
-    write_vector,
-)
+from ..structure import shape_of
+from .regions import NotSchedulable, Region, kept_dims, operand_region
+from .structured import Tile, read_vector, write_vector
 from .tiler import Tiler, fresh, loop_intervals
 
 Grid = dict[tuple[int, ...], ir.Value]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
 from ..kernel import UNROLL, integer
-from .structured import Linear
+from .regions import Linear
 
 Values = Sequence[ir.Value]
 RowStep = Callable[[Linear, int, "int | ir.Value", Values], Values]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...dialects import arith, func, ir, scf, tensor, vector
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from .moves import Move, Moves
-from .structured import Linear, element_of
+from .regions import Linear
 
 
 def build_moves(

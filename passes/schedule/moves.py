@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
+from ..structure import shape_of, terminator
 from .axes import ROW_VECTORS, power_floor
 from .border import slabs
-from .structured import element_of, shape_of
 
 # Shares of a box that threads may take: more of them than cores, so that they end together.
 _SHARES = 64
@@ -85,14 +86,13 @@ class Moves:
 
 def choose_moves(function: func.FuncOp, target: Target) -> Moves | None:
     """How a kernel that ends in a concat, padding or insertion of arguments is moved; None for any other kernel."""
-    block = function.regions[0].blocks[0]
-    returned = list(list(block.operations)[-1].operands)
+    returned = list(terminator(function).operands)
     root = defining_op(returned[0]) if len(returned) == 1 else None
     pieces = _pieces(root, _Numbers(function)) if root is not None and root.name in MOVED else None
     if not pieces:
         return None
     shape = shape_of(returned[0])
-    sources = [shape_of(a) for a in block.arguments]
+    sources = [shape_of(a) for a in function.arguments]
     if any(len(s) != len(shape) for s in sources) or 0 in shape:
         return None
     pieces = [piece for piece in pieces if 0 not in piece.sizes]
@@ -162,7 +162,7 @@ def _concat(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
 def _pad(op: ir.Operation, numbers: _Numbers) -> list[Move | None]:
     if len(op.operands) != 1:
         return [None]
-    number = numbers.constant(list(op.regions[0].blocks[0].operations)[-1].operands[0])
+    number = numbers.constant(terminator(op).operands[0])
     low, inner = list(ir.DenseI64ArrayAttr(op.attributes["static_low"])), shape_of(op.operands[0])
     around = slabs(shape_of(op.results[0]), low, inner)
     fills = [None if number is None else Move(number, *slab) for slab in around]

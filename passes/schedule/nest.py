@@ -30,30 +30,17 @@ from ...dialects.walk import defining_op
 from ...target import DotProduct
 from ..classify import Transform, classify, iterator_types
 from ..graph.edit import splat_of
+from ..structure import shape_of
 from .border import Border
 from .gather import gather_tile, reads_at_indices
 from .linear_transform import transform_tile
 from .loopnest import Loop, Nest, Part
 from .loops import chunked, powers_of_two
 from .reduction import compute_reduction
+from .regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative
 from .rows import compute_row, in_chunks
 from .schedule import Schedule
-from .structured import (
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    copied,
-    extract,
-    full_region,
-    insert,
-    kept_dims,
-    relative,
-    shape_of,
-    store,
-    vector_axis,
-)
+from .structured import Tile, copied, extract, insert, store, vector_axis
 from .tiler import (
     Form,
     Tiler,

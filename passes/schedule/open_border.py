@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import arith, builders, func, ir, memref, scf, tensor
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from .structured import NotSchedulable, element_of, outside, shape_of
+from ..structure import shape_of, terminator
+from .regions import NotSchedulable
+from .structured import outside
 
 Place = list[ir.Value]
 
@@ -54,7 +56,7 @@ class OpenBorder:
     @staticmethod
     def of(function: func.FuncOp) -> OpenBorder:
         """The border of a kernel's one result. Raises NotSchedulable where there are several."""
-        returned = list(list(function.regions[0].blocks[0].operations)[-1].operands)
+        returned = list(terminator(function).operands)
         if len(returned) != 1:
             raise NotSchedulable("more than one result")
         op = defining_op(returned[0])

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...dialects import arith, func, ir, memref
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from ..structure import dim_of, indexing_maps, iterator_types
-from .block_loops import Held, Part, given_to, loop_over, tensor_of, view_of, write
+from ..structure import dim_of, indexing_maps, iterator_types, loops_along, operations, shape_of
+from .block_loops import Part, loop_over
+from .block_operands import Held, given_to
 from .block_parts import parts_of
 from .blocks import Block, Blocks
+from .buffers import tensor_of, view_of, write
 from .nest import HANDLERS
 from .open_border import OpenBorder
 from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
-from .structured import DYNAMIC, Interval, Linear, NotSchedulable, Region, element_of, full_region, insert, shape_of
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, full_region
+from .structured import insert
 from .tiler import Form, Tiler
 
 # Elements between rows of scores: rows a multiple of 4 kB apart share one set of the first cache.
@@ -62,10 +65,9 @@ class AttentionPart(Part):
 
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A block of the result."""
-        walked = [dim_of(expression) for expression in indexing_maps(self.last)[self.lhs].results]
-        made = dict(zip(map(dim_of, indexing_maps(self.last)[-1].results), region, strict=True))
+        made = dict(zip(loops_along(self.last, -1), region, strict=True))
         made[self.attention.keys] = Interval(Linear(), DYNAMIC)
-        rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in walked)
+        rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
         product, given = self.attention.product, self._given(self.attention.product, self.weights, rows)
@@ -118,7 +120,7 @@ class AttentionPart(Part):
 
 def _row_length(part: RowPart) -> ir.Value:
     """The length of the rows that a kernel reduces."""
-    for op in [op.operation for op in part.source.regions[0].blocks[0].operations]:
+    for op in operations(part.source):
         if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None
             if last is not None and shape_of(op.operands[0])[-1] == DYNAMIC:

@@ -13,19 +13,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dialects import func, ir
+from ...dialects.builders import element_of
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
-from ..graph.edit import clone, uses
+from ..graph.edit import clone
+from ..graph.uses import uses
 from ..kernel import copy_marks, functions, symbol
-from ..structure import dim_of, indexing_maps
+from ..structure import loops_along, operations, shape_of
 from .attention import can_attend, long_loops
 from .axes import ROW_VECTORS, result_axis
 from .block_parts import block_module
 from .blocks import Block, Blocks, Chooser, Sizes, Version, chunk_sizes, make_block, open_sums
 from .open_border import OpenBorder
-from .structured import DYNAMIC, NotSchedulable, element_of, shape_of
+from .regions import DYNAMIC, NotSchedulable
 from .values import reduces_last
 
 # Sizes of blocks along the rows and along the keys.
@@ -151,7 +153,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     if not can_attend(first, scores, last, product):
         raise NotSchedulable("products that attention does not take")
     made, weights = reductions[0][0].operands[0], last.operands[product.lhs]
-    walked = [dim_of(expression) for expression in indexing_maps(last)[product.lhs].results]
+    walked = loops_along(last, product.lhs)
     loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
     axes = [result_axis(last, loop, result) for loop in loops]
     if shape_of(made) != shape_of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
@@ -177,7 +179,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
 
 def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
     """The ops that are not elementwise and their kinds, in order."""
-    ops = [op.operation for op in function.regions[0].blocks[0].operations if op.operation.name.startswith("linalg.")]
+    ops = [op for op in operations(function) if op.name.startswith("linalg.")]
     kinds = [(op, classify(op)) for op in ops]
     return [(op, kind) for op, kind in kinds if not isinstance(kind, Elementwise | Broadcast | Injective | Fill)]
 
@@ -208,7 +210,7 @@ def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -
             needed.add(op)
             pending += uses(op)
     with ir.InsertionPoint(entry):
-        for op in [op.operation for op in function.regions[0].blocks[0].operations]:
+        for op in operations(function):
             if op in needed:
                 clone(op, mapping)
         func.ReturnOp([mapping[result]])

@@ -6,33 +6,17 @@ import math
 from collections.abc import Sequence
 
 from ...dialects import arith, ir, linalg
-from ...dialects.builders import index_constant
+from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, iterator_types
+from ..structure import shape_of, terminator
 from .axes import power_floor
 from .dot_product import dot_products
 from .gather import reads_at_indices
 from .loops import Values, chunked
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    clone_body,
-    element_of,
-    empty,
-    extract,
-    generic,
-    insert,
-    kept_dims,
-    loop_along,
-    operand_region,
-    outside,
-    shape_of,
-)
+from .structured import Tile, clone_body, empty, extract, generic, insert, loop_along, outside
 from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
 
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
@@ -57,7 +41,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             raise NotSchedulable("a tile that lies in two blocks of a packed weight")
         if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
             raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
-        return part_of(tiler.compute(op.results[0], wide), wide, part)
+        return part_of(tiler.compute(op.results[0], wide), part)
     loops = loop_intervals(op, region)
     form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
     if form.dot is not None:
@@ -109,9 +93,9 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
 
 def _combiner(op: ir.Operation) -> ir.Operation | None:
     """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
-    body = op.regions[0].blocks[0]
-    users = [use.owner.operation for use in body.arguments[len(body.arguments) - 1].uses]
-    last = defining_op(list(body.operations)[-1].operands[0])
+    arguments = op.regions[0].blocks[0].arguments
+    users = [use.owner.operation for use in arguments[len(arguments) - 1].uses]
+    last = defining_op(terminator(op).operands[0])
     return last if last is not None and users == [last] else None
 
 
@@ -264,7 +248,7 @@ def _combine(
     made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
     clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
     if again != 0:
-        end = list(block.operations)[-1].operation
+        end = terminator(made)
         with ir.InsertionPoint(end):
             first = index_constant(again) if isinstance(again, int) else again
             is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, first)

@@ -9,18 +9,8 @@ from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types
 from .axes import ROW_VECTORS, power_floor
 from .loops import RowStep, Values, along_open_row, along_row
-from .structured import (
-    DYNAMIC,
-    Interval,
-    Linear,
-    NotSchedulable,
-    Region,
-    Tile,
-    extract,
-    insert,
-    kept_dims,
-    operand_region,
-)
+from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .structured import Tile, extract, insert
 from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
 # Elements of the narrowest vectors.

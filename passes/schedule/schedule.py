@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -138,22 +137,14 @@ class Schedule:
         found = [self._plain(loop, "fuse") for loop in loops]
         if len(found) < 2:
             refuse("cannot fuse one loop: name two or more neighbours, outermost first")
-        nest, parts = found[0][0], tuple(part for _, loop in found for part in loop.parts)
-        names = [loop.name for loop in nest.loops]
+        nest, joined = found[0][0], [loop for _, loop in found]
         if nest is not self.result:
             refuse(f"cannot fuse {listed(loops)}: how far '{nest.value.name}' is computed depends on its place")
-        for before, after in itertools.pairwise(loops):
-            if after not in names[names.index(before) + 1 :][:1]:
-                refuse(f"cannot fuse '{before}' and '{after}': they are not neighbours; the order is {listed(names)}")
-        for i, part in enumerate(parts):
-            if nest.value.is_sum(part.axis) or part.axis == nest.value.row:
-                refuse(f"cannot fuse '{part.name}': only loops around tiles can be joined")
-            if part.axis in [other.axis for other in parts[:i]]:
-                refuse(f"cannot fuse two parts of axis '{part.axis}': leave it unsplit")
-        for _, loop in found:
-            checks.divides(nest, loop)
+        checks.joinable(nest, joined)
+        for loop in joined:
             self._without_stage(loop.name, "fuse")
-        return self._with(nest, nest.exchange([loop for _, loop in found], (Loop(parts),)))
+        parts = tuple(part for loop in joined for part in loop.parts)
+        return self._with(nest, nest.exchange(joined, (Loop(parts),)))
 
     @primitive
     def parallel(self, loop: str) -> Schedule:

@@ -7,32 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import builders, ir, linalg
+from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ...target import DotProduct
 from ..classify import dim_of, indexing_maps, iterator_types, loop_extents
 from ..kernel import in_place
+from ..structure import shape_of
 from .loopnest import MAX_TILE
-from .structured import (
+from .regions import (
     DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
     Region,
-    Tile,
-    clone_body,
     covered,
-    element_of,
-    empty,
-    extract,
-    generic,
     kept_dims,
     operand_region,
-    outside,
     relative,
-    shape_of,
-    squeezed,
     without_unit_dims,
 )
+from .structured import Tile, clone_body, empty, extract, generic, outside, squeezed
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 
@@ -90,14 +84,14 @@ class Tiler:
         """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
         if value in self.shared:
             whole, buffer = self.shared[value]
-            return part_of(buffer, whole, relative(region, whole))
+            return part_of(buffer, relative(region, whole))
         if value in self.arguments:
             return read_region(self.arguments[value], shape_of(value), region)
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
             if other == value and (part := within(region, whole, shape_of(value))):
-                return part_of(tile, whole, part)
+                return part_of(tile, part)
         op = defining_op(value)
         if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
             raise NotSchedulable("a strided read of a value computed in the kernel")
@@ -155,7 +149,8 @@ def within(region: Region, whole: Region, shape: Sequence[int]) -> Region | None
     return tuple(part)
 
 
-def part_of(tile: Tile, whole: Region, part: Region) -> Tile:
+def part_of(tile: Tile, part: Region) -> Tile:
+    """A part of a tile, counted from where the tile begins."""
     in_tile = tuple(part[d] for d in tile.dims)
     piece = extract(tile.value, in_tile)
     return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))

@@ -38,11 +38,12 @@ from ..classify import (
     iterator_types,
     loop_extents,
 )
+from ..structure import shape_of
 from .axes import result_axis
 from .border import Border
 from .dot_product import grouped_loop
 from .loopnest import ARGUMENT, RESULT, Axis, Block, Value
-from .structured import loop_along, shape_of, vector_axis
+from .structured import loop_along, vector_axis
 from .tiler import can_slice, may_repeat, packed_dims
 
 _LIGHT = (Elementwise, Broadcast, Injective, Fill)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from ...dialects import ir
 from ...target import Target
 from ..classify import Contraction, Transform, classify
+from ..structure import shape_of
 from .axes import power_floor, row_tiles
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
-from .structured import shape_of
 from .values import block_of, value_name
 
 # The share of the second cache that the buffers of a block may have.

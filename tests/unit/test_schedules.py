@@ -10,9 +10,9 @@ from tilewright.dialects import ir
 from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
 from tilewright.passes.kernel import functions
-from tilewright.passes.schedule import heuristic
-from tilewright.passes.schedule.structured import Interval, Linear, NotSchedulable, Region
+from tilewright.passes.schedule.regions import Interval, Linear, NotSchedulable, Region
 from tilewright.passes.schedule.tiler import needed, relative, within
+from tilewright.passes.schedule.window import pairs_balance
 from tilewright.passes.schedule.winograd import staging
 
 
@@ -98,7 +98,7 @@ def test_relative_counts_from_the_whole() -> None:
     "rows, cores, pairs", [(16, 2, True), (14, 2, True), (6, 2, False), (6, 1, True), (1, 1, False)]
 )
 def test_rows_go_in_pairs_where_no_core_has_many_more_of_them(rows: int, cores: int, pairs: bool) -> None:
-    assert heuristic._pairs_balance(rows, cores) == pairs
+    assert pairs_balance(rows, cores) == pairs
 
 
 def test_what_a_loop_moves_lies_surely_in_the_whole_extent_alone() -> None:

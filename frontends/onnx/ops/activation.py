@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import math as number
-from collections.abc import Callable
 
 from ....dialects import ir, math, scalars
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-
-
-def _plain(name: str, body: Callable[[ir.Value], ir.Value]) -> None:
-    """An activation without parameters."""
-
-    @op(name)
-    def convert(ctx: Context, x: Tensor) -> Tensor:
-        return ctx.elementwise(body, x)
+from .elementwise import unary
 
 
 def _scaled(x: ir.Value, factor: float) -> ir.Value:
@@ -73,12 +65,12 @@ def hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     return _clamped(_plus(_scaled(x, alpha), beta))
 
 
-_plain("Relu", relu)
-_plain("Sigmoid", sigmoid)
-_plain("Softplus", softplus)
-_plain("Softsign", softsign)
-_plain("Mish", mish)
-_plain("HardSwish", lambda x: scalars.mul(x, hard_sigmoid(x, 1 / 6, 0.5)))
+unary("Relu", relu)
+unary("Sigmoid", sigmoid)
+unary("Softplus", softplus)
+unary("Softsign", softsign)
+unary("Mish", mish)
+unary("HardSwish", lambda x: scalars.mul(x, hard_sigmoid(x, 1 / 6, 0.5)))
 
 
 @op("LeakyRelu")

@@ -14,7 +14,7 @@ from .text import equal_text
 Body = Callable[..., ir.Value]
 
 
-def _unary(name: str, body: Body) -> None:
+def unary(name: str, body: Body) -> None:
     """An op on one number."""
 
     @op(name)
@@ -89,8 +89,8 @@ _FLOAT_MATH = {
     "Tanh": math.tanh,
 }
 for _name, _body in _FLOAT_MATH.items():
-    _unary(_name, _body)
-_unary("Neg", scalars.neg)
+    unary(_name, _body)
+unary("Neg", scalars.neg)
 
 _COMPARISONS: dict[str, scalars.Comparison] = {
     "Equal": "eq",

@@ -219,7 +219,7 @@ def _alike(ctx: Context, items: Sequence[Tensor]) -> Sequence[Tensor]:
     forms, misfit = set(forms_of(items)), "the elements of a scan output have different shapes or dtypes"
     if len(forms) < 2:
         return items
-    if len({(form.dtype, form.unsure) for form in forms}) > 1 or any(form.held for form in forms):
+    if len({form.dtype for form in forms}) > 1 or any(form.held for form in forms):
         ctx.invalid(misfit)
     shape = items[0].shape
     for item in items[1:]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from ....dialects import func, ir, scalars
 from ....dialects.walk import defining_op
 from ...classify import Contraction, classify, num_inputs
-from ..edit import VIEWS, has_one_use, operations, permutation_of, replace, users
+from ...structure import operations
+from ..edit import replace
+from ..maps import permutation_of
 from ..open_sizes import note_sizes
+from ..routine_ops import VIEWS
+from ..uses import has_one_use, users
 from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product

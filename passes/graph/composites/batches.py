@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ..edit import VIEWS, body_of, has_uses, is_static, reassociation_of, replace, shape_of, users
+from ...structure import is_static, shape_of
+from ..edit import body_of, replace
 from ..inline import read_through_unit_views
+from ..maps import reassociation_of
+from ..routine_ops import VIEWS
+from ..uses import has_uses, users
 
 
 def split_batches(first: ir.Operation, last: ir.Operation) -> None:

@@ -15,8 +15,11 @@ from ...classify import (
     iterator_types,
     num_inputs,
 )
-from ..edit import VIEWS, is_tensor, reassociation_of, shape_of, splat_of, terminator
+from ...structure import is_tensor, loops_along, shape_of, terminator
+from ..edit import splat_of
 from ..groups import Facts, is_reduction
+from ..maps import reassociation_of
+from ..routine_ops import VIEWS
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
 from .walk import Surroundings
@@ -165,7 +168,7 @@ def _over_rows(op: ir.Operation, name: str, term: Sum, read: Read, x: ir.Value) 
         return None
     dims = {loop: dim for dim, loop in enumerate(loops[0]) if loop is not None}
     long = {loop for p in _reads(term) for loop in p.places if loop is not None}
-    out = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    out = loops_along(op, -1)
     if not long <= set(dims) or any(
         loop not in dims and n != 1 for loop, n in zip(out, shape_of(read.value), strict=True)
     ):

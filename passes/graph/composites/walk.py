@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
 from ...classify import Broadcast, Elementwise, body_ops, num_inputs
-from ..edit import VIEWS, is_cheap, is_tensor, splat_of, users
+from ...structure import is_tensor
+from ..edit import is_cheap, splat_of
 from ..groups import Facts, is_map, is_reduction
+from ..routine_ops import VIEWS
+from ..uses import users
 
 _FLOATS = ("f32", "f64")
 _MAX_STEPS = 8  # ops between two that belong to one composite

@@ -80,7 +80,8 @@ func.func @stores_what_it_loads(%x: memref<64x128xf32>, %y: memref<64x128xf32>, 
   return
 }
 
-// One loop over each row, or rows that the steps of the outer loop are not: left alone.
+// One loop over each row, rows that the steps of the outer loop are not, or places that are no multiples of a vector: left
+// alone.
 // CHECK-LABEL: func.func @rejects(
 // CHECK-NOT:     memref.prefetch
 // CHECK:         return
@@ -95,7 +96,10 @@ func.func @rejects(%x: memref<64x128xf32>, %z: memref<64x128xf32>, %y: memref<64
       %at = arith.muli %i, %c32 : index
       %a = vector.load %x[%r, %at] : memref<64x128xf32>, vector<32xf32>
       %b = vector.load %z[%c0, %at] : memref<64x128xf32>, vector<32xf32>
-      %c = arith.addf %a, %b : vector<32xf32>
+      %square = arith.muli %i, %i : index
+      %d = vector.load %z[%r, %square] : memref<64x128xf32>, vector<32xf32>
+      %e = arith.addf %a, %b : vector<32xf32>
+      %c = arith.addf %d, %e : vector<32xf32>
       vector.store %c, %y[%r, %at] : memref<64x128xf32>, vector<32xf32>
     }
     scf.for %i = %c0 to %c4 step %c1 {

@@ -1,0 +1,70 @@
+"""Unpooling: the elements that a pooling by maximum found go back to where it found them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....dialects import builders, scalars
+from ....dialects.types import element_type
+from ....sizes import Extent, is_open, product
+from ..context import Context
+from ..registry import op
+from ..tensor import Tensor
+from .conv import pad_spatial
+from .gather import scatter_elements
+
+Ints = Sequence[int]
+
+
+@op("MaxUnpool")
+def max_unpool(
+    ctx: Context,
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Tensor | None = None,
+    *,
+    kernel_shape: Ints,
+    pads: Ints | None = None,
+    strides: Ints | None = None,
+) -> Tensor:
+    """Zeros but for the elements that MaxPool found, where it found them; its indices are of the flat input.
+
+    That input's shape is the smallest that pools to this one; a larger ``output_shape`` adds zeros above.
+    """
+    count = x.rank - 2
+    strides, pads = list(strides or [1] * count), list(pads or [0] * 2 * count)
+    misfit = f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
+    if count < 1 or not len(kernel_shape) == len(strides) == len(pads) // 2 == count:
+        ctx.invalid(misfit)
+    indices = ctx.fitted(indices, x.shape, misfit)
+    sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
+    shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]
+    for extent in shape[2:]:
+        ctx.demand_less(-1, extent, misfit)
+    flat = scatter_elements(
+        ctx, ctx.zeros([product(shape)], x.dtype), *(ctx.reshape(t, [x.size]) for t in (indices, x))
+    )
+    result = ctx.reshape(flat, shape)
+    wanted = shape
+    if output_shape is not None:
+        many = f"output_shape has not the {x.rank} elements that the input's rank asks for"
+        wanted = ctx.sizes(ctx.fitted(output_shape, (x.rank,), many), "output_shape")
+    if is_open([*wanted, *shape]) and len(wanted) == x.rank:
+        return _padded_above(ctx, result, wanted)
+    above = [m - n for n, m in zip(shape, wanted, strict=False)]
+    if len(wanted) != x.rank or any(above[:2]) or min(above) < 0:
+        ctx.invalid(f"output_shape {wanted} does not contain what is unpooled, of shape {shape}")
+    return pad_spatial(ctx, result, [0] * count, above[2:], 0)
+
+
+def _padded_above(ctx: Context, x: Tensor, wanted: Sequence[Extent]) -> Tensor:
+    """Zeros up to extents that only the run knows, which have to contain the tensor."""
+    what = f"output_shape does not contain what is unpooled, of shape {list(x.shape)}"
+    above = [m - n for n, m in zip(x.shape, wanted, strict=True)]
+    for i, amount in enumerate(above):
+        if i > 1:
+            ctx.demand_less(-1, amount, what)
+        else:
+            ctx.demand_equal(amount, 0, what)
+    zero = scalars.const(0, element_type(x.dtype))
+    return ctx.wrap(builders.pad(x.value, [0] * x.rank, above, zero), x.dtype)

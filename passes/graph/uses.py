@@ -1,0 +1,65 @@
+"""Who uses what: the values that an op needs, captured ones with them, and the ops that read its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dialects import ir
+
+
+def nested(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All ops in the regions of an op, at any depth."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from nested(inner.operation)
+
+
+def captures(op: ir.Operation) -> list[ir.Value]:
+    """Values from outside that an op's regions use, each once."""
+    inside: set[ir.Value] = set()
+    used: dict[ir.Value, None] = {}
+    pending = list(op.regions)
+    while pending:
+        for block in pending.pop():
+            inside.update(block.arguments)
+            for inner in block.operations:
+                inside.update(inner.results)
+                used.update(dict.fromkeys(inner.operands))
+                pending += inner.regions
+    return [v for v in used if v not in inside]
+
+
+def uses(op: ir.Operation) -> list[ir.Value]:
+    """All values that an op needs, operands and captured ones, each once."""
+    return list(dict.fromkeys((*op.operands, *captures(op))))
+
+
+def top_level(op: ir.Operation, block: ir.Block) -> ir.Operation:
+    """The op of ``block`` that ``op`` is or lies in."""
+    while op.block != block:
+        assert op.parent is not None
+        op = op.parent.operation
+    return op
+
+
+def readers(value: ir.Value) -> list[ir.Operation]:
+    """The ops of the block that a value is an argument of, or is made in, that use it, each once, not ordered."""
+    block = value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
+    return list(dict.fromkeys(top_level(use.owner.operation, block) for use in value.uses))
+
+
+def users(op: ir.Operation) -> list[ir.Operation]:
+    """The ops of the same block that use any result of ``op``, each once, not ordered."""
+    return list(dict.fromkeys(user for r in op.results for user in readers(r)))
+
+
+def has_uses(op: ir.Operation) -> bool:
+    """Whether any result of the op is used."""
+    return any(True for r in op.results for _ in r.uses)
+
+
+def has_one_use(value: ir.Value) -> bool:
+    """Whether a value is used exactly once."""
+    return sum(1 for _ in value.uses) == 1
