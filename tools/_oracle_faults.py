@@ -74,13 +74,32 @@ def _underflows(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _off_swallows_on(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a difference of two values, added to the second one, is not the first one."""
+    """Whether a difference of two values, or none of it, added to the second one, is not the one that is meant."""
     values = feeds.get(node.input[2])
     if values is None or not values.dtype.name.startswith(("float", "bfloat")):
         return False
     with np.errstate(all="ignore"):
         off, on = values
-        return bool(off + (on - off) != on)
+        return bool(off + (on - off) != on or not np.isfinite(on - off))
+
+
+def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether there are int32 numbers whose squares do not add up to one."""
+    data = feeds.get(node.input[0])
+    return data is not None and data.dtype == np.int32 and bool((data.astype(np.float64) ** 2).sum() >= 2.0**31)
+
+
+def _splits_nothing(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether there is a text of no characters to be split where a delimiter stands."""
+    texts = feeds.get(node.input[0])
+    return (
+        texts is not None and any(a.name == "delimiter" and a.s for a in node.attribute) and bool((texts == "").any())
+    )
+
+
+def _is_minus_infinity(node: NodeProto, feeds: Feeds) -> bool:
+    data = feeds.get(node.input[0])
+    return data is not None and bool((data == -np.inf).any())
 
 
 def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
@@ -154,6 +173,12 @@ FAULTS = (
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
     ),
     Fault("reference", "ReduceMean", _averages_large_integers, "it computes the mean in float64"),
+    *(Fault(who, "Normalizer", _squares_overflow, "its squares wrap around") for who in ("onnxruntime", "reference")),
+    Fault("onnxruntime", "StringSplit", _splits_nothing, "of an empty text it makes no parts, not an empty one"),
+    *(
+        Fault(who, "Gelu", _is_minus_infinity, "it multiplies -inf by 0; the limit is 0")
+        for who in ("onnxruntime", "reference")
+    ),
     Fault("reference", "OneHot", _off_swallows_on, "it adds the difference of on and off to off"),
     *(
         Fault(who, "ReduceMean", _averages_nothing, "a mean of no integers is a division by zero")

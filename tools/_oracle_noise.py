@@ -41,6 +41,9 @@ _ROUGH |= {"DynamicQuantizeLSTM": 1 << 12, "LRN": 16}
 # An attention rounds each score for itself, which the noise of its inputs, common to many scores, does not show.
 _ROUGH |= dict.fromkeys(("Attention", "GroupQueryAttention", "MultiHeadAttention"), 2.0**-3)
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
+# Its sigmoid and tanh, which layers multiply, are wrong by so much of 1, be their results nearly 0.
+_GATES = {"GRU": 0.25, "LSTM": 0.25, "RNN": 0.25}
+_HUGE = 2.0**100  # sums of such terms overflow in one order, or scaled late, and not in another, or scaled early
 # Of these onnxruntime computes a factor between 0 and 1 from such numbers, in float32: it is 0 where it should be tiny.
 _GATED = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"}
 
@@ -75,7 +78,22 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
     if node.op_type in EXACT:
         return results
     gated = _gated(node, feeds)
-    return [_shaken(node, value, noise, gated) for value in results]
+    shaken = [_shaken(node, value, noise, gated) for value in results]
+    return [_saturated(value) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
+
+
+def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
+    """Whether a sum's terms, which are finite, may be so large that it is infinite in between."""
+    floats = [a.astype(np.float64) for a in feeds.values() if getattr(a, "dtype", np.dtype(bool)).name in _NOISE]
+    return node.op_type not in _ELEMENTWISE and any((np.isfinite(a) & (np.abs(a) > _HUGE)).any() for a in floats)
+
+
+def _saturated(value: Any) -> Any:
+    """The value with the greatest finite numbers in place of infinities, and zeros in place of NaN."""
+    if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE:
+        return value
+    most = np.finfo(np.float64 if value.dtype.itemsize > 4 else np.float32).max / 2
+    return np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=most, neginf=-most).astype(value.dtype)
 
 
 def _data(resize: NodeProto) -> list[str]:
@@ -107,11 +125,12 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
     with np.errstate(all="ignore"):
         exact = value.astype(np.float64)
         if rough:
-            error = rough * size * max(np.max(np.abs(exact)), _TINY)
+            error = rough * size * max(np.max(np.abs(exact)), _GATES.get(node.op_type, _TINY))
         else:
             least = gated * min(size, _NOISE["float32"])
             error = np.where(size * np.abs(exact) < least, least, size * exact)
         shaken = np.where(np.isfinite(exact), exact + signs * error, exact)
         smallest = 2.0**-126 if node.op_type == "Softmax" else np.where(gated, 0, 2.0**-126)
+        smallest = np.maximum(smallest, error) if rough else smallest
         shaken = shaken.astype(value.dtype)
     return np.where((np.abs(exact) < smallest) & noise.flushes, np.zeros((), value.dtype), shaken)

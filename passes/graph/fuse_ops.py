@@ -8,14 +8,14 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ...errors import CompileError
-from ..classify import Contraction, Conv, DepthwiseConv, Fill, Pool, Transform, classify
+from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
 from ..structure import operations
 from .edit import erase_dead, is_cheap, programs
-from .generalize import raise_fill
+from .generalize import raise_fills
 from .groups import (
     Facts,
     Group,
@@ -87,9 +87,8 @@ def _normalize(function: func.FuncOp) -> None:
     for op in operations(function):
         if _is_plain(op):
             read_through_unit_views(op)
-            folded = fold_scalars(op)
-            if isinstance(classify(folded), Fill):  # a filled tensor whose axes changed places
-                raise_fill(folded)
+            fold_scalars(op)
+    raise_fills(function)  # what filled tensors whose axes change places have become
     erase_dead(function)
 
 

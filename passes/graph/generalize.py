@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, ir, linalg
+from ...dialects import PassManager, func, ir, linalg
 from ...dialects.walk import defining_op
 from ..classify import Fill, classify, num_inputs
 from ..infra import Pass
@@ -32,12 +32,17 @@ class Generalize(Pass):
         """Rewrite all functions of the module."""
         PassManager.parse("builtin.module(func.func(linalg-generalize-named-ops))").run(module.operation)
         for function in programs(module):
-            for op in operations(function):
-                if op.name == "linalg.generic" and isinstance(classify(op), Fill):
-                    raise_fill(op)
+            raise_fills(function)
 
 
-def raise_fill(op: ir.Operation) -> None:
+def raise_fills(function: func.FuncOp) -> None:
+    """Make generics that only fill ``linalg.fill``."""
+    for op in operations(function):
+        if op.name == "linalg.generic" and isinstance(classify(op), Fill):
+            _raise_fill(op)
+
+
+def _raise_fill(op: ir.Operation) -> None:
     """A generic that stores one scalar everywhere: an operand that is a scalar, or a captured one."""
     if len(op.results) != 1 or len(op.operands) - num_inputs(op) != 1:
         return

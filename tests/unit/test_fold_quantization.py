@@ -271,6 +271,14 @@ def test_dynamic_convolution(filters: int, group: int, kind: type, zero: int) ->
     np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
 
 
+def test_strided_sums_of_a_row() -> None:
+    """What weights beyond int8 take from the sums is read with the stride."""
+    arrays = {"x": RNG.integers(0, 256, (1, 2, 1, 3)).astype(np.uint8), "w": np.full((5, 2, 1, 1), 200, np.uint8)}
+    arrays["yz"] = np.array(0, np.int32)
+    proto = model([node("ConvInteger", "x w", "y", strides=[2, 2])], arrays)
+    np.testing.assert_array_equal(compiled(proto, x=arrays["x"]), onnxruntimes(proto, x=arrays["x"]))
+
+
 def products(proto: onnx.ModelProto, text: str = "x86") -> list[Kernel]:
     """The kernels of products of bytes."""
     target, context = Target.parse(text), PassContext()

@@ -114,6 +114,27 @@ def test_control_flow_is_one_kernel():
     assert sorted(str(s) for s in made.main.calls[0].args) == ["input0", "input1", "output0"]
 
 
+def test_a_filled_tensor_whose_axes_change_places_is_no_work():
+    body = """%z = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<3x5xf32>
+      %f = linalg.fill ins(%z : f32) outs(%e : tensor<3x5xf32>) -> tensor<3x5xf32>
+      %te = tensor.empty() : tensor<5x3xf32>
+      %t = linalg.generic {indexing_maps = [affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
+        iterator_types = ["parallel", "parallel"]} ins(%f : tensor<3x5xf32>) outs(%te : tensor<5x3xf32>) {
+      ^bb0(%v: f32, %o: f32):
+        linalg.yield %v : f32 } -> tensor<5x3xf32>
+      %r = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>,
+        affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%x, %y : tensor<5x4xf32>, tensor<4x3xf32>) outs(%t : tensor<5x3xf32>) {
+      ^bb0(%a: f32, %b: f32, %o: f32):
+        %p = arith.mulf %a, %b : f32
+        %s = arith.addf %o, %p : f32
+        linalg.yield %s : f32 } -> tensor<5x3xf32>
+      return %r : tensor<5x3xf32>"""
+    made = _plan("%x: tensor<5x4xf32>, %y: tensor<4x3xf32>", "tensor<5x3xf32>", body, inputs=2)
+    assert _kinds(made) == ["matmul"]
+
+
 def test_an_initial_value_that_takes_part():
     """An accumulation into a computed tensor keeps its order."""
     body = """%e = tensor.empty() : tensor<4xf32>

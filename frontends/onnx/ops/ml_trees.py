@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ....dialects import scalars
+from ....dialects import ir, scalars
 from ..context import Context
 from ..registry import op
 from ..scores import integer_labels, labels_of, transformed, two_classes
@@ -153,8 +153,8 @@ def tree_ensemble_classifier(
 ) -> tuple[Tensor, Tensor]:
     """The label of the class with most votes, and the votes.
 
-    If all votes are for one of two classes, onnxruntime is followed: above a limit the second class wins, also where
-    the votes are for the first.
+    onnxruntime is followed: if all votes are for one of two classes, above a limit the second class wins, also where
+    the votes are for the first; of three and more, one that no leaf votes for does not win against negative votes.
     """
     labels = integer_labels(ctx, classlabels_int64s, classlabels_strings)
     names, splits = Named.of(ctx, nodes_treeids, nodes_nodeids), _floats(nodes_values, nodes_values_as_tensor)
@@ -173,8 +173,20 @@ def tree_ensemble_classifier(
         other = "none" if class_ids[0] else "rest" if shares and post_transform == "NONE" else "opposite"
         return two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
     table = _table(ctx, leaves, voting, class_ids, weights, len(labels), "SUM")
-    scores = _based(ctx, _scores(ctx, x, forest, table, "SUM"), base)
-    return labels_of(ctx, scores, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    scores = chances = _based(ctx, _scores(ctx, x, forest, table, "SUM"), base)
+    if len(labels) > 2 and not base.size and (weights < 0).any():
+        chances = _voted(ctx, scores, _scores(ctx, x, forest, np.where(np.isnan(table), 0.0, 1.0), "SUM"))
+    return labels_of(ctx, chances, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+
+
+def _voted(ctx: Context, scores: Tensor, votes: Tensor) -> Tensor:
+    """The scores, -inf where a target has not one vote."""
+
+    def body(score: ir.Value, count: ir.Value) -> ir.Value:
+        some = scalars.compare("gt", count, scalars.like(count, 0))
+        return scalars.select(some, score, scalars.like(score, float("-inf")))
+
+    return ctx.elementwise(body, scores, votes)
 
 
 def _forest(

@@ -90,8 +90,8 @@ def test_double_inputs_and_weights():
 @pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"])
 def test_classes(transform):
     options = {"classlabels_int64s": [5, 7, 9], "post_transform": transform, "results": LABELLED}
-    # A class without votes has the score 0, which onnxruntime does not let win.
-    check("TreeEnsembleClassifier", X, forest("class", positive=True), **options)
+    for positive in (True, False):  # a class without votes has the score 0, and does not win against negative ones
+        check("TreeEnsembleClassifier", X, forest("class", positive=positive), **options)
     check("TreeEnsembleClassifier", X, forest("class", votes=[0, 1, 2]), base_values=[0.5, 1.0, -2.0], **options)
 
 

@@ -111,6 +111,16 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(b, 3, n), TAPS] for b, n in ((2, 4), (1, 1))],
         {"known": [1], "results": ("float32",) * 2, "opset": 27, "reference": True},
     ),
+    "sums of which one factor is alone": (
+        "Einsum",
+        [[f(1), f(k, 2)] for k in (3, 1, 70)],
+        {"equation": "b,kn->n", "fixed": [(0, 0)]},
+    ),
+    "sums over rows of columns": (
+        "Einsum",
+        [[f(a, 1, c), f(a, 1, 1, k, c)] for a, c, k in ((3, 2, 4), (1, 1, 1), (2, 3, 70))],
+        {"equation": "...l,...jkl->...", "fixed": [(0, 1), (1, 1), (1, 2)]},
+    ),
     "real or complex sequences": (
         "DFT",
         [[f(2, n, parts)] for n, parts in ((4, 1), (5, 2))],

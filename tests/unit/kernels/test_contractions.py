@@ -41,6 +41,23 @@ def test_a_result_narrower_than_its_packed_block() -> None:
     np.testing.assert_allclose(kernel([a, packed], want), want, rtol=0, atol=2e-5)
 
 
+def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> None:
+    text = einsum("mk,kn->mn", {"m": 4, "k": 10, "n": 7}).replace("%b: tensor<10x7xf32>", "%wide: tensor<1x10x16xf32>")
+    unpacked = """%be = tensor.empty() : tensor<10x7xf32>
+      %b = linalg.unpack %wide outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16] into %be
+        : tensor<1x10x16xf32> -> tensor<10x7xf32>
+      %z ="""
+    text = text.replace("%z =", unpacked, 1)
+    start = next(line for line in text.splitlines() if "linalg.fill" in line).split("=")[0].strip()
+    text = text.replace(f"{start} = linalg.fill", "%unused = linalg.fill").replace(f"outs({start} ", "outs(%start ")
+    text = text.replace(") ->", ", %start: tensor<4x7xf32>) ->", 1)
+    a, b, c = (RNG.standard_normal(shape, dtype=np.float32) for shape in ((4, 10), (10, 7), (4, 7)))
+    packed = np.zeros((1, 10, 16), np.float32)
+    packed[0, :, :7] = b
+    want = a @ b + c
+    np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize("k, parts", [(1000, 8), (1004, 4), (999, 1), (8, 8), (2, 1), (1, 1)])
 def test_a_weight_that_is_read_once_comes_in_several_streams(k: int, parts: int) -> None:
     """Eight parts of 125, four of 251, whose chains of sums have rests; 999 has neither, and a sum of 1 no loop."""

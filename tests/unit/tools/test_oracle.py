@@ -165,6 +165,45 @@ def test_a_probability_that_underflows_may_have_a_logarithm():
     assert want[1] == -np.inf and not difference(np.array([0.0, -200.0], np.float32), want, samples)
 
 
+def test_a_gate_may_be_closed():
+    weights = {"w": np.full((1, 3, 1), -9.0, np.float32), "r": np.zeros((1, 3, 1), np.float32)}
+    node = helper.make_node("GRU", ["x", *weights], ["y"], hidden_size=1, activations=["Sigmoid", "Sigmoid"])
+    step = NodeOracle(node, OPSETS, ["onnxruntime"])
+    values = {"x": np.full((1, 1, 1), 2.0, np.float32), **weights}  # sigmoid(-18), 1.5e-8
+    assert 0 in [float(step(values, noise)["y"].item()) for noise in (Noise(0), Noise(1))]
+
+
+@pytest.mark.parametrize(("x", "finite"), [([3e38, 1.0], True), ([np.inf, 1.0], False)])
+def test_a_sum_may_overflow_in_between(x, finite):
+    step = NodeOracle(helper.make_node("MatMul", ["x", "w"], ["y"]), OPSETS)
+    values = {"x": np.array([x], np.float32), "w": np.array([[2.0], [1.0]], np.float32)}
+    exact, *shaken = (step(values, noise)["y"] for noise in (None, Noise(0), Noise(1)))
+    assert exact == np.inf and any(np.isfinite(s).all() for s in shaken) == finite
+
+
+def test_a_division_of_codes_is_of_the_scales_type():
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
+    values = {"x": np.array([8.5], ml_dtypes.bfloat16), "s": np.array([0.0294], ml_dtypes.bfloat16)}
+    values["z"] = np.zeros(1, ml_dtypes.float8_e5m2)
+    made = NodeOracle(node, [helper.make_opsetid("", 24)], ["reference"])(values)["y"]
+    assert float(made.item()) == 256  # 8.5 / 0.0294 is 289, nearer to 320, but 288 as bfloat16, and the tie is even
+
+
+@pytest.mark.parametrize(
+    ("node", "value", "wrong"),
+    [
+        (helper.make_node("Normalizer", ["x"], ["y"], norm="L2"), np.array([[50000, 1]], np.int32), True),
+        (helper.make_node("Normalizer", ["x"], ["y"], norm="L2"), np.array([[5, 1]], np.int32), False),
+        (helper.make_node("StringSplit", ["x"], ["y"], delimiter=","), np.array(["a", ""], object), True),
+        (helper.make_node("StringSplit", ["x"], ["y"]), np.array(["a", ""], object), False),
+        (helper.make_node("Gelu", ["x"], ["y"]), np.array([1, -np.inf], np.float32), True),
+        (helper.make_node("Gelu", ["x"], ["y"]), np.array([1, np.inf], np.float32), False),
+    ],
+)
+def test_inputs_that_onnxruntime_is_wrong_about(node, value, wrong):
+    assert bool(fault("onnxruntime", node, {"x": value})) == wrong
+
+
 @pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
 def test_noise_may_change_a_shape(extent, right):
     assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
