@@ -54,6 +54,7 @@ class Noise:
     def __init__(self, number: int) -> None:
         self._random = np.random.default_rng(number // 2)
         self._side = 1 - 2 * (number % 2)
+        self.lost = np.inf if number // 2 % 2 else -np.inf  # what may be in place of NaN
 
     @property
     def flushes(self) -> bool:
@@ -79,7 +80,7 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
         return results
     gated = _gated(node, feeds)
     shaken = [_shaken(node, value, noise, gated) for value in results]
-    return [_saturated(value) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
+    return [_saturated(value, noise) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
 
 
 def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
@@ -88,12 +89,13 @@ def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
     return node.op_type not in _ELEMENTWISE and any((np.isfinite(a) & (np.abs(a) > _HUGE)).any() for a in floats)
 
 
-def _saturated(value: Any) -> Any:
-    """The value with the greatest finite numbers in place of infinities, and zeros in place of NaN."""
+def _saturated(value: Any, noise: Noise) -> Any:
+    """The value with great finite numbers in place of infinities, and infinities in place of NaN."""
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE:
         return value
     most = np.finfo(np.float64 if value.dtype.itemsize > 4 else np.float32).max / 2
-    return np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=most, neginf=-most).astype(value.dtype)
+    exact = value.astype(np.float64)
+    return np.where(np.isnan(exact), noise.lost, np.clip(exact, -most, most)).astype(value.dtype)
 
 
 def _data(resize: NodeProto) -> list[str]:
@@ -133,4 +135,5 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
         smallest = 2.0**-126 if node.op_type == "Softmax" else np.where(gated, 0, 2.0**-126)
         smallest = np.maximum(smallest, error) if rough else smallest
         shaken = shaken.astype(value.dtype)
+        shaken = np.where(np.isfinite(exact) & ~np.isfinite(shaken.astype(np.float64)), value, shaken)
     return np.where((np.abs(exact) < smallest) & noise.flushes, np.zeros((), value.dtype), shaken)

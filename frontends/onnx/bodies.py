@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 from onnx import NodeProto
@@ -45,6 +46,14 @@ class Body:
         scope = around.nested(dict(zip(self.inputs, inputs, strict=True)))
         scope.add_nodes(self._nodes)
         return self._ctx.graph.made_in(scope, [self._graph.output[i].name for i in outputs])
+
+    def declared(self, form: Form, output: int) -> Form:
+        """What is known of an output of this position, and extents that the graph declares for it."""
+        dims = self._graph.output[output].type.tensor_type.shape.dim
+        if len(dims) != len(form.shape):
+            return form
+        said = (dim.dim_value if dim.HasField("dim_value") else n for n, dim in zip(form.shape, dims, strict=True))
+        return replace(form, shape=tuple(n if isinstance(n, int) else m for n, m in zip(form.shape, said, strict=True)))
 
     def draft(self, forms: Sequence[Form], outputs: Sequence[int]) -> tuple[Draft, list[Tensor]]:
         """One iteration as a draft, whose arguments are the inputs, with the outputs of these positions as results.

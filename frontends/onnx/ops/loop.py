@@ -86,7 +86,8 @@ def _iterated(run: Run) -> Outputs:
 def _no_iteration(run: Run) -> Outputs:
     """The initial values, and scan outputs without elements: an iteration is converted for their types alone."""
     made = run.body.types([Form("int64", run.number_shape), *forms_of(list(run.moving.values()))], run.shown)
-    shapes = [(0, *(n if isinstance(n, int) else 0 for n in form.shape)) for form in made]
+    declared = [run.body.declared(form, i) for form, i in zip(made, run.shown, strict=True)]
+    shapes = [(0, *(n if isinstance(n, int) else 0 for n in form.shape)) for form in declared]
     return {
         i: run.ctx.const(np.empty(shape), form.dtype) for i, shape, form in zip(run.shown, shapes, made, strict=True)
     }
@@ -129,7 +130,8 @@ def _carried_out(run: Run) -> Outputs:
     begins = None if run.begins or run.condition is None else only_element(run.condition.value)
     initial = [*run.moving.values(), *(no_elements(ctx) for _ in run.shown)]
     last = iterated(ctx, limit, begins, initial, iteration, run.names)
-    shown = [stacked(ctx, items, form) for items, form in zip(last[count:], forms_of(elements), strict=True)]
+    forms = [run.body.declared(form, i) for form, i in zip(forms_of(elements), run.shown, strict=True)]
+    shown = [stacked(ctx, items, form) for items, form in zip(last[count:], forms, strict=True)]
     return dict(zip(run.outputs[1:], [*last[:count], *shown], strict=True))
 
 

@@ -6,7 +6,7 @@ import math as number
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, math, scalars
-from ....sizes import Sym, largest, product
+from ....sizes import Sym, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -195,11 +195,12 @@ def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) 
 
 
 def _mean(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    count = largest(product([x.shape[axis] for axis in axes]), 1)
+    count = product([x.shape[axis] for axis in axes])
     total = ctx.reduce(scalars.add, 0, x, axes, keepdims=True)
     if isinstance(count, Sym):
         return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total)
-    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / count)), total)
+    share = 1 / count if count else number.nan  # of nothing there is no mean
+    return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, share)), total)
 
 
 def _inverse_deviation(ctx: Context, centred: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:

@@ -136,9 +136,10 @@ def _carried_out(ctx: Context, run: Body, walk: Walk, moving: Sequence[int], sho
     initial = [*(walk.states[i] for i in moving), *(no_elements(ctx) for _ in shown)]
     last = iterated(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
     sides = [walk.writes[i - len(walk.states)] for i in shown]
+    forms = [run.declared(form, i) for form, i in zip(forms_of(elements), shown, strict=True)]
     outputs = [
         stacked(ctx, items, form, ctx.axis(axis, len(form.shape) + 1), back)
-        for items, form, (axis, back) in zip(last[count:], forms_of(elements), sides, strict=True)
+        for items, form, (axis, back) in zip(last[count:], forms, sides, strict=True)
     ]
     return [*last[:count], *outputs]
 

@@ -54,6 +54,20 @@ def test_scan_outputs_of_an_open_number_of_iterations(trips):
     check(model("float[n] v, float[k,2,3] all, int64[k] sizes", nodes, inputs), inputs)
 
 
+@pytest.mark.parametrize("trips", [0, 2])
+def test_scan_outputs_of_no_iterations_have_the_extents_that_the_body_declares(trips):
+    nodes = """
+        v, all = Loop <body = cell (int64 i, bool on, float[p] a) => (bool go, float[q] b, float[5] e) {
+            go = Identity(on)
+            b = Concat<axis = 0>(a, a)
+            s = ReduceSum(b)
+            e = Tile(s, five)
+        }> (m, , y)
+    """
+    inputs = {"y": values(2), "m": np.array(trips), "five": np.array([5])}
+    check(model("float[n] v, float[k,l] all", nodes, inputs), inputs)
+
+
 BRANCHES = """
     y = If <then_branch = yes () => (float[a,4] p) { p = MatMul(x, w) },
             else_branch = no () => (float[b,4] q) { xx = Concat<axis = 0>(x, x, x) h = MatMul(xx, w) q = Relu(h) }> (t)

@@ -92,6 +92,12 @@ def test_layer_normalization_and_its_statistics(axis):
     check_node("LayerNormalization", X, scale, axis=axis, epsilon=0.1, outputs=3, rtol=1e-4, atol=1e-5)
 
 
+def test_nothing_has_no_mean():
+    model, inputs = node_model("LayerNormalization", [X[..., :0], np.zeros(0, np.float32)], outputs=3)
+    made, *statistics = run_model(import_model(model), inputs)
+    assert made.size == 0 and all(np.isnan(s).all() and s.size for s in statistics)
+
+
 def test_layer_normalization_far_from_zero():
     far = X + np.float32(1000)
     model, inputs = node_model("LayerNormalization", [far, np.ones(4, np.float32)])
