@@ -66,7 +66,7 @@ class Context:
     def const(self, array: np.ndarray | Sequence[int] | float, dtype: str | None = None) -> Tensor:
         """A known array of any size: in the IR a constant if it is small or a splat, else a param."""
         made = np.asarray(array) if dtype is None else np.asarray(array).astype(numpy_dtype(dtype), copy=False)
-        return self.graph.known(made, dtype or made.dtype.name, self.name)
+        return self.graph.entry.known(made, dtype or made.dtype.name, self.name)
 
     def known(self, tensor: Tensor, what: str) -> np.ndarray:
         """The value of an input that must be known at import; ``what`` is the input's name in the schema."""
@@ -128,7 +128,7 @@ class Context:
         values = [t.value for t in inputs]
         types = [self._host_type(result) for result in results]
         dtypes = [t.dtype for t in inputs], [result.dtype for result in results]
-        call = self.graph.call_host(function, values, types, attributes, dtypes)
+        call = self.graph.entry.call_host(function, values, types, attributes, dtypes)
         return tuple(self._host_result(v, r) for v, r in zip(call.results, results, strict=True))
 
     def _host_type(self, result: Element) -> ir.Type:

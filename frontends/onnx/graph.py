@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
-from ...dialects import builders, func, ir
-from ...dialects.types import element_type
+from ...dialects import ir
 from ...errors import ModelError, UnsupportedError
-from ...model import Param, TensorInfo, stored
 from . import functions, registry
 from .cases import convert_cases
 from .context import Context, Unsupported
+from .entry import Entry
 from .fold import fold
 from .fold_sizes import as_tensors, fold_sizes
 from .nodes import (
@@ -30,16 +27,13 @@ from .nodes import (
     unknown_attribute,
     unknown_op,
 )
-from .objects import TEXT, Object
 from .old_opsets import as_oldest
 from .ranks import Choice
 from .refusals import Refusals, refuse_results, refuse_use, signature
 from .scope import Scope
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from .tensor import Tensor
-from .weights import Detached, dtype_name, type_name
-
-_MAX_FLOATS = 4  # elements of a constant of floats in the IR, unless it is a splat
+from .weights import Detached, type_name
 
 
 @dataclass
@@ -59,97 +53,17 @@ class Waiting:
 
 
 class Graph:
-    """The state of one import: the function that is being made, its weights, and what was refused."""
+    """The state of one import: the function that is being made, its nodes' values, and what was refused."""
 
     def __init__(self, detached: Detached, block: ir.Block, opsets: dict[str, int]) -> None:
         self.detached = detached
-        self.block = block
-        self.params: dict[str, Param] = {}
+        self.entry = Entry(detached, block)
         self.refusals = Refusals()
         self.notes: dict[str, None] = {}  # what a user should know, each once
         self.scope = Scope(opsets)
         self.in_kernel = False  # what is converted now becomes part of one kernel
         self.copies = 1  # how often what is converted now is there, for the ranks that the run may have
-        self._host_functions: dict[tuple[str, str, str], str] = {}
-        self._initializers: dict[int, tuple[TensorProto, Tensor]] = {}  # by identity, which lasts while they are kept
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
-
-    def initializer(self, tensor: TensorProto, name: str) -> Tensor:
-        """A tensor of the file: known if it is small, else a weight that becomes a param when it is used.
-
-        However often the graph that it belongs to is converted (a loop's body), it is one weight.
-        """
-        if id(tensor) not in self._initializers:
-            self._initializers[id(tensor)] = (tensor, self._initializer(tensor, name))
-        return self._initializers[id(tensor)][1]
-
-    def _initializer(self, tensor: TensorProto, name: str) -> Tensor:
-        if tensor.data_type == TensorProto.STRING:
-            return self.text(tensor.string_data, tensor.dims)
-        dtype = dtype_name(tensor.data_type, f"tensor '{name}'")
-        source = self.detached.source(tensor)
-        shape = tuple(tensor.dims)
-        if int(np.prod(shape, dtype=np.int64)) <= builders.MAX_CONSTANT:
-            return self.known(np.array(self.detached.array(tensor)), dtype, name)
-        param = Param(TensorInfo(name, shape, dtype), source)
-        return Tensor(dtype, shape, lambda: self._argument(param), load=param.array)
-
-    def known(self, array: np.ndarray, dtype: str, name: str) -> Tensor:
-        """A value that the import knows: a constant in the IR if it is small or a splat, else a param."""
-        # What a convolution's channels are scaled with is no part of a kernel: kernels that differ in it are one.
-        most = _MAX_FLOATS if dtype.startswith(("float", "bfloat")) else builders.MAX_CONSTANT
-        if array.size <= most or builders.is_splat(array):
-            return Tensor(dtype, array.shape, lambda: self._constant(array, dtype), known=array)
-        param = Param(TensorInfo(name, array.shape, dtype), np.ascontiguousarray(array))
-        return Tensor(dtype, array.shape, lambda: self._argument(param), known=array)
-
-    def _constant(self, array: np.ndarray, dtype: str) -> ir.Value:
-        # At the entry, so that it is in sight from every region.
-        with ir.InsertionPoint.at_block_begin(self.block):
-            return builders.constant(stored(array, dtype), element_type(dtype))
-
-    def _argument(self, param: Param) -> ir.Value:
-        info = param.info
-        name, count = info.name, 1
-        while name in self.params:  # the same name in different nested graphs
-            name, count = f"{info.name}_{count}", count + 1
-        shape = info.static_shape
-        self.params[name] = Param(TensorInfo(name, shape, info.dtype), param.source)
-        return self.block.add_argument(builders.ranked(shape, element_type(info.dtype)), ir.Location.name(name))
-
-    def text(self, items: Sequence[bytes], shape: Sequence[int]) -> Object:
-        """A tensor of text that the file holds, in UTF-8: the host makes it at the entry, as ``_constant`` does."""
-        facts = {"items": [item.decode() for item in items], "shape": list(shape)}
-
-        def made() -> ir.Value:
-            with ir.InsertionPoint.at_block_begin(self.block):
-                return self.call_host("text", [], [ir.NoneType.get()], facts, ([], [TEXT])).results[0]
-
-        return Object(TEXT, made, rank=len(shape))
-
-    def call_host(
-        self,
-        function: str,
-        values: Sequence[ir.Value],
-        types: Sequence[ir.Type],
-        attributes: Mapping[str, object],
-        dtypes: tuple[Sequence[str], Sequence[str]],
-    ) -> ir.Operation:
-        """A call of a declared function, whose name begins with the host's; ``dtypes`` are of values and of results."""
-        kinds = [value.type for value in values]
-        made = (function, str(kinds), str(list(types)))
-        if made not in self._host_functions:
-            self._host_functions[made] = f"host.{function}.{len(self._host_functions)}"
-            module = self.block.owner.operation.parent
-            assert module is not None  # the function is in one
-            with ir.InsertionPoint(module.regions[0].blocks[0]):
-                func.FuncOp(self._host_functions[made], (kinds, list(types)), visibility="private")
-        key = self._host_functions[made]
-        call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(key), list(values)).operation
-        call.attributes["tw.host"] = ir.StringAttr.get(function)
-        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
-        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
-        return call
 
     def convert(self, outputs: Iterable[str]) -> list[Value]:
         """Convert what these names of the current scope need, and give their tensors."""
@@ -205,7 +119,7 @@ class Graph:
                 return scope.values[name]
             if name in scope.weights:
                 try:
-                    scope.values[name] = self.initializer(scope.weights[name], name)
+                    scope.values[name] = self.entry.initializer(scope.weights[name], name)
                 except UnsupportedError:
                     self.refusals.add_other("tensor", name, f"dtype {type_name(scope.weights[name].data_type)}")
                     scope.values[name] = FAILED
@@ -272,7 +186,7 @@ class Graph:
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
         converter = registry.find(domain, node.op_type, opset)
         if complete and (folded := fold(node, tensors, opset)) is not None:
-            return [self.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
+            return [self.entry.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
         if complete and (sizes := fold_sizes(node, tensors)) is not None:
             return as_tensors(Context(self, node, name, opset), sizes, tensors)
         if converter is None:

@@ -76,25 +76,27 @@ def convert(
             main = func.FuncOp("main", ([_type(i) for i in inputs], []))
         graph = Graph(detached, main.add_entry_block(), opsets)
         graph.scope.values.update(missing or {})
-        with ir.InsertionPoint(graph.block):
+        with ir.InsertionPoint(graph.entry.block):
             outputs = _convert(graph, proto, inputs)
             if graph.refusals or missing:
                 return None, graph
             func.ReturnOp([t.value for t in outputs])
-        _drop_unused_params(graph)
+        graph.entry.drop_unused()
         _finish(main, graph, inputs)
         module.operation.verify()
     pairs = zip(proto.output, outputs, strict=True)
     results = tuple(TensorInfo(o.name, t.shape, t.dtype, not isinstance(t, Unranked)) for o, t in pairs)
     title = name or (detached.path.stem if detached.path else proto.name) or "model"
-    return Model(module, tuple(inputs), results, graph.params, title, tuple(detached.files), tuple(graph.notes)), graph
+    return Model(
+        module, tuple(inputs), results, graph.entry.params, title, tuple(detached.files), tuple(graph.notes)
+    ), graph
 
 
 def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo]) -> list[Tensor]:
     scope = graph.scope
     bound: set[Sym] = set()
     declared = {value.name: element_of_type(value.type) for value in proto.input}
-    for info, argument in zip(inputs, graph.block.arguments, strict=False):
+    for info, argument in zip(inputs, graph.entry.block.arguments, strict=False):
         scope.values[info.name] = _input(info, argument, bound, declared[info.name])
     scope.add_graph(proto)
     return [t for t in graph.convert(o.name for o in proto.output) if isinstance(t, Tensor)]
@@ -118,22 +120,13 @@ def _input(info: TensorInfo, argument: ir.Value, bound: set[Sym], declared: Elem
     return Tensor(info.dtype, info.shape, lambda: argument)
 
 
-def _drop_unused_params(graph: Graph) -> None:
-    """Forget the weights that only a draft read which was dropped (see ``loops.Draft``)."""
-    first = len(graph.block.arguments) - len(graph.params)
-    for i, name in reversed(list(enumerate(graph.params, first))):
-        if not any(True for _ in graph.block.arguments[i].uses):
-            graph.block.erase_argument(i)
-            del graph.params[name]
-
-
 def _finish(main: func.FuncOp, graph: Graph, inputs: Sequence[TensorInfo]) -> None:
     """Give the function its type and the attributes of its arguments."""
     block = main.entry_block
     results = [value.type for value in block.operations[len(block.operations) - 1].operands]
     type_ = ir.FunctionType.get([argument.type for argument in block.arguments], results)
     main.attributes["function_type"] = ir.TypeAttr.get(type_)
-    names = [("tw.name", info.name) for info in inputs] + [("tw.param", name) for name in graph.params]
+    names = [("tw.name", info.name) for info in inputs] + [("tw.param", name) for name in graph.entry.params]
     attributes = [ir.DictAttr.get({key: ir.StringAttr.get(name)}) for key, name in names]
     main.arg_attrs = attributes
 

@@ -34,12 +34,12 @@ def constant(
     value_strings: Sequence[str] | None = None,
 ) -> Tensor:
     if value_string is not None:
-        return ctx.graph.text([value_string.encode()], [])
+        return ctx.graph.entry.text([value_string.encode()], [])
     if value_strings is not None:
-        return ctx.graph.text([item.encode() for item in value_strings], [len(value_strings)])
+        return ctx.graph.entry.text([item.encode() for item in value_strings], [len(value_strings)])
     if value is not None:
         tensor = next(a.t for a in ctx.node.attribute if a.name == "value")
-        return ctx.graph.initializer(tensor, ctx.node.output[0])
+        return ctx.graph.entry.initializer(tensor, ctx.node.output[0])
     if sparse_value is not None:
         return ctx.const(_dense(ctx, sparse_value), dtype_name(sparse_value.values.data_type, "the result"))
     floats = value_float if value_float is not None else value_floats
