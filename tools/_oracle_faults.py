@@ -97,6 +97,20 @@ def _splits_nothing(node: NodeProto, feeds: Feeds) -> bool:
     )
 
 
+def _strides_same(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a window whose padding keeps the extent goes in steps of more than one element."""
+    given = {a.name: a for a in node.attribute}
+    same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
+    return same and "strides" in given and max(given["strides"].ints, default=1) > 1
+
+
+def _cuts_extrapolation(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether integers are to be resized, with a fraction where there are none."""
+    data = feeds.get(node.input[0])
+    fraction = any(a.name == "extrapolation_value" and not a.f.is_integer() for a in node.attribute)
+    return data is not None and data.dtype.kind in "iu" and fraction
+
+
 def _is_minus_infinity(node: NodeProto, feeds: Feeds) -> bool:
     data = feeds.get(node.input[0])
     return data is not None and bool((data == -np.inf).any())
@@ -177,6 +191,8 @@ FAULTS = (
         for who in ("onnxruntime", "reference")
     ),
     *(Fault(who, "Normalizer", _squares_overflow, "its squares wrap around") for who in ("onnxruntime", "reference")),
+    Fault("reference", "MaxPool", _strides_same, "it makes a result less than the extent over the stride, rounded up"),
+    Fault("reference", "Resize", _cuts_extrapolation, "it rounds the number, which onnxruntime cuts off"),
     Fault("onnxruntime", "StringSplit", _splits_nothing, "of an empty text it makes no parts, not an empty one"),
     *(
         Fault(who, "Gelu", _is_minus_infinity, "it multiplies -inf by 0; the limit is 0")

@@ -204,6 +204,18 @@ def test_inputs_that_onnxruntime_is_wrong_about(node, value, wrong):
     assert bool(fault("onnxruntime", node, {"x": value})) == wrong
 
 
+@pytest.mark.parametrize(("strides", "wrong"), [([3], True), ([1], False)])
+def test_windows_of_the_same_extent_are_not_asked_of_the_reference(strides, wrong):
+    node = helper.make_node("MaxPool", ["x"], ["y"], auto_pad="SAME_LOWER", kernel_shape=[4], strides=strides)
+    assert bool(fault("reference", node, {"x": np.zeros((1, 1, 1))})) == wrong
+
+
+@pytest.mark.parametrize(("number", "dtype", "wrong"), [(1.5, "int16", True), (2, "int16", False), (1.5, "f4", False)])
+def test_a_fraction_where_there_are_no_integers_is_cut_off(number, dtype, wrong):
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], extrapolation_value=float(number))
+    assert bool(fault("reference", node, {"x": np.zeros((1, 1), dtype)})) == wrong
+
+
 @pytest.mark.parametrize(("extent", "right"), [(2, True), (3, True), (4, True), (5, False)])
 def test_noise_may_change_a_shape(extent, right):
     assert (difference(np.arange(extent), np.arange(2), [np.arange(4)]) == "") == right
