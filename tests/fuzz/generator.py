@@ -68,7 +68,9 @@ def generate(seed: int, index: int) -> tuple[onnx.ModelProto, dict[str, np.ndarr
     wanted = random.choice((1, 2, 2, 3, 4, 5, 6, 8, 10, MOST_NODES))
     while sum(node.op_type != "Constant" for node in graph.nodes) < wanted:
         add_node(graph)
-    model = graph.model()
+    while not (results := graph.results()):  # but what is no tensor
+        add_node(graph)
+    model = graph.model(results)
     return model, graph.inputs
 
 

@@ -259,15 +259,21 @@ class Graph:
     def _kind(self, value: np.ndarray, shaped: bool) -> onnx.TypeProto:
         return helper.make_tensor_type_proto(tensor_type(value), value.shape if shaped or not value.ndim else None)
 
-    def model(self) -> onnx.ModelProto:
-        """The model; its outputs are what no node reads, and a few others."""
-        from tilewright.tools._oracle import needed
-
-        reads = {name for node in self.nodes for name in needed(node)}
+    def results(self) -> list[str]:
+        """The names of the outputs: the tensors that no node reads, and a few others."""
+        reads = self._reads()
         made = [name for node in self.nodes if node.op_type != "Constant" for name in node.output]
         made = [name for name in made if isinstance(self.values[name], np.ndarray) and name not in self.opaque]
-        results = [name for name in made if name not in reads or self.chance(0.15)]
-        used = reads | set(results)
+        return [name for name in made if name not in reads or self.chance(0.15)]
+
+    def _reads(self) -> set[str]:
+        from tilewright.tools._oracle import needed
+
+        return {name for node in self.nodes for name in needed(node)}
+
+    def model(self, results: Sequence[str]) -> onnx.ModelProto:
+        """The model with these outputs."""
+        used = self._reads() | set(results)
         opsets = [helper.make_opsetid(*pair) for pair in self.opsets.items()]
         graph = helper.make_graph(
             self.nodes,

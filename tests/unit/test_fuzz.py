@@ -52,6 +52,10 @@ def test_models_are_valid():
         onnx.checker.check_model(generate(1, index)[0], full_check=True)
 
 
+def test_a_model_of_optionals_alone_goes_on():
+    assert generate(20261123, 14872)[0].graph.output
+
+
 @pytest.mark.parametrize("op", TABLE)
 def test_every_entry_makes_a_node(op):
     assert any(makes_a_node(op, seed) for seed in range(200))
