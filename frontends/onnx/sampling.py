@@ -26,11 +26,15 @@ Table = list[ir.Value]
 
 @dataclass(frozen=True)
 class Rule:
-    """How values between and outside of the elements are made; the border is at their centres, or around them."""
+    """How values between and outside of the elements are made; the border is at their centres, or around them.
+
+    by_neighbours: whether padding with the border moves each neighbour into the tensor, not the coordinate.
+    """
 
     mode: str = "linear"
     padding: str = "zeros"
     align_corners: bool = False
+    by_neighbours: bool = False
 
     def span(self, extent: Extent, like: ir.Value) -> ir.Value:
         """The distance of the coordinates between which no padding is needed, as a number of a value's type."""
@@ -98,7 +102,7 @@ def _padded(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     if rule.mode == "nearest":
         at = math.roundeven(at)
     low, high = rule.border(extent, at)
-    if rule.padding == "zeros":  # where only zeros are near, it does not matter how far it is
+    if rule.padding == "zeros" or rule.by_neighbours:  # where all that is near is one value, how far is no matter
         return clamped(at, -3, extent + 2)
     if rule.padding == "reflection":
         return _between(_reflected(at, low, rule.span(extent, at), high), low, high)

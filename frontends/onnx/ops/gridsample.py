@@ -31,8 +31,13 @@ def grid_sample(
     mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Tensor:
-    """Integers are interpolated as floats and rounded."""
-    rule = Rule(_FIRST_NAMES.get(mode, mode), padding_mode, bool(align_corners))
+    """Integers are interpolated as floats and rounded.
+
+    Of cubic interpolation beyond the border, ``bicubic`` of opset 16 is that of onnxruntime and PyTorch, which clamp
+    the neighbours; ``cubic`` of opset 20 is that of ONNX's reference, which clamps the coordinate.
+    """
+    by_neighbours = (mode, padding_mode) == ("bicubic", "border")
+    rule = Rule(_FIRST_NAMES.get(mode, mode), padding_mode, bool(align_corners), by_neighbours)
     if rule.mode not in TAPS or padding_mode not in PADDINGS:
         ctx.invalid(f"mode '{mode}' or padding_mode '{padding_mode}' does not exist")
     rank = x.rank - 2
