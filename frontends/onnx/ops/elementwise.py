@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....dialects import arith, ir, math, scalars
+from ....dialects.types import bits
 from ..context import Context
 from ..objects import TEXT
 from ..registry import op
@@ -203,8 +204,13 @@ def mod(ctx: Context, a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 
 @op("Pow", since=7)
 def power(ctx: Context, base: Tensor, exponent: Tensor) -> Tensor:
-    """The base's dtype is the result's; small constant exponents become products. Integers go through f64."""
+    """The base's dtype is the result's; small constant exponents become products. Integers go through f64.
+
+    A wider exponent is not rounded before.
+    """
     wide = base.dtype if base.floating else "float64"
+    if exponent.floating and bits(exponent.dtype) > bits(wide):
+        wide = exponent.dtype
     result = ctx.elementwise(_float_power, ctx.cast(base, wide), ctx.cast(exponent, wide))
     return ctx.cast(result, base.dtype)
 

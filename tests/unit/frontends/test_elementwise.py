@@ -130,6 +130,10 @@ def test_power_of_a_constant(exponent):
 def test_power_of_mixed_types():
     check_node("Pow", np.abs(X), INTS[:1, :1])
     check_node("Pow", np.array([2, 3, -2]), np.array([3, 2, 5]))
+    base, wide = np.array([7.5, 9.0], np.float16), np.array([4.0013, 3.1], np.float32)
+    model, inputs = node_model("Pow", [base, wide])
+    [got] = run_model(import_model(model), inputs)
+    np.testing.assert_array_equal(got, np.power(base.astype(np.float32), wide).astype(np.float16))
 
 
 def test_clip_by_attribute_by_input_and_in_part():
