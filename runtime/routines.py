@@ -45,7 +45,8 @@ class Routines:
         find = library.get_function("kernel")
         kernels = {kernel.name: LoadedKernel(kernel, find(i).value) for i, kernel in enumerate(record.kernels)}
         team = Team(library.get_function("run_calls")().value, threads)
-        last = self._routine.arguments[len(self._routine.arguments) - len(params) :]
+        given = len(self._routine.arguments) - len(params)
+        self._inputs, last = self._routine.arguments[:given], self._routine.arguments[given:]
         weights = dict(zip(last, self._params, strict=True))
         self._resources = Resources(kernels, weights, team, Pool())
         self._begin: Registers = [None] * (1 + max(_registers(self._routine), default=-1))  # of a run, with the weights
@@ -61,8 +62,7 @@ class Routines:
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The routine's results for its inputs, contiguous arrays of any dtype of the right width."""
         registers = self._begin.copy()
-        own = self._routine.arguments[: len(self._routine.arguments) - len(self._params)]
-        for register, value in zip(own, inputs, strict=True):
+        for register, value in zip(self._inputs, inputs, strict=True):
             registers[register] = _stored(value)
         _run(self._actions, registers)
         return [registers[r] for r in self._routine.results]

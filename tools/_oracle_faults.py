@@ -91,10 +91,8 @@ def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
 
 def _splits_nothing(node: NodeProto, feeds: Feeds) -> bool:
     """Whether there is a text of no characters to be split where a delimiter stands."""
-    texts = feeds.get(node.input[0])
-    return (
-        texts is not None and any(a.name == "delimiter" and a.s for a in node.attribute) and bool((texts == "").any())
-    )
+    texts, delimited = feeds.get(node.input[0]), any(a.name == "delimiter" and a.s for a in node.attribute)
+    return texts is not None and delimited and bool((texts == "").any())
 
 
 def _strides_same(node: NodeProto, feeds: Feeds) -> bool:
@@ -112,6 +110,7 @@ def _cuts_extrapolation(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _is_minus_infinity(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a number is -inf."""
     data = feeds.get(node.input[0])
     return data is not None and bool((data == -np.inf).any())
 

@@ -41,8 +41,9 @@ _ROUGH |= {"DynamicQuantizeLSTM": 1 << 12, "LRN": 16}
 # An attention rounds each score for itself, which the noise of its inputs, common to many scores, does not show.
 _ROUGH |= dict.fromkeys(("Attention", "GroupQueryAttention", "MultiHeadAttention"), 2.0**-3)
 _TINY = 2.0**-20  # results that are smaller may all be 0 for onnxruntime
-# Its sigmoid and tanh, which layers multiply, are wrong by so much of 1, be their results nearly 0.
-_GATES = {"GRU": 0.25, "LSTM": 0.25, "RNN": 0.25}
+# The greatest result counts as at least so much: the activations that onnxruntime's layers multiply are wrong by as
+# much beside 0 as beside 1.
+_GREATEST = {"GRU": 0.25, "LSTM": 0.25, "RNN": 0.25}
 _HUGE = 2.0**100  # sums of such terms overflow in one order, or scaled late, and not in another, or scaled early
 # Of these onnxruntime computes a factor between 0 and 1 from such numbers, in float32: it is 0 where it should be tiny.
 _GATED = {"BiasGelu", "FastGelu", "Gelu", "QuickGelu", "Swish"}
@@ -127,7 +128,7 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
     with np.errstate(all="ignore"):
         exact = value.astype(np.float64)
         if rough:
-            error = rough * size * max(np.max(np.abs(exact)), _GATES.get(node.op_type, _TINY))
+            error = rough * size * max(np.max(np.abs(exact)), _GREATEST.get(node.op_type, _TINY))
         else:
             least = gated * min(size, _NOISE["float32"])
             error = np.where(size * np.abs(exact) < least, least, size * exact)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ...dialects import builders, extents, ir, scalars, scf, tensor
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import collect, integer_of
 from ...sizes import Extent
 
 Values = Sequence[ir.Value]
@@ -103,17 +103,10 @@ def _place(shape: Sequence[Extent], where: Mapping[int, ir.Value]) -> tuple[Any,
     leaves out axes (docs/mlir.md).
     """
     open_ = ir.ShapedType.get_dynamic_stride_or_offset()
-    places = {axis: _constant(value) for axis, value in where.items()}
+    places = {axis: integer_of(value) for axis, value in where.items()}
     offsets = [open_ if (place := places.get(axis, 0)) is None else place for axis in range(len(shape))]
     sizes, known = extents.mixed([1 if axis in where else n for axis, n in enumerate(shape)])
     return [where[axis] for axis in sorted(where) if places[axis] is None], sizes, [], offsets, known, [1] * len(shape)
-
-
-def _constant(value: ir.Value) -> int | None:
-    op = defining_op(value)
-    if op is None or op.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(op.attributes["value"]).value
 
 
 class Draft:

@@ -21,6 +21,9 @@ from .emitted import Emitted, chosen
 from .resampling import COORDINATES, NEAREST, Axis, Line, Number, Rule, far, near, sources, triangle
 from .tensor import Tensor
 
+# Transformations that give index i + n, scaled by a whole number n, the coordinate of index i and 1.
+_PERIODIC = {"asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"}
+
 
 @dataclass(frozen=True)
 class OpenAxis:
@@ -173,14 +176,10 @@ def _coordinates(ctx: Context, axis: OpenAxis, rule: Rule) -> Tensor:
     return ctx.elementwise(body, axis.scale, axis.start, axis.end, dtype=axis.scale.dtype, shape=(axis.result,))
 
 
-_PERIODIC = {"asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn"}
-
-
 def repeats(axis: OpenAxis, rule: Rule) -> int:
     """How often the nearest mode takes each element of an axis one after another; 0 where it does not for all extents.
 
-    Scaled by a whole number n, the coordinate of index i + n is that of i and 1, in all but two transformations. What
-    holds for a few elements holds for all then.
+    What holds for a few elements holds for all where coordinates are periodic.
     """
     if axis.scale.known is None or rule.coordinates not in _PERIODIC:
         return 0

@@ -9,7 +9,7 @@ from ...dialects import PassManager, func, ir, linalg
 from ...dialects.walk import defining_op
 from ..classify import Fill, classify, num_inputs
 from ..infra import Pass
-from ..structure import operations
+from ..structure import is_tensor, operations
 from .edit import programs, replace
 
 
@@ -38,7 +38,9 @@ class Generalize(Pass):
 def raise_fills(function: func.FuncOp) -> None:
     """Make generics that only fill ``linalg.fill``."""
     for op in operations(function):
-        if op.name == "linalg.generic" and isinstance(classify(op), Fill):
+        if op.name != "linalg.generic" or any(map(is_tensor, list(op.operands)[: num_inputs(op)])):
+            continue
+        if isinstance(classify(op), Fill):
             _raise_fill(op)
 
 

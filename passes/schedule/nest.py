@@ -26,10 +26,9 @@ from collections.abc import Callable, Sequence
 
 from ...dialects import arith, ir, scf
 from ...dialects.builders import index_constant
-from ...dialects.walk import defining_op
+from ...dialects.walk import defining_op, integer_of
 from ...target import DotProduct
 from ..classify import Transform, classify, iterator_types
-from ..graph.edit import splat_of
 from ..structure import shape_of
 from .border import Border
 from .gather import gather_tile, reads_at_indices
@@ -170,7 +169,7 @@ class _Loops:
         All steps of several parts are a loop each: nothing is divided to tell where a step is.
         """
         before, parts = list(self.region), list(joined.parts) if joined else []
-        if joined and len(parts) > 1 and tuple(map(splat_of, steps)) == (0, joined.steps):
+        if joined and len(parts) > 1 and tuple(map(integer_of, steps)) == (0, joined.steps):
             return self._nested(parts, dest, body)
         rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
         lo, hi = steps

@@ -38,10 +38,8 @@ def attention(
     unidirectional: int = 0,
 ) -> tuple[Tensor, ...]:
     """Self-attention from the input on: one product makes queries, keys and values, joined along the last axis."""
-    if do_rotary or past_present_share_buffer or past_sequence_length is not None:
-        ctx.unsupported("rotary embedding" if do_rotary else "past and present that share a buffer")
-    if x.rank != 3 or weights.rank != 2:
-        ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}")
+    shared = bool(past_present_share_buffer) or past_sequence_length is not None
+    _check(ctx, x, weights, bool(do_rotary), shared)
     projected = _projected(ctx, x, weights, bias)
     q, k, v = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
@@ -69,14 +67,23 @@ def quantized_attention(
     unidirectional: int = 0,
 ) -> tuple[Tensor, ...]:
     """``Attention`` whose projection is a product of 8-bit integers."""
-    if do_rotary or past_present_share_buffer:
-        ctx.unsupported("rotary embedding" if do_rotary else "past and present that share a buffer")
-    if x.rank != 3 or weight.rank != 2:
-        ctx.invalid(f"an input of shape {list(x.shape)} for weights of shape {list(weight.shape)}")
+    _check(ctx, x, weight, bool(do_rotary), bool(past_present_share_buffer))
     projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
     q, k, v = _split(ctx, projected, num_heads, past)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
     return _attended(ctx, q, k, v, scale, biases)
+
+
+def _check(ctx: Context, x: Tensor, weights: Tensor, rotary: bool, shared: bool) -> None:
+    """Refuse what an attention from the input on does not do here, and operands of other ranks."""
+    if rotary or shared:
+        ctx.unsupported("rotary embedding" if rotary else "past and present that share a buffer")
+    if x.rank != 3 or weights.rank != 2:
+        ctx.invalid(_misfit(x, weights))
+
+
+def _misfit(x: Tensor, weights: Tensor) -> str:
+    return f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}"
 
 
 def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, sizes: Sequence[int] = ()) -> list[Tensor]:
@@ -101,7 +108,7 @@ def _attended(
 
 def _projected(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """``x weights + bias`` (batch, length, all sizes)."""
-    misfit = f"an input of shape {list(x.shape)} for weights of shape {list(weights.shape)}"
+    misfit = _misfit(x, weights)
     weights = ctx.fitted(weights, (x.shape[2], weights.shape[1]), misfit)
     if bias is None:
         return matmul(ctx, x, weights)

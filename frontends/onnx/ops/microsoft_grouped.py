@@ -68,9 +68,7 @@ def group_query_attention(
     q, k, v = _heads(ctx, query, key, value, num_heads, kv_num_heads)
     total = _total(ctx, total_sequence_length, q)
     past = _past(ctx, seqlens_k, q, total)
-    if q_norm_weight is not None and k_norm_weight is not None:
-        weights = ((q, q_norm_weight), (k, k_norm_weight))
-        q, k = (root_mean_square(ctx, t, weight, -1, qk_norm_epsilon)[0] for t, weight in weights)
+    q, k = _normalised(ctx, (q, k), (q_norm_weight, k_norm_weight), qk_norm_epsilon)
     if do_rotary:
         at = _positions(ctx, position_ids, past, q, total)
         q, k = _turned(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
@@ -83,6 +81,16 @@ def group_query_attention(
     sink = groups.sink(ctx, head_sink, smooth_softmax, query.dtype)
     y = attend(ctx, ctx.reshape(q, (*groups.shape, size)), k, v, scale, biases, softcap, sink)
     return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
+
+
+def _normalised(
+    ctx: Context, heads: Sequence[Tensor], weights: Sequence[Tensor | None], epsilon: float
+) -> Sequence[Tensor]:
+    """Queries and keys over the root of their mean squares, where there is a weight for both."""
+    pairs = [(t, weight) for t, weight in zip(heads, weights, strict=True) if weight is not None]
+    if len(pairs) < len(heads):
+        return heads
+    return [root_mean_square(ctx, t, weight, -1, epsilon)[0] for t, weight in pairs]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def tree_ensemble(
     aggregate, targets = AGGREGATES[aggregate_function], n_targets or max(leaf_targetids, default=0) + 1
     leaves = np.arange(len(leaf_targetids))
     table = _table(ctx, leaves, leaves, leaf_targetids, leaf_weights, targets, aggregate)
-    scores = _scores(ctx, x, forest, table, aggregate)
+    [scores] = _scores(ctx, x, forest, [table], aggregate)
     return ctx.cast(transformed(ctx, scores, _TRANSFORMS[post_transform]), x.dtype)
 
 
@@ -119,7 +119,7 @@ def tree_ensemble_regressor(
     voting = leaves[names.find(ctx, _ints(target_treeids), _ints(target_nodeids))]
     weights, targets = _floats(target_weights, target_weights_as_tensor), n_targets or max(target_ids) + 1
     table = _table(ctx, leaves, voting, target_ids, weights, targets, aggregate_function)
-    scores = _scores(ctx, x, forest, table, aggregate_function)
+    [scores] = _scores(ctx, x, forest, [table], aggregate_function)
     scores = _based(ctx, scores, _floats(base_values, base_values_as_tensor))
     return ctx.cast(transformed(ctx, scores, post_transform), "float32")
 
@@ -168,14 +168,17 @@ def tree_ensemble_classifier(
         if base.size > 1 or (base.size and class_ids[0]):
             ctx.unsupported("base_values where all weights are for one of two classes")
         table = _table(ctx, leaves, voting, [0] * len(class_ids), weights, 1, "SUM")
-        score = _based(ctx, _scores(ctx, x, forest, table, "SUM"), base)
+        [score] = _scores(ctx, x, forest, [table], "SUM")
+        score = _based(ctx, score, base)
         shares = bool((weights >= 0).all())  # of 1, as a forest's votes are
         other = "none" if class_ids[0] else "rest" if shares and post_transform == "NONE" else "opposite"
         return two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
     table = _table(ctx, leaves, voting, class_ids, weights, len(labels), "SUM")
-    scores = chances = _based(ctx, _scores(ctx, x, forest, table, "SUM"), base)
-    if len(labels) > 2 and not base.size and (weights < 0).any():
-        chances = _voted(ctx, scores, _scores(ctx, x, forest, np.where(np.isnan(table), 0.0, 1.0), "SUM"))
+    counted = len(labels) > 2 and not base.size and bool((weights < 0).any())
+    tables = [table, *([np.where(np.isnan(table), 0.0, 1.0)] if counted else [])]
+    scores, *counts = _scores(ctx, x, forest, tables, "SUM")
+    scores = _based(ctx, scores, base)
+    chances = _voted(ctx, scores, *counts) if counted else scores
     return labels_of(ctx, chances, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
 
 
@@ -239,12 +242,14 @@ def _table(
     return table
 
 
-def _scores(ctx: Context, x: Tensor, forest: Forest, table: np.ndarray, aggregate: str) -> Tensor:
+def _scores(ctx: Context, x: Tensor, forest: Forest, tables: Sequence[np.ndarray], aggregate: str) -> list[Tensor]:
+    """(rows, targets): what the leaves that the rows come to give by each table, all of as many leaves."""
     if x.rank != 2:
         ctx.invalid(f"the input has shape {list(x.shape)}, it must be rows of features")
-    forest.check(ctx, x.shape[1], len(table))
+    forest.check(ctx, x.shape[1], len(tables[0]))
     dtype = "float64" if "float64" in (x.dtype, forest.splits.dtype.name) else "float32"
-    return votes(ctx, leaves_of(ctx, x, forest), table, aggregate, dtype)
+    leaves = leaves_of(ctx, x, forest)
+    return [votes(ctx, leaves, table, aggregate, dtype) for table in tables]
 
 
 def _based(ctx: Context, scores: Tensor, base: np.ndarray) -> Tensor:

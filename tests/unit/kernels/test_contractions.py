@@ -27,33 +27,31 @@ def test_a_row_times_a_matrix(equation: str, n: int) -> None:
     np.testing.assert_allclose(kernel([a, b], want, 2), want, rtol=0, atol=2e-5)
 
 
-def test_a_result_narrower_than_its_packed_block() -> None:
-    text = einsum("mk,kn->mn", {"m": 4, "k": 10, "n": 8}).replace("%b: tensor<10x8xf32>", "%wide: tensor<1x10x16xf32>")
-    unpacked = """%be = tensor.empty() : tensor<10x8xf32>
+def packed_weight(n: int) -> tuple[str, np.ndarray, np.ndarray, np.ndarray]:
+    """A product of 4 x 10 and 10 x n whose weight is packed in a block of 16, its operands, and the packed weight."""
+    text = einsum("mk,kn->mn", {"m": 4, "k": 10, "n": n})
+    unpacked = f"""%be = tensor.empty() : tensor<10x{n}xf32>
       %b = linalg.unpack %wide outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16] into %be
-        : tensor<1x10x16xf32> -> tensor<10x8xf32>
+        : tensor<1x10x16xf32> -> tensor<10x{n}xf32>
       %z ="""
-    a, b = RNG.standard_normal((4, 10), dtype=np.float32), RNG.standard_normal((10, 8), dtype=np.float32)
+    text = text.replace(f"%b: tensor<10x{n}xf32>", "%wide: tensor<1x10x16xf32>").replace("%z =", unpacked, 1)
+    a, b = (RNG.standard_normal(shape, dtype=np.float32) for shape in ((4, 10), (10, n)))
     packed = np.zeros((1, 10, 16), np.float32)
-    packed[0, :, :8] = b
+    packed[0, :, :n] = b
+    return text, a, b, packed
+
+
+def test_a_result_narrower_than_its_packed_block() -> None:
+    text, a, b, packed = packed_weight(8)
     want = a @ b
-    kernel = CompiledKernel(text.replace("%z =", unpacked, 1))
-    np.testing.assert_allclose(kernel([a, packed], want), want, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(CompiledKernel(text)([a, packed], want), want, rtol=0, atol=2e-5)
 
 
 def test_a_packed_block_is_not_padded_by_the_tensor_that_a_sum_begins_with() -> None:
-    text = einsum("mk,kn->mn", {"m": 4, "k": 10, "n": 7}).replace("%b: tensor<10x7xf32>", "%wide: tensor<1x10x16xf32>")
-    unpacked = """%be = tensor.empty() : tensor<10x7xf32>
-      %b = linalg.unpack %wide outer_dims_perm = [1, 0] inner_dims_pos = [1] inner_tiles = [16] into %be
-        : tensor<1x10x16xf32> -> tensor<10x7xf32>
-      %z ="""
-    text = text.replace("%z =", unpacked, 1)
-    start = next(line for line in text.splitlines() if "linalg.fill" in line).split("=")[0].strip()
-    text = text.replace(f"{start} = linalg.fill", "%unused = linalg.fill").replace(f"outs({start} ", "outs(%start ")
-    text = text.replace(") ->", ", %start: tensor<4x7xf32>) ->", 1)
-    a, b, c = (RNG.standard_normal(shape, dtype=np.float32) for shape in ((4, 10), (10, 7), (4, 7)))
-    packed = np.zeros((1, 10, 16), np.float32)
-    packed[0, :, :7] = b
+    text, a, b, packed = packed_weight(7)
+    text = text.replace("outs(%f :", "outs(%start :").replace(") ->", ", %start: tensor<4x7xf32>) ->", 1)
+    assert "outs(%start" in text
+    c = RNG.standard_normal((4, 7), dtype=np.float32)
     want = a @ b + c
     np.testing.assert_allclose(CompiledKernel(text)([a, packed, c], want), want, rtol=0, atol=2e-5)
 
