@@ -97,7 +97,7 @@ def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
         PadRows(),
         StoreConcat(),
         StorePadded(),
-        FuseOps(fuse_opt_level=opt_level),
+        FuseOps(fuse_opt_level=opt_level, target=target),
         Outline(),
         PlanMemory(),
     )

@@ -8,11 +8,13 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ...errors import CompileError
+from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
 from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
+from ..schedule.winograd import transforms_apart
 from ..structure import operations
 from .edit import erase_dead, is_cheap, programs
 from .generalize import raise_fills
@@ -41,7 +43,8 @@ class FuseOps(Pass):
     """Mark the ops of each kernel with ``tw.group``, and merge the elementwise ops among them.
 
     (a) A contraction, convolution or pool takes the elementwise ops on its result; so do the products of a convolution
-    that `winograd` has rewritten, with both transforms; (b) elementwise, broadcast and injective ops merge into the one
+    that `winograd` has rewritten, with both transforms (where the first one's result is too large for
+    a core's cache, it is a kernel of its own, and threads share its work); (b) elementwise, broadcast and injective ops merge into the one
     that alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
     normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its own. Constants, fills,
     empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
@@ -60,11 +63,13 @@ class FuseOps(Pass):
     Options:
         fuse_opt_level: 0 makes each op a kernel of its own.
         max_group_size: the most ops of a group; 0 sets no limit. A padding does not count.
+        target: the machine; None is this one.
     """
 
     name: ClassVar[str] = "fuse-ops"
     fuse_opt_level: int = 3
     max_group_size: int = 0
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Group the ops of all programs. Raises CompileError for a negative size."""
@@ -74,7 +79,7 @@ class FuseOps(Pass):
             fuse = self.fuse_opt_level > 0
             if fuse:
                 _normalize(function)
-            groups = _Grouping(function, self.max_group_size).run(fuse)
+            groups = _Grouping(function, self.max_group_size, self.target or host()).run(fuse)
             merged = [_merge(group) if fuse else group.members for group in groups]
             erase_dead(function)
             for number, members in enumerate(merged):
@@ -95,8 +100,8 @@ def _normalize(function: func.FuncOp) -> None:
 class _Grouping:
     """Gives each op that is work to one group: heavy ops choose first, then rows, then trees from their roots."""
 
-    def __init__(self, function: func.FuncOp, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, function: func.FuncOp, limit: int, target: Target) -> None:
+        self.limit, self.target = limit, target
         self.ops = operations(function)
         self.facts = Facts({op: i for i, op in enumerate(self.ops)})
         self.taken: dict[ir.Operation, Group] = {}
@@ -166,7 +171,10 @@ class _Grouping:
         return grow_forward(group, self.facts, self._free, self._limited(epilogue_joins(anchor, self.facts)))
 
     def _transformed_products(self, op: ir.Operation) -> list[ir.Operation] | None:
-        """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm."""
+        """The transform, the products and the transform back (``op``) of a convolution by Winograd's algorithm.
+
+        The first is left alone where all of it comes before any product.
+        """
         back = self.facts.kind(op)
         products = self._feeder(op, back.data) if isinstance(back, Transform) else None
         kind = self.facts.kind(products) if products is not None else None
@@ -175,7 +183,8 @@ class _Grouping:
         forth = self._feeder(products, kind.lhs)
         if forth is None or not isinstance(self.facts.kind(forth), Transform):
             return None
-        return [forth, products, op]
+        apart = transforms_apart(products, op.results[0], self.target)
+        return [products, op] if apart else [forth, products, op]
 
     def _feeder(self, op: ir.Operation, operand: int) -> ir.Operation | None:
         """The op that makes an operand, if no other op reads it."""

@@ -39,7 +39,7 @@ from .structured import vector_axis
 from .transposing import crossing_axis, transposing
 from .values import is_dot, reduces_last, values_of
 from .window import window
-from .winograd import winograd
+from .winograd import transform, winograd
 
 # Below this many scalar operations a fork of threads costs more than it saves (a few microseconds).
 PARALLEL_WORK = 400_000
@@ -69,7 +69,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
         return _light(plain, classes, result.inner, lanes)
     if all(isinstance(kind, Reduction) or is_dot(op, kind) for op, kind in anchors):
         return _rows(plain, [op for op, _ in anchors], ops, result.inner, lanes)
-    if [type(kind) for _, kind in anchors] == [Transform, Contraction, Transform]:
+    if [type(kind) for _, kind in anchors[-2:]] == [Contraction, Transform]:
         return winograd(plain, [op for op, _ in anchors], result.inner, lanes, target)
     if len(anchors) > 2 and all(isinstance(anchors[i][1], Contraction) for i in (0, -1)):
         return attention(plain, [op for op, _ in anchors], result.inner, lanes, target)
@@ -78,6 +78,8 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
     op, kind = anchors[0]
     if isinstance(kind, Contraction | Conv):
         return contraction(plain, op, kind, result.inner, lanes, target)
+    if isinstance(kind, Transform):
+        return transform(plain, op, kind, result.inner, lanes)
     if isinstance(kind, DepthwiseConv | Pool):
         return window(plain, op, kind, result.inner, lanes, target)
     return None

@@ -47,12 +47,12 @@ def transform_tile(tiler: Tiler, op: ir.Operation, kind: Transform, region: Regi
         if rows.offset.terms or rows.stride != 1:
             raise NotSchedulable("a transform whose rows are known only at run time")
         grid = _along(grid, axis, matrix[rows.offset.const : rows.offset.const + rows.size])
-        dims.append(_chooser(maps[number].results[0]))
+        dims.append(row_loop(maps[number].results[0]))
     return _store(grid, op, region, dest, maps[-1], dims)
 
 
-def _chooser(expression: ir.AffineExpr) -> int:
-    """The parallel loop that chooses a row of a matrix."""
+def row_loop(expression: ir.AffineExpr) -> int:
+    """The parallel loop that chooses a row of a matrix, by an expression of the matrix's map."""
     loop = dim_of(expression.lhs if isinstance(expression, ir.AffineModExpr) else expression)
     if loop is None:
         raise NotSchedulable("a transform whose rows are not chosen by one loop")

@@ -13,12 +13,12 @@ from tilewright.passes.kernel import functions
 from tilewright.passes.schedule.regions import Interval, Linear, NotSchedulable, Region
 from tilewright.passes.schedule.tiler import needed, relative, within
 from tilewright.passes.schedule.window import pairs_balance
-from tilewright.passes.schedule.winograd import staging
+from tilewright.passes.schedule.winograd import Patches, sharing, staging
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
 def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f: int, columns: int) -> None:
-    block, channels = staging(36, rows, tiles, c, f, columns, 1_100_000)
+    block, channels = staging(Patches(36, rows, tiles, c, f, columns), 1_100_000)
     assert 1 <= block <= rows
     assert channels % columns == 0 or channels == f
     assert 0 < channels < f or f <= columns, "threads share the blocks of channels: there are several"
@@ -31,7 +31,31 @@ def test_blocks_of_patches_lie_in_what_there_is(rows: int, tiles: int, c: int, f
     [(14, 64, (1, 32)), (7, 128, (4, 32)), (4, 256, (4, 32)), (2, 512, (2, 32))],
 )
 def test_blocks_of_resnet18(rows: int, channels: int, block: tuple[int, int]) -> None:
-    assert staging(36, rows, rows, channels, channels, 32, 1_100_000) == block
+    assert staging(Patches(36, rows, rows, channels, channels, 32), 1_100_000) == block
+
+
+# (rows, channels) of VGG-16's images of 56, 28 and 14 rows: filters are read once where there are enough blocks of them.
+@pytest.mark.parametrize(
+    "patches, even, cores, block",
+    [
+        (Patches(36, 14, 14, 256, 256, 32), (1, 2, 7), 2, (14, 128)),
+        (Patches(36, 14, 14, 256, 256, 32), (1, 2, 7), 4, (7, 128)),
+        (Patches(36, 7, 7, 512, 512, 32), (1,), 2, (7, 256)),
+        (Patches(36, 7, 7, 512, 512, 32), (1,), 16, (7, 32)),
+        (Patches(16, 7, 7, 512, 512, 32), (1,), 4, (7, 128)),
+    ],
+)
+def test_blocks_of_patches_in_memory(
+    patches: Patches, even: tuple[int, ...], cores: int, block: tuple[int, int]
+) -> None:
+    assert sharing(patches, even, 891_000, cores) == block
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 600), st.integers(2, 600), st.integers(1, 64))
+def test_there_are_as_many_blocks_as_cores(rows: int, tiles: int, c: int, f: int, cores: int) -> None:
+    even = [n for n in range(1, rows) if rows % n == 0]
+    block, channels = sharing(Patches(36, rows, tiles, c, f, 32), even, 1_100_000, cores)
+    assert rows // block * -(-f // channels) >= min(cores, rows * -(-f // 32))
 
 
 # %c[i, j] is made of rows 2i..2i+2 of %x and of all of %v, %s of %c and of its first column.

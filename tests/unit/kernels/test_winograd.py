@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networks
 import numpy as np
 import pytest
@@ -74,11 +76,12 @@ def plan(model: Model, everywhere: bool = True, outputs: int = 4) -> Plan:
         return pipeline.plan(model, TARGET.get(host()), PassContext())
 
 
-def compiled(model: Model, convolutions: int = 1, outputs: int = 4) -> CompiledPlan:
+def compiled(model: Model, convolutions: int = 1, outputs: int = 4, stages: int = 2) -> CompiledPlan:
     """The compiled plan of a network with so many convolutions, each of them one kernel with buffers in the cache."""
     made = CompiledPlan(plan(model, outputs=outputs))
     schedules = [made.kernels[call.kernel].kernel.schedule for call in made.plan.main.calls]
-    assert sum(text.count("stage") == 2 for text in schedules) == convolutions, "plain loops in place of a schedule"
+    assert all(schedules), "plain loops in place of a schedule"
+    assert sum(text.count("stage") == stages for text in schedules) == convolutions
     return made
 
 
@@ -86,14 +89,14 @@ def random(model: Model) -> dict[str, np.ndarray]:
     return {i.name: RNG.standard_normal([static(n) for n in i.shape], dtype=np.float32) for i in model.inputs}
 
 
-def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4) -> None:
+def check(model: Model, pads: Pads, epilogue: str, chunks: int, outputs: int = 4, stages: int = 2) -> None:
     """Compare a network of one convolution with the direct sum."""
     inputs, weights = random(model), {name: param.array() for name, param in model.params.items()}
     want = direct(inputs["x"], weights["weight"], pads)
     others = {"b": weights["bias"][:, None, None], "r": inputs["residual"]}
     for step in epilogue:
         want = np.maximum(want, 0) if step == "m" else want + others[step]
-    [got] = compiled(model, outputs=outputs)(inputs, weights, chunks)
+    [got] = compiled(model, 1, outputs, stages)(inputs, weights, chunks)
     np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * max(1.0, float(np.abs(want).max())))
 
 
@@ -134,12 +137,24 @@ def test_small_images_and_odd_channels(n: int, c: int, f: int, size: tuple[int, 
 def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever block the cost function takes: several rows of patches that do not divide, several packed blocks."""
 
-    def staging(_points: int, most: int, _tiles: int, _c: int, _f: int, columns: int, _budget: int) -> tuple[int, int]:
-        return min(rows, most), blocks * columns
+    def staging(patches: winograd.Patches, _budget: int) -> tuple[int, int]:
+        return min(rows, patches.rows), blocks * patches.columns
 
     monkeypatch.setattr(winograd, "staging", staging)
     with make_context(), ir.Location.unknown():
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
+
+
+@pytest.mark.parametrize("size", [(21, 10), (16, 33), (2, 3)])
+@pytest.mark.parametrize("n, outputs, cores", [(1, 4, 2), (1, 2, 8), (3, 4, 5)])
+def test_patches_of_a_kernel_of_their_own(n: int, outputs: int, cores: int, size: tuple[int, int]) -> None:
+    """What does not stay in the cache is made by all threads together, and read by the kernel of the products."""
+    with make_context(), ir.Location.unknown():
+        token = TARGET.set(replace(TARGET.get(host()), l2_bytes=1 << 10, cores=cores))
+        try:
+            check(convolution(n, 19, 112, size, SAME, "brm"), SAME, "brm", 3, outputs, stages=1)
+        finally:
+            TARGET.reset(token)
 
 
 def test_a_residual_block_stores_its_padding() -> None:
