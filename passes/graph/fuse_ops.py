@@ -43,9 +43,9 @@ class FuseOps(Pass):
     """Mark the ops of each kernel with ``tw.group``, and merge the elementwise ops among them.
 
     (a) A contraction, convolution or pool takes the elementwise ops on its result; so do the products of a convolution
-    that `winograd` has rewritten, with both transforms (where the first one's result is too large for
-    a core's cache, it is a kernel of its own, and threads share its work); (b) elementwise, broadcast and injective ops merge into the one
-    that alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
+    that `winograd` has rewritten, with both transforms (where the first one's result exceeds a core's cache, it is a
+    kernel of its own, whose work threads share); (b) elementwise, broadcast and injective ops merge into the one that
+    alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
     normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its own. Constants, fills,
     empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
 
