@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from ..infra import Pass
 from ..schedule.attention import can_attend
 from ..schedule.block_sums import block_sum
 from ..schedule.border import can_border
+from ..schedule.open_border import insertions
 from ..schedule.winograd import transforms_apart
 from ..structure import operations
 from .edit import erase_dead, is_cheap, programs
@@ -46,7 +48,8 @@ class FuseOps(Pass):
     that `winograd` has rewritten, with both transforms (where the first one's result exceeds a core's cache, it is a
     kernel of its own, whose work threads share); (b) elementwise, broadcast and injective ops merge into the one that
     alone reads them; (c) reductions along the innermost dims take what works on the same rows (softmax,
-    normalisations); (d) a padding belongs to what it pads; everything else is a kernel of its own. Constants, fills,
+    normalisations); (d) a padding belongs to what it pads; (e) insertions of open sizes into one tensor are one kernel;
+    everything else is a kernel of its own. Constants, fills,
     empty tensors, slices and views of packed weights belong to nobody: they are cloned to where they are used.
 
     Before::
@@ -118,7 +121,7 @@ class _Grouping:
             self._take(group)
         for op in reversed(work):
             if self._free(op) and not (fuse and self._is_border(op)):
-                group = Group([op])
+                group = Group(self._pieces(op) if fuse else [op])
                 if fuse and is_map(op, self.facts):
                     grow_backward(group, self.facts, self._free, self._limited(tree_joins(self.facts)))
                 self._take(group)
@@ -148,6 +151,14 @@ class _Grouping:
             return False
         source = defining_op(op.operands[0])
         return source is not None and source.name == "linalg.generic" and self.facts.users(source) == [op]
+
+    def _pieces(self, op: ir.Operation) -> list[ir.Operation]:
+        """An op; of the last of insertions all that kernels of what they insert do not make."""
+        chain = insertions(op)
+        alone = all(self._free(each) and not self._is_border(each) for each in chain)
+        read = all(self.facts.users(each) == [after] for each, after in itertools.pairwise(chain))
+        within = not self.limit or len(chain) <= self.limit
+        return chain if chain and alone and read and within else [op]
 
     def _take(self, group: Group) -> None:
         self.taken.update(dict.fromkeys(group.members, group))

@@ -36,6 +36,7 @@ from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
 from .notation import value_text
+from .open_pieces import Pieces, build_pieces, choose_pieces
 from .open_row_loops import part_of_kind
 from .open_rows import choose_attention, choose_rows
 from .plain_loops import as_plain_loops
@@ -107,6 +108,7 @@ class ApplySchedule(Pass):
             return _nest(heuristic.choose(block, target))
 
         families: tuple[Callable[[], Blocks], ...] = (
+            lambda: choose_pieces(function, choose),
             lambda: choose_attention(function, choose, target),
             lambda: choose_rows(function, target),
             lambda: choose_blocks(function, choose),
@@ -136,8 +138,11 @@ def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Modul
     def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
         source = defining_op(dests[0])
         assert source is not None  # which makes a tensor of the result's buffer
-        kind = part_of_kind(blocks)
-        build_blocks(blocks, function, source.operands[0], lo, hi, arguments, target.dot_product, kind)
+        buffer = source.operands[0]
+        if isinstance(blocks, Pieces):
+            build_pieces(blocks, function, buffer, lo, hi, arguments, target)
+        else:
+            build_blocks(blocks, function, buffer, lo, hi, arguments, target.dot_product, part_of_kind(blocks))
         return dests
 
     made = destination_passing(function, body)

@@ -46,6 +46,20 @@ def _is_known(around: ir.Value) -> bool:
     return op is None or op.name in ("tensor.empty", "tensor.insert_slice")
 
 
+def insertions(op: ir.Operation) -> list[ir.Operation]:
+    """Insertions at known places into a tensor that is empty before them, of which ``op`` is the last, in order.
+
+    None where that is something else.
+    """
+    if not can_border_open(op):
+        return []
+    around = defining_op(op.operands[1])
+    if around is None or around.name != "tensor.insert_slice":
+        return [op] if around is not None and around.name == "tensor.empty" else []
+    before = insertions(around)
+    return [*before, op] if before else []
+
+
 @dataclass(frozen=True)
 class OpenBorder:
     """``inner`` is what the blocks are parts of; ``op`` puts it into the kernel's result, None where it is that."""
@@ -89,6 +103,8 @@ class OpenBorder:
         elif around.name == "linalg.fill":  # else it lies in a gap that is never read
             value = outside(around.operands[0])
             self._surround(buffer, inner, first, lambda _: value)
+        elif around.name == "tensor.insert_slice":
+            raise NotSchedulable("other pieces around what is inserted")
 
     def _surround(self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[Place], ir.Value]) -> None:
         """Store a value, by its place, everywhere around ``inner``."""

@@ -241,3 +241,38 @@ func.func @rejects_columns_as_rows(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
   } -> tensor<16x16xf32>
   return %r : tensor<16x16xf32>
 }
+
+// Tensors of open sizes that are put side by side are one kernel.
+// CHECK-LABEL: func.func @side_by_side
+// CHECK:       tensor.insert_slice %arg0 {{.*}} {tw.group = 0 : i64}
+// CHECK:       tensor.insert_slice %arg1 {{.*}} {tw.group = 0 : i64}
+// CHECK:       return
+// ALONE-LABEL: func.func @side_by_side
+// ALONE:       tensor.insert_slice %arg0 {{.*}} {tw.group = 0 : i64}
+// ALONE:       tensor.insert_slice %arg1 {{.*}} {tw.group = 1 : i64}
+func.func @side_by_side(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x8xf32> {
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %a = tensor.insert_slice %x into %e[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  %b = tensor.insert_slice %y into %a[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  return %b : tensor<?x8xf32>
+}
+
+// What else reads the first piece, or lies around it before, needs it by itself.
+// CHECK-LABEL: func.func @rejects_a_piece_that_others_read
+// CHECK:       tensor.insert_slice %arg0 {{.*}} {tw.group = 0 : i64}
+// CHECK:       tensor.insert_slice %arg1 {{.*}} {tw.group = 1 : i64}
+func.func @rejects_a_piece_that_others_read(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %n: index) -> (tensor<?x8xf32>, tensor<?x8xf32>) {
+  %e = tensor.empty(%n) : tensor<?x8xf32>
+  %a = tensor.insert_slice %x into %e[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  %b = tensor.insert_slice %y into %a[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x8xf32>
+  return %a, %b : tensor<?x8xf32>, tensor<?x8xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_pieces_into_an_argument
+// CHECK:       tensor.insert_slice %arg0 {{.*}} {tw.group = 0 : i64}
+// CHECK:       tensor.insert_slice %arg1 {{.*}} {tw.group = 1 : i64}
+func.func @rejects_pieces_into_an_argument(%x: tensor<?x4xf32>, %y: tensor<?x4xf32>, %e: tensor<?x9xf32>, %n: index) -> tensor<?x9xf32> {
+  %a = tensor.insert_slice %x into %e[0, 0] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x9xf32>
+  %b = tensor.insert_slice %y into %a[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x9xf32>
+  return %b : tensor<?x9xf32>
+}

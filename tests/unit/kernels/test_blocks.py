@@ -53,6 +53,16 @@ KINDS = {
         "r = Relu(x) s = Sigmoid(x) c = Concat<axis = 2>(r, x, s) y = MatMul(c, pieces)",
         "A B 24",
     ),
+    "inputs side by side": (
+        "float[A, B, 24] x, float[A, B, 9] z",
+        "c = Concat<axis = 2>(x, z, x) y = Relu(c)",
+        "A B 24, A B 9",
+    ),
+    "inputs among others": (
+        "float[A, 3, B] x, float[A, 40, B] z",
+        "r = Relu(x) c = Concat<axis = 1>(z, r, x) y = Sigmoid(c)",
+        "A 3 B, A 40 B",
+    ),
     "sums of rows that lie apart": ("float[A, B, 9, B] x", "y = ReduceSum<keepdims = 0>(x, lie_apart)", "A B 9 B"),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
     "root of a sum of rows": (
@@ -194,6 +204,11 @@ def kernels(kind: str) -> list[Kernel]:
 def schedules(kind: str) -> dict[str, str]:
     """The schedules of the program's kernels, "" where one runs as plain loops."""
     return {kernel.name: kernel.schedule for kernel in kernels(kind)}
+
+
+def test_inputs_side_by_side_are_copied_by_one_kernel():
+    found = list(schedules("inputs side by side").values())
+    assert sum("piece 2 in blocks" in text for text in found) == 1 and len(found) == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
