@@ -32,6 +32,7 @@ from . import heuristic
 from .block_loops import build_blocks
 from .blocks import Blocks, choose_blocks
 from .destination_passing import destination_passing, is_empty
+from .joined_axes import JoinedAxes, build_joined, choose_joined
 from .move_loops import build_moves
 from .moves import Moves
 from .nest import build_nest
@@ -111,6 +112,7 @@ class ApplySchedule(Pass):
             lambda: choose_pieces(function, choose),
             lambda: choose_attention(function, choose, target),
             lambda: choose_rows(function, target),
+            lambda: choose_joined(function, choose),
             lambda: choose_blocks(function, choose),
         )
         for family in families if not self.plain else ():
@@ -141,6 +143,8 @@ def as_blocks(function: func.FuncOp, blocks: Blocks, target: Target) -> ir.Modul
         buffer = source.operands[0]
         if isinstance(blocks, Pieces):
             build_pieces(blocks, function, buffer, lo, hi, arguments, target)
+        elif isinstance(blocks, JoinedAxes):
+            build_joined(blocks, function, buffer, lo, hi, arguments, target)
         else:
             build_blocks(blocks, function, buffer, lo, hi, arguments, target.dot_product, part_of_kind(blocks))
         return dests

@@ -34,10 +34,10 @@ def destination_passing(
     with ir.InsertionPoint(block):
         arguments, given = list(block.arguments), iter(list(block.arguments)[len(buffers) :])
         outputs = arguments[len(inputs) : len(buffers)]
-        tensors = [_tensor(t, _shaped(t, a, given)) for t, a in zip(inputs, arguments, strict=False)]
+        tensors = [_tensor(t, shaped(t, a, given)) for t, a in zip(inputs, arguments, strict=False)]
         own = [next(given) for t in function.type.inputs if isinstance(t, ir.IndexType)]
         extents = iter(own[len(own) - count_of(function, RESULT_SIZES) :])
-        places = [_shaped(t, o, extents) for t, o in zip(results, outputs, strict=True)]
+        places = [shaped(t, o, extents) for t, o in zip(results, outputs, strict=True)]
         dests = [_tensor(t, o, writable=True) for t, o in zip(results, places, strict=True)]
         mapping = dict(zip(function.arguments, [*tensors, *own], strict=True))
         for value, buffer in zip(body(mapping, dests, arguments[-2], arguments[-1]), places, strict=True):
@@ -54,8 +54,8 @@ def _sizes(function: func.FuncOp) -> int:
     return len(open_) + sum(isinstance(kind, ir.IndexType) for kind in kinds)
 
 
-def _shaped(kind: ir.Type, buffer: ir.Value, extents: Iterator[ir.Value]) -> ir.Value:
-    """A buffer under a tensor's shape, whose open extents are the next of ``extents``."""
+def shaped(kind: ir.Type, buffer: ir.Value, extents: Iterator[ir.Value]) -> ir.Value:
+    """A buffer, whose elements lie one after another, under a tensor's shape; open extents are the next ``extents``."""
     ranked = ir.RankedTensorType(kind)
     if ranked.has_static_shape:
         return buffer
@@ -82,7 +82,7 @@ def _static(extent: int | ir.Value) -> int:
 def _buffer_type(kind: ir.Type) -> ir.Type:
     """A tensor's buffer; one without elements has rank 1: a stride of 0 has no form as a bare pointer.
 
-    One whose sizes only the run knows is a pointer to an element until ``_shaped`` has said more.
+    One whose sizes only the run knows is a pointer to an element until ``shaped`` has said more.
     """
     ranked = ir.RankedTensorType(kind)
     if not ranked.has_static_shape:

@@ -121,3 +121,67 @@ func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attribute
   } -> tensor<?x8xf32>
   return %r : tensor<?x8xf32>
 }
+
+#image = affine_map<(h, w, c) -> (h, w, c)>
+#channels = affine_map<(h, w, c) -> (c)>
+#turned = affine_map<(h, w, c) -> (w, h, c)>
+
+// Rows and columns that all ops walk together are one axis.
+// CHECK-LABEL: func.func @pixels(
+// CHECK-SAME:    %{{.*}}: memref<1xf32>, %{{.*}}: memref<8xf32>, %[[R:.*]]: memref<1xf32>, %{{.*}}: index, %{{.*}}: index, %[[H:.*]]: index, %[[W:.*]]: index, %{{.*}}: index, %{{.*}}: index)
+// CHECK-SAME:    tw.schedule = "blocks of 16 x 8:
+// CHECK:         %[[IMAGE:.*]] = memref.reinterpret_cast %[[R]] to offset: [0], sizes: [%[[H]], %[[W]], 8]
+// CHECK:         %[[ROWS:.*]] = memref.dim %[[IMAGE]], %c0
+// CHECK:         %[[COLUMNS:.*]] = memref.dim %[[IMAGE]], %c1
+// CHECK:         %[[PIXELS:.*]] = arith.muli %[[ROWS]], %[[COLUMNS]]
+// CHECK:         memref.reinterpret_cast %[[R]] to offset: [0], sizes: [%[[PIXELS]], 8], strides: [8, 1]
+// CHECK:         scf.for
+// CHECK:             tensor.extract_slice %{{.*}} [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
+func.func @pixels(%x: tensor<?x?x8xf32>, %b: tensor<8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.result_sizes = 2 : i64} {
+  %e = tensor.empty(%h, %w) : tensor<?x?x8xf32>
+  %r = linalg.generic {indexing_maps = [#image, #channels, #image], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x, %b : tensor<?x?x8xf32>, tensor<8xf32>) outs(%e : tensor<?x?x8xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %s = arith.addf %v, %u : f32
+    linalg.yield %s : f32
+  } -> tensor<?x?x8xf32>
+  return %r : tensor<?x?x8xf32>
+}
+
+// One of them alone, or both in another order, is no such axis.
+// CHECK-LABEL: func.func @rejects_axes_that_change_places(
+// CHECK-SAME:    tw.schedule = "blocks of 1 x 16 x 8:
+func.func @rejects_axes_that_change_places(%x: tensor<?x?x8xf32>, %y: tensor<?x?x8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.result_sizes = 2 : i64} {
+  %e = tensor.empty(%h, %w) : tensor<?x?x8xf32>
+  %r = linalg.generic {indexing_maps = [#image, #turned, #image], iterator_types = ["parallel", "parallel", "parallel"]}
+    ins(%x, %y : tensor<?x?x8xf32>, tensor<?x?x8xf32>) outs(%e : tensor<?x?x8xf32>) {
+  ^bb0(%v: f32, %u: f32, %o: f32):
+    %s = arith.addf %v, %u : f32
+    linalg.yield %s : f32
+  } -> tensor<?x?x8xf32>
+  return %r : tensor<?x?x8xf32>
+}
+
+// What is put side by side is copied share by share, all pieces of a share before the next one.
+// CHECK-LABEL: func.func @side_by_side(
+// CHECK-SAME:    tw.schedule = "piece 0 in blocks of 16 x 8:
+// CHECK-SAME:    piece 1 in blocks of 16 x 4:
+// CHECK:         scf.for
+// CHECK:           memref.subview %{{.*}}[0, 0] [%{{.*}}, 8] [1, 1]
+// CHECK:           memref.subview %{{.*}}[0, 8] [%{{.*}}, 4] [1, 1]
+func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x12xf32> attributes {tw.result_sizes = 1 : i64} {
+  %e = tensor.empty(%n) : tensor<?x12xf32>
+  %a = tensor.insert_slice %x into %e[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x12xf32>
+  %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x12xf32>
+  return %b : tensor<?x12xf32>
+}
+
+// Where something lies around the pieces already, they are plain loops.
+// CHECK-LABEL: func.func @rejects_pieces_among_others(
+// CHECK-NOT:     tw.schedule
+// CHECK:         return
+func.func @rejects_pieces_among_others(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %z: tensor<?x14xf32>, %n: index) -> tensor<?x14xf32> attributes {tw.result_sizes = 1 : i64} {
+  %a = tensor.insert_slice %x into %z[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x14xf32>
+  %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x14xf32>
+  return %b : tensor<?x14xf32>
+}

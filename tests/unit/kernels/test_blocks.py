@@ -39,6 +39,17 @@ KINDS = {
     ),
     "few rows of a long sum": ("float[A, 600] x", "y = MatMul(x, u)", "A 600"),
     "convolution": ("float[2, 6, A, B] x", "c = Conv<pads = [1, 1, 1, 1]>(x, k) y = Relu(c)", "2 6 A B"),
+    "pointwise": ("float[A, 6, B, 10] x", "c = Conv(x, o) r = Relu(c) l = Conv(r, q1) y = Add(l, c)", "A 6 B 10"),
+    "pointwise after a border": (
+        "float[1, 6, A, B] x",
+        "c = Conv(x, o) r = Relu(c) m = Conv<pads = [1, 1, 1, 1], group = 32>(r, d) y = Conv(m, q1)",
+        "1 6 A B",
+    ),
+    "axes that change places": (
+        "float[A, B, 9] x, float[B, A, 9] z",
+        "l = Transpose<perm = [1, 0, 2]>(z) y = Add(x, l)",
+        "A B 9, B A 9",
+    ),
     "strided": ("float[A, 6, B, 20] x", "y = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(x, k)", "A 6 B 20"),
     "depthwise": ("float[1, 32, A, B] x", "y = Conv<pads = [1, 1, 1, 1], group = 32>(x, d)", "1 32 A B"),
     "pool": ("float[1, 6, A, B] x", "c = Conv(x, o) y = MaxPool<kernel_shape = [2, 2]>(c)", "1 6 A+1 B+1"),
@@ -136,6 +147,7 @@ WEIGHTS = {
     "k": (20, 6, 3, 3),
     "d": (32, 1, 3, 3),
     "o": (32, 6, 1, 1),
+    "q1": (32, 32, 1, 1),
     "g": (48,),
     "h": (48,),
 }
@@ -204,6 +216,10 @@ def kernels(kind: str) -> list[Kernel]:
 def schedules(kind: str) -> dict[str, str]:
     """The schedules of the program's kernels, "" where one runs as plain loops."""
     return {kernel.name: kernel.schedule for kernel in kernels(kind)}
+
+
+def test_pixels_are_rows_of_one_product():
+    assert sum("blocks of 64 x 32" in text for text in schedules("pointwise").values()) == 2
 
 
 def test_inputs_side_by_side_are_copied_by_one_kernel():
