@@ -121,8 +121,8 @@ def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
     return data is not None and data.dtype.kind in "iu" and 0 in data.shape
 
 
-def _averages_large_integers(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether integers are to be averaged that no float64 holds, or whose sum none does."""
+def _sums_large_integers(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether there are integers that no float64 holds, or whose sum none does."""
     data = feeds.get(node.input[0])
     return data is not None and data.dtype.kind in "iu" and bool(np.abs(data.astype(np.float64)).sum() >= 2.0**53)
 
@@ -186,8 +186,9 @@ FAULTS = (
         for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
     ),
     *(
-        Fault(who, "ReduceMean", _averages_large_integers, "it computes the mean in float64")
+        Fault(who, op, _sums_large_integers, f"it computes the {what} in floats")
         for who in ("onnxruntime", "reference")
+        for op, what in (("ReduceMean", "mean"), ("Resize", "image"))
     ),
     *(Fault(who, "Normalizer", _squares_overflow, "its squares wrap around") for who in ("onnxruntime", "reference")),
     Fault("reference", "MaxPool", _strides_same, "it makes a result less than the extent over the stride, rounded up"),

@@ -55,12 +55,18 @@ class Noise:
     def __init__(self, number: int) -> None:
         self._random = np.random.default_rng(number // 2)
         self._side = 1 - 2 * (number % 2)
-        self.lost = np.inf if number // 2 % 2 else -np.inf  # what may be in place of NaN
+        self._first = number // 2 % 2 == 0
+        self.lost = -np.inf if self._first else np.inf  # what may be in place of NaN
 
     @property
     def flushes(self) -> bool:
         """Whether denormals are zeros: all of them, or none."""
         return self._side < 0
+
+    @property
+    def clears(self) -> bool:
+        """Whether numbers that are no more than errors are zeros; in others of the kind they have either sign."""
+        return self._side < 0 and self._first
 
     def signs(self, shape: tuple[int, ...]) -> np.ndarray:
         """1 or -1 for each element."""
@@ -137,4 +143,6 @@ def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
         smallest = np.maximum(smallest, error) if rough else smallest
         shaken = shaken.astype(value.dtype)
         shaken = np.where(np.isfinite(exact) & ~np.isfinite(shaken.astype(np.float64)), value, shaken)
-    return np.where((np.abs(exact) < smallest) & noise.flushes, np.zeros((), value.dtype), shaken)
+    return np.where(
+        (np.abs(exact) < smallest) & (noise.clears if rough else noise.flushes), np.zeros((), value.dtype), shaken
+    )

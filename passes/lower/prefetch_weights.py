@@ -133,6 +133,8 @@ class _Reuse:
             trips.insert(0, size)
             counter = joined[0].results[0]
         inner = max(i + 1 for i, found in enumerate(sources) if counter in found or joined)
+        if any(extent < 0 for extent in ir.MemRefType(load.operands[0].type).shape[inner:]):
+            return None  # no weight: only the run knows how many lines there are to share out
         return _Reuse(load, counter, tuple(values), tuple(trips), inner)
 
     def share_of_next(self, line: int) -> list[ir.Value]:

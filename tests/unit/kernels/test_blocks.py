@@ -75,6 +75,11 @@ KINDS = {
         "A 3 B, A 40 B",
     ),
     "sums of rows that lie apart": ("float[A, B, 9, B] x", "y = ReduceSum<keepdims = 0>(x, lie_apart)", "A B 9 B"),
+    "sums of whole numbers over all axes but one": (
+        "float[A, B, 3, 2] x",
+        "i = Cast<to = 7>(x) s = ReduceSum<keepdims = 0>(i, all_but_one) y = Cast<to = 1>(s)",
+        "A B 3 2",
+    ),
     "sum of rows": ("float[A, 4] x", "y = ReduceSum<keepdims = 0>(x, zero)", "A 4"),
     "root of a sum of rows": (
         "float[A, 4, 20] x",
@@ -156,6 +161,7 @@ NUMBERS = {
     "zero": np.array([0]),
     "lie_apart": np.array([1, 3]),
     "one": np.array([1]),
+    "all_but_one": np.array([0, 2, 3]),
     "two": np.array([2]),
     "n0": np.array(0),
     "n1": np.array(1),

@@ -165,6 +165,15 @@ def test_a_probability_that_underflows_may_have_a_logarithm():
     assert want[1] == -np.inf and not difference(np.array([0.0, -200.0], np.float32), want, samples)
 
 
+def test_what_is_no_more_than_an_error_may_have_either_sign():
+    step = NodeOracle(helper.make_node("STFT", ["x", "one", "w"], ["y"]), OPSETS)
+    x = np.array([1e3, 3e2, -1e3, -3e2, 1e3, 3e2], np.float32).reshape(1, 6, 1)
+    values = {"x": x, "one": np.array(1), "w": np.ones(4, np.float32)}
+    exact, *shaken = (step(values, noise)["y"] for noise in (None, *map(Noise, range(4))))
+    signs = np.sign([s[np.abs(exact) < 1e-3] for s in shaken])
+    assert signs.size and (signs.max(0) == 1).all() and (signs.min(0) == -1).all() and (signs == 0).any()
+
+
 def test_a_gate_may_be_closed():
     weights = {"w": np.full((1, 3, 1), -9.0, np.float32), "r": np.zeros((1, 3, 1), np.float32)}
     node = helper.make_node("GRU", ["x", *weights], ["y"], hidden_size=1, activations=["Sigmoid", "Sigmoid"])
