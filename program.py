@@ -14,6 +14,8 @@ from .model import TensorInfo
 
 Space = Literal["input", "output", "param", "arena"]
 
+_PIECES = 8
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -189,3 +191,8 @@ class Kernel:
     ahead: bool = False
     asks_scratch: bool = False
     parallel_from: int = 0
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces a thread's part of the steps is taken in: one where each call computes something ahead."""
+        return 1 if self.ahead else _PIECES

@@ -20,7 +20,7 @@ from .actions import VIEWS
 from .pool import Pool
 from .segments import Segment
 from .tensor import ALIGNMENT, aligned_bytes
-from .threads import PIECES, Team
+from .threads import Team
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -40,7 +40,7 @@ class LoadedKernel:
         """How many pieces a thread's part of a call is taken in; 0 where more than one thread is not worth it."""
         if not self.kernel.parallel or threads == 1 or elements < self.kernel.parallel_from:
             return 0
-        return 1 if self.kernel.ahead else PIECES
+        return self.kernel.pieces
 
     def scratch_stride(self, tensors: int, sizes: Sequence[int]) -> int:
         """Bytes of scratch memory for each thread of a call on so many tensors and these sizes."""

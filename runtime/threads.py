@@ -38,8 +38,6 @@ _RUN_CALLS = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_void_p,
 )
-# How many pieces a thread's part of a kernel is taken in; see passes/lower/entry.py.
-PIECES = 8
 
 
 class Team:

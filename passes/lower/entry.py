@@ -27,8 +27,6 @@ _ALIGNMENT = 64
 # Straight calls gain nothing from more, and a model may have a thousand of them.
 _OPT_LEVEL = 1
 _SUPPORT_OPT_LEVEL = 2
-# How many pieces a thread's part of a kernel is taken in, if not in one because each call computes something ahead.
-_PIECES = 8
 
 # What the generated part uses of the support.
 _DECLARATIONS = """
@@ -153,7 +151,7 @@ def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
         function = f"%c{number}_kernel"
         lines += [
             f"  {function} = llvm.mlir.addressof {symbol} : !llvm.ptr",
-            f"  %c{number}_pieces = llvm.mlir.constant({1 if kernel.ahead else _PIECES} : i64) : i64",
+            f"  %c{number}_pieces = llvm.mlir.constant({kernel.pieces} : i64) : i64",
             f"  llvm.call @tw_parallel_for({function}, %arguments, {extent}, %c{number}_pieces, %scratch,",
             "    %scratch_bytes, %self) : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()",
         ]
