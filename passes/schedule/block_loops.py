@@ -83,9 +83,15 @@ def _share(steps: ir.Value, of_all: ir.Value) -> ir.Value:
 
 def _group_count(largest: ir.Value, blocks: Blocks) -> ir.Value:
     """Groups of blocks whose panels are made one after another: enough of them for the threads, small enough to stay in
-    the cache. ``largest``: how many blocks there are of the largest size."""
+    the cache. ``largest``: how many blocks there are of the largest size.
+
+    Where there are panels to share no group is left without such a block: it would have much less to do.
+    """
     held = arith.ceildivsi(largest, index_constant(blocks.held))
-    return arith.maxsi(held, index_constant(math.ceil(_SHARES / blocks.panels)))
+    wanted = index_constant(math.ceil(_SHARES / blocks.panels))
+    if blocks.panels > 1:
+        wanted = arith.minsi(wanted, arith.maxsi(largest, index_constant(1)))
+    return arith.maxsi(held, wanted)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ class Blocks:
     cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
     steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
     share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
-    block, each of which computes what its steps have in common.
+    block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
     """
 
     versions: tuple[Version, ...]
@@ -107,6 +107,11 @@ class Blocks:
     def elements(self) -> int:
         """Of the largest block's result."""
         return math.prod(self.versions[0].sizes)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether each call computes something before its steps."""
+        return self.split and any(map(_has_common, self.versions))
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
@@ -134,9 +139,9 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
         blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
         versions.append(Version(tuple(sizes), blocks))
     shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
-    if any(_has_common(version) for version in versions):
-        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
     panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
+    if any(_has_common(version) for version in versions) or (shared and panels == 1):
+        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
     return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
 
 

@@ -101,7 +101,7 @@ def _makes_one_tensor(function: func.FuncOp) -> bool:
 
 
 def work(function: func.FuncOp) -> int:
-    """Scalar operations of a kernel and bytes that it moves, to weigh against the cost of a fork."""
+    """Scalar operations of a kernel, or bytes that it moves if they are more, to weigh against the cost of a fork."""
     total = 0
     for op in operations(function):
         if op.name in MOVED:
@@ -110,7 +110,8 @@ def work(function: func.FuncOp) -> int:
             continue
         extents = loop_extents(op)
         body = op.regions[0].blocks
-        total += math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
+        count = math.prod(e for e in extents if e > 0) * (len(list(body[0].operations)) if len(body) else 1)
+        total += max(count, *(nbytes(value.type) for value in op.results if _static(value)), 0)
     return total
 
 
