@@ -87,6 +87,8 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
         return results
     gated = _gated(node, feeds)
     shaken = [_shaken(node, value, noise, gated) for value in results]
+    if noise.flushes and _multiplies_beyond(node, feeds):
+        shaken = [np.where(value == 0, np.array(np.nan, value.dtype), value) for value in shaken]
     return [_saturated(value, noise) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
 
 
@@ -94,6 +96,15 @@ def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
     """Whether a sum's terms, which are finite, may be so large that it is infinite in between."""
     floats = [a.astype(np.float64) for a in feeds.values() if getattr(a, "dtype", np.dtype(bool)).name in _NOISE]
     return node.op_type not in _ELEMENTWISE and any((np.isfinite(a) & (np.abs(a) > _HUGE)).any() for a in floats)
+
+
+def _multiplies_beyond(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
+    """Whether zeros are multiplied with numbers whose own product is infinite: it is NaN where that comes first."""
+    data = feeds.get(node.input[0])
+    if node.op_type != "ReduceProd" or not isinstance(data, np.ndarray) or data.dtype.name not in _NOISE:
+        return False
+    with np.errstate(all="ignore"):
+        return bool((data == 0).any() and np.log2(np.abs(data[data != 0].astype(np.float64))).clip(0).sum() > 100)
 
 
 def _saturated(value: Any, noise: Noise) -> Any:

@@ -228,6 +228,11 @@ def test_pixels_are_rows_of_one_product():
     assert sum("blocks of 64 x 32" in text for text in schedules("pointwise").values()) == 2
 
 
+def test_threads_go_on_with_what_others_have_left_of_products():
+    products = [kernel for kernel in kernels("pointwise") if kernel.name.startswith("conv")]
+    assert products and all(kernel.pieces > 1 and kernel.parallel for kernel in products)
+
+
 def test_inputs_side_by_side_are_copied_by_one_kernel():
     found = list(schedules("inputs side by side").values())
     assert sum("piece 2 in blocks" in text for text in found) == 1 and len(found) == 2

@@ -182,6 +182,14 @@ def test_a_gate_may_be_closed():
     assert 0 in [float(step(values, noise)["y"].item()) for noise in (Noise(0), Noise(1))]
 
 
+@pytest.mark.parametrize(("factor", "lost"), [(1e20, True), (9.0, False)])
+def test_a_product_may_overflow_before_it_meets_a_zero(factor, lost):
+    step = NodeOracle(helper.make_node("ReduceProd", ["x"], ["y"]), OPSETS, ["reference"])
+    values = {"x": np.array([0.0, factor, factor, factor], np.float32)}
+    exact, *shaken = (step(values, noise)["y"] for noise in (None, Noise(0), Noise(1)))
+    assert exact == 0 and any(np.isnan(s).all() for s in shaken) == lost
+
+
 @pytest.mark.parametrize(("x", "finite"), [([3e38, 1.0], True), ([np.inf, 1.0], False)])
 def test_a_sum_may_overflow_in_between(x, finite):
     step = NodeOracle(helper.make_node("MatMul", ["x", "w"], ["y"]), OPSETS)
