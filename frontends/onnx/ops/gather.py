@@ -15,6 +15,7 @@ from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, if_equal, is_open
 from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..loops import index, sequential
+from ..open_lengths import for_each_length
 from ..registry import op
 from ..tensor import Tensor
 from .movement import cut
@@ -56,7 +57,22 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
     left = x.rank - batch_dims
-    indices, depth = _with_depth(ctx, indices, left, 1 if left == 1 else None)
+    if indices.rank and left > 1:
+        shape = indices.shape[:-1]
+        return for_each_length(
+            ctx,
+            indices.shape[-1],
+            "the last axis of its indices",
+            lambda n: _at_positions(ctx, x, ctx.as_shape(indices, (*shape, n)), batch_dims),
+            low=1,
+            high=left,
+        )
+    return _at_positions(ctx, x, indices, batch_dims)
+
+
+def _at_positions(ctx: Context, x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
+    """``gather_nd`` where the ranks tell how many positions the indices hold, or their last extent is known."""
+    indices, depth = _with_depth(ctx, indices, x.rank - batch_dims, 1)
     rows = indices.rank - 1
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
@@ -259,17 +275,12 @@ def _inserted(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) ->
     return ctx.wrap(builders.insert(part.value, x.value, starts, steps), x.dtype)
 
 
-def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int | None) -> tuple[Tensor, int]:
+def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int) -> tuple[Tensor, int]:
     """The indices, and how many positions each of their rows holds: their last extent, or what ranks imply of it."""
     misfit = f"indices of shape {list(indices.shape)} do not index {rank} axes by their last one"
     if indices.rank == 0:
         ctx.invalid(misfit)
     depth = indices.shape[-1] if isinstance(indices.shape[-1], int) else implied
-    if depth is None:
-        ctx.unsupported(
-            "the last extent of its indices, on which the result's rank depends, is known only at run time; "
-            "--input-shape gives it"
-        )
     if not 0 < depth <= rank:
         ctx.invalid(misfit)
     return ctx.fitted(indices, (*indices.shape[:-1], depth), misfit), depth

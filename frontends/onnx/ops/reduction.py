@@ -12,6 +12,7 @@ from ....sizes import Extent, if_equal, is_open, product
 from .. import open_axes
 from ..context import Context
 from ..loops import sequential
+from ..open_lengths import for_each_length
 from ..registry import op
 from ..tensor import Tensor
 
@@ -82,11 +83,28 @@ def _reduction(name: str, by_input: int) -> None:
     def rule_of(x: Tensor) -> _Rule | None:
         return _RULES.get("ReduceSum" if name == "ReduceL1" and not x.signed else name)
 
-    def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        chosen = open_axes.chosen(ctx, axes or range(x.rank), x.rank)
+    def along(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
         if (rule := rule_of(x)) is None:
-            return log_sum_exp(ctx, x, chosen, bool(keepdims))
-        return _reduced(ctx, x, rule, chosen, bool(keepdims))
+            return log_sum_exp(ctx, x, axes, keepdims)
+        return _reduced(ctx, x, rule, axes, keepdims)
+
+    def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
+        return along(ctx, x, open_axes.chosen(ctx, axes or range(x.rank), x.rank), bool(keepdims))
+
+    def by_open_tensor(ctx: Context, x: Tensor, axes: Tensor, keepdims: int, noop: int) -> Tensor:
+        """Positions behind the last axis are those of axes of one element."""
+        places, count = open_axes.given(ctx, axes, x.rank)
+        if not noop:  # none given are all
+            places = [if_equal(count, 0, i, place) for i, place in enumerate(places)]
+        made = along(ctx, x, places, keepdims=True)
+        if keepdims:
+            return made
+        kept = [1 - open_axes.is_among(i, places) for i in range(x.rank)]
+
+        def without(n: int) -> Tensor:
+            return ctx.reshape(made, open_axes.packed(kept, made.shape, x.rank - n if n or noop else 0))
+
+        return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
 
     @op(name)
     def by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Tensor:
@@ -96,6 +114,8 @@ def _reduction(name: str, by_input: int) -> None:
     def by_tensor(
         ctx: Context, x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
+        if axes is not None and axes.open:
+            return by_open_tensor(ctx, x, axes, keepdims, noop_with_empty_axes)
         chosen = [] if axes is None else ctx.sizes(axes, "axes")
         if not chosen and noop_with_empty_axes:
             return _elementwise_only(ctx, x, rule_of(x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from onnx import SparseTensorProto
@@ -14,7 +14,8 @@ from ....dialects.types import element_type
 from ....model import numpy_dtype
 from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product
 from ..context import Context
-from ..open_axes import chosen, is_among, packed
+from ..open_axes import chosen, given, is_among, packed
+from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -62,11 +63,18 @@ def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None = None) -> Tensor:
+    if shape.open:
+        return _for_each_shape(ctx, shape, "input", lambda shape: constant_of_shape(ctx, shape, value=value))
     fill = np.zeros(1, np.float32) if value is None else value
     extents = ctx.sizes(shape, "input")
     if any(isinstance(n, int) and n < 0 for n in extents):
         ctx.invalid(f"the shape {extents} has negative extents")
     return repeated(ctx, fill.reshape(()), extents)
+
+
+def _for_each_shape(ctx: Context, shape: Tensor, what: str, convert: Callable[[Tensor], Tensor]) -> Tensor:
+    """What a node makes of an input of open length, which decides the result's rank."""
+    return for_each_length(ctx, shape.size, f"input '{what}'", lambda n: convert(of_length(ctx, shape, n)))
 
 
 def repeated(ctx: Context, item: np.ndarray, shape: Sequence[Extent], dtype: str | None = None) -> Tensor:
@@ -132,6 +140,8 @@ def identity(ctx: Context, x: Tensor) -> Tensor:
 @op("Reshape")
 def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
     """0 copies the input's extent (unless ``allowzero``), one -1 is what remains."""
+    if shape.open:
+        return _for_each_shape(ctx, shape, "shape", lambda shape: reshape(ctx, x, shape, allowzero=allowzero))
     target = ctx.sizes(shape, "shape")
     if not allowzero:
         target = [_copied(ctx, x, i, n) for i, n in enumerate(target)]
@@ -180,7 +190,7 @@ def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None 
 @op("Squeeze", since=13)
 def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
     if axes is not None and not ctx.is_known(axes):
-        return _squeezed(ctx, x, ctx.sizes(axes, "axes"))
+        return _squeezed(ctx, x, axes)
     return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
 
 
@@ -188,13 +198,17 @@ def _not_alone(axes: Sequence[Extent], x: Tensor) -> str:
     return f"axes {list(axes)} of shape {list(x.shape)} are not all of extent 1"
 
 
-def _squeezed(ctx: Context, x: Tensor, axes: Sequence[Extent]) -> Tensor:
+def _squeezed(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     """Without axes that only the run knows."""
-    places = chosen(ctx, axes, x.rank)
+    places, count = given(ctx, axes, x.rank)
     kept = [1 - is_among(i, places) for i in range(x.rank)]
     for flag, n in zip(kept, x.shape, strict=True):
-        ctx.demand_equal(if_equal(flag, 1, 1, n), 1, _not_alone(axes, x))
-    return ctx.reshape(x, packed(kept, x.shape, x.rank - len(axes)))
+        ctx.demand_equal(if_equal(flag, 1, 1, n), 1, _not_alone(places, x))
+
+    def without(n: int) -> Tensor:
+        return ctx.reshape(x, packed(kept, x.shape, x.rank - n))
+
+    return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
 
 
 @op("Unsqueeze", since=1)
@@ -208,6 +222,8 @@ def unsqueeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int]) -> T
 def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     if ctx.is_known(axes):
         return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
+    if axes.open:
+        return _for_each_shape(ctx, axes, "axes", lambda axes: unsqueeze(ctx, x, axes))
     rank = x.rank + int(axes.size)
     places = chosen(ctx, ctx.sizes(axes, "axes"), rank)
     shape: list[Extent] = []
@@ -223,14 +239,25 @@ def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
 @op("Expand")
 def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
     """Broadcasting in both directions: the shape may have extents of 1 where the input has more."""
+    if shape.open:
+        return _for_each_shape(ctx, _led_by_ones(ctx, shape, x.rank), "shape", lambda shape: expand(ctx, x, shape))
     wanted = ctx.sizes(shape, "shape")
     try:
         target = builders.broadcast_shape(x.shape, wanted)
     except ValueError:
         ctx.invalid(f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
+    for n, m in zip(wanted, target[len(target) - len(wanted) :], strict=True):
+        ctx.demand_equal(if_equal(n, 1, m, n), m, f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
     if x.known is not None and not is_open(target):
         return ctx.const(np.broadcast_to(x.known, list(map(int, target))), x.dtype)
     return ctx.broadcast(x, target)
+
+
+def _led_by_ones(ctx: Context, shape: Tensor, rank: int) -> Tensor:
+    """A shape of open length, which has at least ``rank`` extents then."""
+    count = largest(shape.size, rank)
+    room = builders.full([count], builders.scalar(1, element_type(shape.dtype)))
+    return ctx.wrap(builders.insert(ctx.reshape(shape, [shape.size]).value, room, [count - shape.size]), shape.dtype)
 
 
 @op("EyeLike")
