@@ -16,7 +16,7 @@ from .control_flow import only_element, refuse_in_kernel
 from .forms import Form, form_of
 from .loops import Draft
 from .misfits import in_each
-from .ranks import Case, Choice, Unranked
+from .ranks import Case, Choice, Facts, Unranked
 from .standins import StandIn, Value
 from .tensor import Tensor
 
@@ -38,7 +38,8 @@ def convert_cases(graph: Graph, choice: Choice, waiting: Waiting, outputs: Seque
         names = _wanted(graph, choice, waiting, outputs)
 
         def convert(case: Case) -> list[Tensor]:
-            return graph.made_in(scope.decided(choice, choice.read(case)), names)
+            with _knowing(graph, choice.facts(case)):
+                return graph.made_in(scope.decided(choice, case), names)
 
         made = in_each(ctx, choice.cases, lambda case: only_element(choice.has(case).value), convert, _words)
     scope.values.update(zip(names, made, strict=True))
@@ -55,6 +56,17 @@ def _copies(ctx: Context, count: int) -> Iterator[None]:
         yield
     finally:
         ctx.graph.copies = around
+
+
+@contextmanager
+def _knowing(graph: Graph, facts: Facts) -> Iterator[None]:
+    """Let what is converted now rely on facts."""
+    around = graph.facts
+    graph.facts = {**around, **facts}
+    try:
+        yield
+    finally:
+        graph.facts = around
 
 
 def _words(cases: Sequence[Case]) -> str:
@@ -102,8 +114,8 @@ def _tried(graph: Graph, choice: Choice, case: Case, outputs: Sequence[str]) -> 
     """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
     before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
     with draft.filling():
-        decided = scope.decided(choice, choice.read(case))
-        with suppress(ModelError, Unsupported):  # which is said where it counts
+        decided = scope.decided(choice, case)
+        with _knowing(graph, choice.facts(case)), suppress(ModelError, Unsupported):  # which is said where it counts
             graph.resolve_in(decided, outputs)
     draft.drop()
     graph.refusals.restore(before)

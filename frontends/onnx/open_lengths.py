@@ -14,6 +14,7 @@ from .context import Context
 from .control_flow import refuse_in_kernel
 from .misfits import in_each
 from .objects import MOST_RANKS
+from .ranks import caused, known_size
 from .tensor import Tensor
 
 
@@ -34,23 +35,36 @@ def for_each_length(
     if not isinstance(length, Sym):
         return convert(length)
     refuse_in_kernel(ctx)
-    within = bounds(length)
+    within, known = bounds(length), known_size(length, ctx.graph.facts)
     first = max(low, within.low or 0)
     last = min(n for n in (high, within.high, first + MOST_RANKS - 1) if n is not None)
+    lengths = [n for n in range(first, last + 1) if known is None or n in known]
     misfit = f"{what} has {length} elements, but it must have {first} to {last}"
-    if last < first:
+    if not lengths:
         ctx.invalid(misfit)
-    ctx.demand_less(first - 1, length, misfit)
-    ctx.demand_less(length, last + 1, misfit)
+    if known is None or not known.issubset(lengths):
+        ctx.demand_less(first - 1, length, misfit)
+        ctx.demand_less(length, last + 1, misfit)
+    ranks: dict[int, int] = {}
 
     def has(n: int) -> ir.Value:
         return arith.cmpi(arith.CmpIPredicate.eq, extents.index(length), extents.index(n))
 
-    def words(lengths: Sequence[int]) -> str:
-        return f"{what} of {' or '.join(map(str, lengths))} elements"
+    def converted(n: int) -> list[Tensor]:
+        made = convert(n)
+        ranks[n] = made.rank
+        return [made]
 
-    [made] = in_each(ctx, range(first, last + 1), has, lambda n: [convert(n)], words, expected=True)
-    return made
+    def words(some: Sequence[int]) -> str:
+        return f"{what} of {' or '.join(map(str, some))} elements"
+
+    [made] = in_each(ctx, lengths, has, converted, words, expected=True)
+    return caused(made, length, ranks)
+
+
+def for_each_shape(ctx: Context, shape: Tensor, what: str, convert: Callable[[Tensor], Tensor]) -> Tensor:
+    """What ``convert`` makes of the input ``what`` of open length, which decides the result's rank."""
+    return for_each_length(ctx, shape.size, f"input '{what}'", lambda n: convert(of_length(ctx, shape, n)))
 
 
 def of_length(ctx: Context, x: Tensor, length: int) -> Tensor:

@@ -56,23 +56,15 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 @op("GatherND")
 def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
-    left = x.rank - batch_dims
-    if indices.rank and left > 1:
-        shape = indices.shape[:-1]
-        return for_each_length(
-            ctx,
-            indices.shape[-1],
-            "the last axis of its indices",
-            lambda n: _at_positions(ctx, x, ctx.as_shape(indices, (*shape, n)), batch_dims),
-            low=1,
-            high=left,
-        )
-    return _at_positions(ctx, x, indices, batch_dims)
+    left, depth = x.rank - batch_dims, indices.shape[-1] if indices.rank else 1
+
+    def with_depth(n: int) -> Tensor:
+        return _at_positions(ctx, x, *_with_depth(ctx, indices, left, n), batch_dims)
+
+    return for_each_length(ctx, depth, "the last axis of its indices", with_depth, low=1, high=left)
 
 
-def _at_positions(ctx: Context, x: Tensor, indices: Tensor, batch_dims: int) -> Tensor:
-    """``gather_nd`` where the ranks tell how many positions the indices hold, or their last extent is known."""
-    indices, depth = _with_depth(ctx, indices, x.rank - batch_dims, 1)
+def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_dims: int) -> Tensor:
     rows = indices.rank - 1
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)

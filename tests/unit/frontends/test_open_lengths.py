@@ -31,16 +31,16 @@ VECTORS: dict[str, tuple[str, Arrays, Sequence[Sequence[int]], list[tuple[Sequen
         "Reshape",
         [X],
         [(24,), (-1, 4), (0, 0, 2, 2), (1, 1, 1, 1, 2, 3, 4)],
-        [((), "has a tensor of shape"), ((5, 5), "cannot make shape"), ((1,) * 8, "'shape' .* must have 0 to 7")],
+        [((), "has a tensor of shape"), ((5,), "another size"), ((5, 5), "cannot make shape"), ((1,) * 8, "'shape' .* must have 0 to 7")],
         {},
     ),
     "Reshape of one element": ("Reshape", [f(1, 1)], [(), (1,), (1, -1, 1)], [((2, 1), "cannot make shape")], {}),
-    "Reshape of nothing": ("Reshape", [f(0, 3)], [(0, 3, 1), (0,), (3, 0)], [((1,), "cannot make")], {"allowzero": 1}),
+    "Reshape of nothing": ("Reshape", [f(0, 3)], [(0, 3, 1), (0,), (3, 0)], [((1,), "another size"), ((1, 1), "cannot make shape")], {"allowzero": 1}),
     "Expand": (
         "Expand",
         [f(2, 1)],
         [(), (1,), (3,), (2, 3), (1, 1), (4, 2, 3), (5, 1, 2, 2, 1), (0, 2, 1)],
-        [((3, 3), "does not broadcast"), ((1,) * 10, "'shape' .* must have 2 to 9")],
+        [((3, 3), "does not broadcast"), ((1,) * 8, "'shape' .* must have 0 to 7")],
         {},
     ),
     "Expand of a scalar": ("Expand", [f()], [(), (3,), (2, 3)], [((-1,), "sizes do not fit")], {}),
@@ -95,7 +95,7 @@ def test_reductions_along_any_number_of_axes(op: str, keepdims: int):
 
 def test_sums_of_integers_keep_their_dtype():
     x = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
-    check_open("ReduceSum", *([x, i(*axes)] for axes in AXES), keepdims=0)
+    check_open("ReduceSum", *([x, i(*axes)] for axes in AXES), keepdims=0, results=("int32",))
 
 
 def test_nan_and_infinities_pass_axes_that_are_not_reduced():
@@ -174,7 +174,14 @@ READERS = {
     "all of it": ("float z", "y = Reshape(x, s) e = Exp(y) z = ReduceMax<keepdims = 0>(e)"),
     "its shape": ("float[] z", "y = Reshape(x, s) e = Neg(y) n = Shape(e) t = Reshape(x, n) z = Add(e, t)"),
     "a shape made of its": ("float[] z", "y = Reshape(x, s) n = Shape(y) m = Concat<axis = 0>(one, n) z = Reshape(x, m)"),
-    "one of the same length": ("float[] z", "y = Reshape(x, s) u = ConstantOfShape(s) z = Add(y, u)"),
+    "others of the same shape": (
+        "float[] z",
+        "y = Reshape(x, s) u = ConstantOfShape(s) v = Neg(x) r = Reshape(v, s) z = Sum(y, u, r)",
+    ),
+    "others of shapes that it is part of": (
+        "float[] z",
+        "y = Reshape(x, s) n = Concat<axis = 0>(one, s) m = Abs(y) u = Reshape(m, n) e = Expand(y, s) z = Add(u, e)",
+    ),
 }  # fmt: skip
 
 
@@ -235,8 +242,8 @@ def test_a_loop_on_a_value_whose_rank_it_decides():
 def test_a_range_of_lengths_is_all_that_is_compiled():
     runs = runs_of((24,), (4, 6))
     case = opened(model("float[] z", "y = Reshape(x, s) z = Exp(y)", runs[0]), "s")
-    assert str(import_model(case, input_shapes={"s": "1..2"}).module).count("math.exp") == 2
-    module = tw.compile(case, input_shapes={"s": "1..2"}, workers=0, cache=False)
+    assert str(import_model(case, input_shapes={"s": ["1..2"]}).module).count("math.exp") == 2
+    module = tw.compile(case, input_shapes={"s": ["1..2"]}, workers=0, cache=False)
     for inputs in runs:
         np.testing.assert_allclose(module(*inputs.values())[0], np.exp(X).reshape(inputs["s"]), 1e-6)
     with pytest.raises(tw.InputError, match="'s'"):
@@ -245,7 +252,7 @@ def test_a_range_of_lengths_is_all_that_is_compiled():
 
 def test_a_range_of_lengths_beyond_eight():
     case = opened(model("float[] z", "z = Reshape(x, s)", {"x": X, "s": i(24)}), "s")
-    module = tw.compile(case, input_shapes={"s": "2..12"}, workers=0, cache=False)
+    module = tw.compile(case, input_shapes={"s": ["2..12"]}, workers=0, cache=False)
     assert module(X, i(1, 1, 1, 1, 1, 1, 1, 4, 6))[0].shape == (1, 1, 1, 1, 1, 1, 1, 4, 6)
     with pytest.raises(tw.InputError, match=r"node 'Reshape_0' .*must have 2 to 9"):
         module(X, i(*[1] * 9, 24))
@@ -253,8 +260,8 @@ def test_a_range_of_lengths_beyond_eight():
 
 def test_what_no_length_fits_is_refused():
     case = opened(model("float[] z", "z = Squeeze(x, s)", {"x": f(1, 1), "s": i(0)}), "s")
-    with pytest.raises(tw.ModelError, match=r"node 'Squeeze_0' .*must have 3 to 2"):
-        import_model(case, input_shapes={"s": "3..5"})
+    with pytest.raises(tw.ModelError, match=r"node 'Squeeze_0' .*'axes' has more than 2 elements"):
+        import_model(case, input_shapes={"s": ["3..5"]})
 
 
 def test_only_the_ranks_that_a_reader_takes_can_be_run():
