@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....sizes import Extent, Sym, if_equal, product
+from ....sizes import Extent, Sym, bounds, if_equal, product
 from ..context import Context
 from ..open_axes import chosen, given, is_among, packed
 from ..open_lengths import for_each_length, for_each_shape
@@ -46,7 +46,7 @@ def _squeezed(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     def without(n: int) -> Tensor:
         return ctx.reshape(x, packed(kept, x.shape, x.rank - n))
 
-    return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
+    return for_each_length(ctx, count, "input 'axes'", without, high=sum(1 in bounds(n) for n in x.shape))
 
 
 @op("Unsqueeze", since=1)
