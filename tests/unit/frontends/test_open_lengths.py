@@ -82,7 +82,7 @@ def test_axes_that_cannot_go_are_none_of_the_cases():
     x = f(41, 6, 1, 2)
     module = check_open("Squeeze", [x, i(2)], [x, i(-2)], fixed=[(0, 0), (0, 1), (0, 3)])
     assert module(x, i())[0].shape == x.shape
-    check_refused(module, "Squeeze", [x, i(2, 3)], "'axes' .* must have 0 to 1")
+    check_refused(module, "Squeeze", [x, i(2, 3)], "not all of extent 1")
 
 
 def test_a_shape_of_an_input_with_some_extents_given():
@@ -206,7 +206,7 @@ READERS = {
 def test_what_reads_a_result_of_any_rank(reader: str):
     outputs, nodes = READERS[reader]
     runs = runs_of((6, 4), (2, 3, 4), (1, 1, 6, 4))
-    check(opened(model(outputs, nodes, runs[0], {"w": f(4, 5), "one": i(1)}), "s"), *runs)
+    check(opened(model(outputs, nodes, runs[0], {"w": f(4, 5), "one": i(1)}), "s"), *runs, input_shapes={"s": ["2..4"]})
 
 
 MAKERS = {
