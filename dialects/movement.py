@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import OpenExtentError
-from ..sizes import Extent, Sym, is_open, product, quotient
+from ..sizes import Extent, Sym, is_open, may_be_equal, product, quotient
 from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
 
@@ -33,7 +33,9 @@ def reshape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
         raise ValueError(f"a tensor of shape {source} cannot be reshaped to {target}")
     if source == target:
         return x
-    if 0 in target:
+    if 0 in source:
+        extents.demand_equal(sizes[1], 0, f"a tensor of shape {source} cannot be reshaped to {target}")
+    if 0 in (*source, *target):
         return empty(target, element_of(x))
     groups = _common_groups(source, target)
     middle = tuple(product([source[i] for i in left]) for left, _ in groups)
@@ -49,6 +51,8 @@ def _reshape_open(
 ) -> ir.Value:
     """Collapse, say of each group's size what the target says of it, expand."""
     if not target or not shape_of(x):  # of one element, whatever its size is called
+        if not may_be_equal([1] * len((*shape_of(x), *target)), (*shape_of(x), *target)):
+            raise ValueError(f"a tensor of shape {shape_of(x)} cannot be reshaped to {target}")
         x = cast_shape(x, [1] * len(shape_of(x)))
         return cast_shape(reshape(x, [1] * len(target)), target)
     x = _collapse(x, middle, [left for left, _ in groups])

@@ -8,8 +8,10 @@ import numpy as np
 import onnx.parser
 import onnxruntime
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import tilewright as tw
+from tilewright.dims import InputShapes
 
 RANDOM = np.random.default_rng(0)
 TYPES = {"float32": "float", "float16": "float16", "int64": "int64", "int32": "int32", "bool": "bool"}
@@ -36,12 +38,21 @@ def model(
     return made
 
 
-def check(made: onnx.ModelProto, inputs: Mapping[str, np.ndarray], tolerance: float = 1e-5) -> None:
+def check(
+    made: onnx.ModelProto,
+    *runs: Mapping[str, np.ndarray],
+    tolerance: float = 1e-5,
+    reference: bool = False,
+    input_shapes: InputShapes | None = None,
+) -> tw.Module:
+    """One program does for all runs what onnxruntime, or onnx's reference, does. Gives the program."""
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
-    want = [np.asarray(a) for a in session.run(None, dict(inputs))]
-    got = tw.compile(made, workers=0, cache=False)(*inputs.values())
-    for a, b in zip(got, want, strict=True):
-        assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        np.testing.assert_allclose(a, b, tolerance, tolerance)
+    options.log_severity_level = 4
+    oracle = ReferenceEvaluator(made) if reference else onnxruntime.InferenceSession(made.SerializeToString(), options)
+    module = tw.compile(made, input_shapes=input_shapes, workers=0, num_threads=1, cache=False)
+    for inputs in runs:
+        want = [np.asarray(array) for array in oracle.run(None, dict(inputs))]
+        for got, array in zip(module(*inputs.values()), want, strict=True):
+            assert (got.shape, got.dtype) == (array.shape, array.dtype)
+            np.testing.assert_allclose(got, array, tolerance, tolerance)
+    return module

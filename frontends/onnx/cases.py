@@ -5,19 +5,18 @@ That ends where it may: behind values that are the same in all cases (``Reshape(
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ...dialects import extents, ir
 from ...errors import ModelError
 from .context import Context, Unsupported
-from .control_flow import branches, only_element, refuse_in_kernel
+from .control_flow import only_element, refuse_in_kernel
 from .forms import Form, form_of
 from .loops import Draft
-from .misfits import either
-from .ranks import Case, Choice, Unranked
+from .misfits import in_each
+from .ranks import Case, Choice, Facts, Unranked
 from .standins import StandIn, Value
 from .tensor import Tensor
 
@@ -39,9 +38,10 @@ def convert_cases(graph: Graph, choice: Choice, waiting: Waiting, outputs: Seque
         names = _wanted(graph, choice, waiting, outputs)
 
         def convert(case: Case) -> list[Tensor]:
-            return graph.made_in(scope.decided(choice, choice.read(case)), names)
+            with _knowing(graph, choice.facts(case)):
+                return graph.made_in(scope.decided(choice, case), names)
 
-        made = _in_each(choice, choice.cases, convert)
+        made = in_each(ctx, choice.cases, lambda case: only_element(choice.has(case).value), convert, _words)
     scope.values.update(zip(names, made, strict=True))
 
 
@@ -58,22 +58,19 @@ def _copies(ctx: Context, count: int) -> Iterator[None]:
         ctx.graph.copies = around
 
 
-def _in_each(choice: Choice, cases: Sequence[Case], convert: Callable[[Case], list[Tensor]]) -> list[Tensor]:
-    """What ``convert`` makes in the one of these cases that the run has."""
-    first, *others = cases
-    if not others:
-        return convert(first)
-    ctx, condition = choice.ctx, only_element(choice.has(first).value)
-    rest = " or ".join(map(_text, others))
-    ways = {
-        f"what reads {_text(first)} of it": partial(convert, first),
-        f"what reads {rest} of it": partial(_in_each, choice, others, convert),
-    }
-    return either(ctx, condition, ways, partial(branches, ctx, condition))
+@contextmanager
+def _knowing(graph: Graph, facts: Facts) -> Iterator[None]:
+    """Let what is converted now rely on facts."""
+    around = graph.facts
+    graph.facts = {**around, **facts}
+    try:
+        yield
+    finally:
+        graph.facts = around
 
 
-def _text(case: Case) -> str:
-    return ", ".join(map(str, case))
+def _words(cases: Sequence[Case]) -> str:
+    return f"what reads {' or '.join(', '.join(map(str, case)) for case in cases)} of it"
 
 
 def _wanted(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
@@ -117,8 +114,8 @@ def _tried(graph: Graph, choice: Choice, case: Case, outputs: Sequence[str]) -> 
     """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
     before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
     with draft.filling():
-        decided = scope.decided(choice, choice.read(case))
-        with suppress(ModelError, Unsupported):  # which is said where it counts
+        decided = scope.decided(choice, case)
+        with _knowing(graph, choice.facts(case)), suppress(ModelError, Unsupported):  # which is said where it counts
             graph.resolve_in(decided, outputs)
     draft.drop()
     graph.refusals.restore(before)

@@ -28,7 +28,7 @@ from .nodes import (
     unknown_op,
 )
 from .old_opsets import as_oldest
-from .ranks import Choice
+from .ranks import Choice, Facts
 from .refusals import Refusals, refuse_results, refuse_use, signature
 from .scope import Scope
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
@@ -63,6 +63,7 @@ class Graph:
         self.scope = Scope(opsets)
         self.in_kernel = False  # what is converted now becomes part of one kernel
         self.copies = 1  # how often what is converted now is there, for the ranks that the run may have
+        self.facts: Facts = {}  # where it is
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
 
     def convert(self, outputs: Iterable[str]) -> list[Value]:

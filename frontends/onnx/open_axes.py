@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...dialects import extents
 from ...sizes import Extent, Sym, floordiv, if_equal, if_less, is_open, largest, product, smallest
 from .context import Body, Context
+from .open_lengths import up_to
 from .tensor import Tensor
 
 _FAR = 1 << 31  # bounds of slices from here on mean an end
@@ -20,17 +22,34 @@ def wrapped(axis: Extent, rank: Extent) -> Extent:
     return if_less(axis, 0, axis + rank, axis)
 
 
-def chosen(ctx: Context, axes: Sequence[Extent], rank: int) -> Sequence[Extent]:
+def chosen(ctx: Context, axes: Sequence[Extent], rank: int, count: Extent | None = None) -> Sequence[Extent]:
     """Axes that may count from the end as positions. One that is there twice, or that a tensor of this rank lacks, is
-    refused at import or, where only that knows them, when the program runs."""
-    if not is_open(axes):
+    refused at import or, where only that knows them, when the program runs.
+
+    Of axes whose number only the run knows the first ``count`` are; the others become positions behind the last axis.
+    """
+    count = len(axes) if count is None else count
+    if not is_open((*axes, count)):
         return ctx.axes([int(axis) for axis in axes], rank)
     places = [wrapped(axis, rank) for axis in axes]
-    for i, place in enumerate(places):
+    for place in places:
         ctx.demand_less(-1, place, f"an axis is out of range for rank {rank}")
         ctx.demand_less(place, rank, f"an axis is out of range for rank {rank}")
+    places = [_named(if_less(i, count, place, rank + i)) for i, place in enumerate(places)]
+    for i, place in enumerate(places):
         ctx.demand_equal(is_among(place, places[:i]), 0, "an axis appears twice")
     return places
+
+
+def _named(place: Extent) -> Extent:
+    """A position, which is not negative, under a short name: shapes that depend on it are long enough."""
+    return extents.fresh(extents.index(place), "axis", 0) if isinstance(place, Sym) else place
+
+
+def given(ctx: Context, axes: Tensor, rank: int) -> tuple[Sequence[Extent], Extent]:
+    """What an input names of a tensor's axes, as ``chosen``, and how many it names."""
+    items, count = up_to(ctx, axes, "axes", rank), axes.size
+    return chosen(ctx, items, rank, count), count
 
 
 def is_among(index: Extent, axes: Sequence[Extent]) -> Extent:
@@ -38,14 +57,14 @@ def is_among(index: Extent, axes: Sequence[Extent]) -> Extent:
     return 1 - product([if_equal(axis, index, 0, 1) for axis in axes])
 
 
-def packed(kept: Sequence[Extent], extents: Sequence[Extent], count: int) -> list[Extent]:
+def packed(kept: Sequence[Extent], shape: Sequence[Extent], count: int) -> list[Extent]:
     """The first ``count`` of the extents whose flag in ``kept`` is 1, in order."""
-    shape: list[Extent] = [1] * count
+    found: list[Extent] = [1] * count
     place: Extent = 0
-    for flag, extent in zip(kept, extents, strict=True):
-        shape = [if_equal(place, j, if_equal(flag, 1, extent, n), n) for j, n in enumerate(shape)]
+    for flag, extent in zip(kept, shape, strict=True):
+        found = [if_equal(place, j, if_equal(flag, 1, extent, n), n) for j, n in enumerate(found)]
         place = place + flag
-    return shape
+    return found
 
 
 def parted(shape: Sequence[Extent], axis: Extent) -> tuple[Extent, Extent, Extent]:

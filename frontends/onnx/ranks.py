@@ -5,18 +5,28 @@ No node takes such a value. What depends on its rank is converted once for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
 
 from ...dialects import ir
+from ...sizes import Extent
 from .context import Context
 from .forms import Form, common, form_of
 from .objects import MOST_RANKS, OPTIONAL, Element, Object, element_of
 from .tensor import Tensor
 
 Case = tuple[Form, ...]  # what is known of several values where the run has decided upon their ranks
+Facts = Mapping[Extent, frozenset[int]]  # what sizes may be that only the run knows
+
+
+@dataclass(frozen=True)
+class Cause:
+    """The size that decides which case a choice has, and what it may be in each of them."""
+
+    size: Extent
+    sizes: Sequence[frozenset[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +36,27 @@ class Choice:
     ctx: Context  # of the op's node
     values: Sequence[ir.Value]
     cases: Sequence[Case]
+    cause: Cause | None = None
+
+    def facts(self, case: Case) -> Facts:
+        """What a case says about sizes."""
+        return {} if self.cause is None else {self.cause.size: self.cause.sizes[self.cases.index(case)]}
+
+    def given(self, facts: Facts) -> Choice:
+        """The choice among the cases that facts leave, which may be one."""
+        if self.cause is None or (known := known_size(self.cause.size, facts)) is None:
+            return self
+        left = [pair for pair in zip(self.cases, self.cause.sizes, strict=True) if known & pair[1]]
+        if not left or len(left) == len(self.cases):
+            return self
+        cases, sizes = zip(*left, strict=True)
+        return replace(self, cases=cases, cause=Cause(self.cause.size, sizes))
+
+    def tensors(self) -> list[Tensor]:
+        """The values as tensors, at the insertion point where there is but one case."""
+        if len(self.cases) == 1:
+            return self.read(self.cases[0])
+        return [Unranked(self, place) for place in range(len(self.values))]
 
     def read(self, case: Case) -> list[Tensor]:
         """The values as tensors at the insertion point, where the run has this case."""
@@ -57,6 +88,14 @@ class Unranked(Tensor):
     def forms(self) -> list[Form]:
         """What is known of it in each case."""
         return [case[self.place] for case in self.choice.cases]
+
+
+def known_size(size: Extent, facts: Facts) -> frozenset[int] | None:
+    """What a size may be, of which facts know that, or by how much it differs from another; else None."""
+    for other, found in facts.items():
+        if isinstance(difference := size - other, int):
+            return frozenset(n + difference for n in found)
+    return None
 
 
 @dataclass(frozen=True)
@@ -138,6 +177,15 @@ def of_ranks(
     """What a function of the host gives: a tensor of one of several ranks."""
     [held] = ctx.host(function, inputs, Element(OPTIONAL, None, Element(dtype)), **attributes)
     return Unranked(Choice(ctx, [held.value], [(Form(dtype, (None,) * rank),) for rank in ranks]), 0)
+
+
+def caused(made: Tensor, size: Extent, ranks: Mapping[int, int]) -> Tensor:
+    """What one node made, whose rank a size decides: ``ranks`` has it for each."""
+    if not isinstance(made, Unranked):
+        return made
+    choice = made.choice
+    sizes = [frozenset(n for n, rank in ranks.items() if rank == case[made.place].axes) for case in choice.cases]
+    return Unranked(replace(choice, cause=Cause(size, sizes)), made.place)
 
 
 def demand_ranked(ctx: Context, tensors: Sequence[Tensor], what: str) -> None:

@@ -10,7 +10,7 @@ from onnx import NodeProto, TensorProto
 
 from ...errors import ModelError
 from .nodes import Place, place, title
-from .ranks import Choice, Unranked
+from .ranks import Case, Choice, Unranked
 from .standins import Value
 from .tensor import Tensor
 
@@ -80,11 +80,14 @@ class Scope:
                 return made.choice
         return None
 
-    def decided(self, choice: Choice, made: Sequence[Tensor]) -> Scope:
-        """A copy of this scope in which the values of a choice are those that were ``made`` of them."""
+    def decided(self, choice: Choice, case: Case) -> Scope:
+        """A copy of this scope where the run has a case of a choice, and of others what that leaves."""
+        made: dict[Choice, list[Tensor]] = {choice: choice.read(case)}
         values: dict[str, Value] = {}
         for scope in self.around():
             for name, value in scope.values.items():
-                if isinstance(value, Unranked) and value.choice is choice:
-                    values.setdefault(name, made[value.place])
+                if isinstance(value, Unranked):
+                    if value.choice not in made:
+                        made[value.choice] = value.choice.given(choice.facts(case)).tensors()
+                    values.setdefault(name, made[value.choice][value.place])
         return replace(self, values={**self.values, **values})

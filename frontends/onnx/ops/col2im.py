@@ -10,10 +10,12 @@ from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, floordiv, product
 from ..context import Context
 from ..loops import index
+from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..tensor import Tensor
 
 Ints = Sequence[int]
+_MOST_AXES = 5  # of an image where only the run knows how many: there is a kernel for each number
 
 
 @op("Col2Im", since=18)
@@ -30,6 +32,15 @@ def col2im(
     """Each element of an image looks up, for each place in a block, whether a block lies so that it is there."""
     given = [len(strides or ()), len(dilations or ()), len(pads or ()) // 2, *image_shape.shape, *block_shape.shape]
     rank = next((n for n in given if isinstance(n, int) and n), 0)
+    if not rank and image_shape.open:
+        return for_each_length(
+            ctx,
+            image_shape.size,
+            "input 'image_shape'",
+            lambda n: col2im(ctx, x, of_length(ctx, image_shape, n), block_shape),
+            low=1,
+            high=_MOST_AXES,
+        )
     image, block = _sizes(ctx, image_shape, "image_shape", rank), _sizes(ctx, block_shape, "block_shape", rank)
     strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
     pads = list(pads or [0] * 2 * rank)
@@ -66,8 +77,6 @@ def col2im(
 
 def _sizes(ctx: Context, shape: Tensor, what: str, rank: int) -> list[Extent]:
     """The elements of an operand as extents; the attributes may tell how many there are, or the other operand."""
-    if not rank:
-        ctx.unsupported(f"the number of elements of input '{what}' is known only at run time; --input-shape gives it")
     return ctx.sizes(ctx.fitted(shape, (rank,), f"{what} of shape {list(shape.shape)} for {rank} axes"), what)
 
 

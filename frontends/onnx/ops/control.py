@@ -27,8 +27,11 @@ from ..tensor import Tensor
 def branch(
     ctx: Context, condition: Tensor, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
 ) -> tuple[Tensor, ...]:
-    if condition.size != 1:
-        ctx.invalid(f"the condition has {condition.size} elements, it must have one")
+    misfit = f"the condition has {condition.size} elements, it must have one"
+    if condition.open:
+        condition = ctx.fitted(ctx.reshape(condition, [condition.size]), [1], misfit)
+    elif condition.size != 1:
+        ctx.invalid(misfit)
     if condition.known is not None:
         return tuple(ctx.subgraph(then_branch if condition.known.reshape(())[()] else else_branch))
     chosen = scalars.truth(builders.extract(ctx.reshape(condition, []).value, []))

@@ -15,6 +15,7 @@ from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, if_equal, is_open
 from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..loops import index, sequential
+from ..open_lengths import for_each_length
 from ..registry import op
 from ..tensor import Tensor
 from .movement import cut
@@ -55,8 +56,15 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 @op("GatherND")
 def gather_nd(ctx: Context, x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """The last axis of the indices holds positions in the axes of ``x`` after the batch's."""
-    left = x.rank - batch_dims
-    indices, depth = _with_depth(ctx, indices, left, 1 if left == 1 else None)
+    left, depth = x.rank - batch_dims, indices.shape[-1] if indices.rank else 1
+
+    def with_depth(n: int) -> Tensor:
+        return _at_positions(ctx, x, *_with_depth(ctx, indices, left, n), batch_dims)
+
+    return for_each_length(ctx, depth, "the last axis of its indices", with_depth, low=1, high=left)
+
+
+def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_dims: int) -> Tensor:
     rows = indices.rank - 1
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
@@ -259,17 +267,12 @@ def _inserted(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) ->
     return ctx.wrap(builders.insert(part.value, x.value, starts, steps), x.dtype)
 
 
-def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int | None) -> tuple[Tensor, int]:
+def _with_depth(ctx: Context, indices: Tensor, rank: int, implied: int) -> tuple[Tensor, int]:
     """The indices, and how many positions each of their rows holds: their last extent, or what ranks imply of it."""
     misfit = f"indices of shape {list(indices.shape)} do not index {rank} axes by their last one"
     if indices.rank == 0:
         ctx.invalid(misfit)
     depth = indices.shape[-1] if isinstance(indices.shape[-1], int) else implied
-    if depth is None:
-        ctx.unsupported(
-            "the last extent of its indices, on which the result's rank depends, is known only at run time; "
-            "--input-shape gives it"
-        )
     if not 0 < depth <= rank:
         ctx.invalid(misfit)
     return ctx.fitted(indices, (*indices.shape[:-1], depth), misfit), depth

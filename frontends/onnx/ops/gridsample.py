@@ -12,6 +12,7 @@ from ....sizes import Extent
 from ..complex_parts import by_parts
 from ..context import Context
 from ..emitted import Emitted, chosen
+from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..resampling import Number
 from ..sampling import PADDINGS, TAPS, Rule, sampled, table
@@ -79,6 +80,15 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
     Along an axis of one element, whose borders are one point if they are its centre, the coordinate is 0.
     """
     count = 2 + theta.shape[1] if theta.rank == 3 and isinstance(theta.shape[1], int) else None
+    if count is None and size.open:
+        return for_each_length(
+            ctx,
+            size.size,
+            "input 'size'",
+            lambda n: affine_grid(ctx, theta, of_length(ctx, size, n), align_corners=align_corners),
+            low=4,
+            high=5,
+        )
     image = ctx.sizes(size, "size", count=count)
     rank = len(image) - 2
     misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"

@@ -22,7 +22,8 @@ from .matmul import gemm, matmul, scaled
 from .movement import split_last
 from .pool import max_pool
 from .reduction import softmax
-from .shape import trilu, unsqueeze
+from .shape import trilu
+from .squeeze import unsqueeze
 
 Ints = Sequence[int]
 Floats = Sequence[float]

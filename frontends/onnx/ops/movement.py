@@ -12,6 +12,7 @@ from ....dialects.types import element_type
 from ....sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ..context import Context, splat
 from ..open_axes import chosen, slice_bounds
+from ..open_lengths import alike
 from ..registry import op
 from ..tensor import Tensor
 
@@ -119,9 +120,11 @@ def _sliced_open(
     ctx: Context, x: Tensor, starts: Tensor, ends: Tensor, axes: Tensor | None, steps: Tensor | None
 ) -> Tensor:
     """A slice with bounds, axes or steps that only the run knows."""
-    first, last = ctx.sizes(starts, "starts"), ctx.sizes(ends, "ends")
-    along = range(len(first)) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
-    by = [1] * len(first) if steps is None else ctx.sizes(steps, "steps")
+    inputs = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    found, count = alike(ctx, {what: t for what, t in inputs.items() if t is not None}, x.rank)
+    first, last = found["starts"], found["ends"]
+    along = chosen(ctx, found.get("axes", range(len(first))), x.rank, None if isinstance(count, int) else count)
+    by = found.get("steps", [1] * len(first))
     if not len(first) == len(last) == len(along) == len(by) or 0 in by:
         ctx.invalid(f"{len(first)} starts, {len(last)} ends, {len(along)} axes and steps {by}")
     at, sizes, strides = [], [], []
@@ -131,6 +134,7 @@ def _sliced_open(
             here = slice_bounds(extent, a, b, step)
             start, size = (if_equal(axis, i, new, old) for new, old in zip(here, (start, size), strict=True))
             stride = if_equal(axis, i, step, stride)
+        ctx.demand_equal(if_equal(stride, 0, 0, 1), 1, "a step is 0")
         at.append(start)
         sizes.append(size)
         strides.append(stride)

@@ -11,7 +11,8 @@ from ....dialects.types import element_type
 from ....model import bits_of, stored
 from ....sizes import Extent, floordiv, if_equal, largest
 from ..context import Context, splat
-from ..open_axes import chosen
+from ..open_axes import chosen, given
+from ..open_lengths import up_to
 from ..registry import op
 from ..tensor import Tensor
 from .movement import cut
@@ -43,13 +44,9 @@ def pad(
 
 def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor, axes: Tensor | None) -> Tensor:
     """Amounts, or axes, that only the run knows; negative ones cut off before the others add."""
-    along = range(x.rank) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
-    count = len(along)
-    given = ctx.sizes(pads, "pads", count=2 * count)
-    if len(given) != 2 * count:
-        ctx.invalid(f"{len(given)} pads for {count} axes, there must be twice as many")
+    along, befores, afters = _amounts(ctx, x, pads, axes)
     low, high = [0] * x.rank, [0] * x.rank
-    for axis, before, after in zip(along, given[:count], given[count:], strict=True):
+    for axis, before, after in zip(along, befores, afters, strict=True):
         low = [if_equal(axis, i, before, n) for i, n in enumerate(low)]
         high = [if_equal(axis, i, after, n) for i, n in enumerate(high)]
     starts, ends = ([largest(-1 * n, 0) for n in amounts] for amounts in (low, high))
@@ -62,6 +59,30 @@ def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor,
     if mode not in _SOURCES:
         ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
     return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
+
+
+def _amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor | None) -> Sequence[Sequence[Extent]]:
+    """Axes, and how much is added before each and behind; positions behind the last axis are of none."""
+    if axes is not None and axes.open and isinstance(pads.size, int):
+        misfit = f"{pads.size} pads for {axes.size} axes, there must be twice as many"
+        axes = ctx.fitted(ctx.reshape(axes, [axes.size]), [pads.size // 2], misfit)
+    if axes is not None and axes.open:
+        return _open_amounts(ctx, x, pads, axes)
+    along = range(x.rank) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
+    count = len(along)
+    amounts = ctx.sizes(pads, "pads", count=2 * count)
+    if len(amounts) != 2 * count:
+        ctx.invalid(f"{len(amounts)} pads for {count} axes, there must be twice as many")
+    return along, amounts[:count], amounts[count:]
+
+
+def _open_amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor) -> Sequence[Sequence[Extent]]:
+    """The same for axes of which only the run knows how many there are."""
+    along, count = given(ctx, axes, x.rank)
+    misfit = f"{pads.size} pads for {count} axes, there must be twice as many"
+    flat = ctx.fitted(ctx.reshape(pads, [pads.size]), [2 * count], misfit)
+    sides = [ctx.wrap(builders.slice_(flat.value, [start], [count]), pads.dtype) for start in (0, count)]
+    return along, *(up_to(ctx, side, "pads", x.rank) for side in sides)
 
 
 def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tensor, axes: Sequence[int]) -> Tensor:

@@ -15,7 +15,7 @@ from ..loops import index
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
-from .reduction import cumulative_sum
+from .cumulative import cumulative_sum
 
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of a significand: more would round up to 1
 

@@ -1,4 +1,4 @@
-"""Reductions: Reduce*, ArgMax and ArgMin, cumulative sums, the softmax family. Narrow floats are reduced in f32."""
+"""Reductions: Reduce*, ArgMax and ArgMin, the softmax family. Narrow floats are reduced in f32."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ....dialects import builders, ir, math, scalars, tensor
+from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
 from ....sizes import Extent, if_equal, is_open, product
 from .. import open_axes
 from ..context import Context
-from ..loops import sequential
+from ..open_lengths import for_each_length
 from ..registry import op
 from ..tensor import Tensor
 
 Unary = Callable[[ir.Value], ir.Value]
 Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
-Fold2 = Callable[[ir.Value, ir.Value], ir.Value]
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,28 @@ def _reduction(name: str, by_input: int) -> None:
     def rule_of(x: Tensor) -> _Rule | None:
         return _RULES.get("ReduceSum" if name == "ReduceL1" and not x.signed else name)
 
-    def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        chosen = open_axes.chosen(ctx, axes or range(x.rank), x.rank)
+    def along(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
         if (rule := rule_of(x)) is None:
-            return log_sum_exp(ctx, x, chosen, bool(keepdims))
-        return _reduced(ctx, x, rule, chosen, bool(keepdims))
+            return log_sum_exp(ctx, x, axes, keepdims)
+        return _reduced(ctx, x, rule, axes, keepdims)
+
+    def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
+        return along(ctx, x, open_axes.chosen(ctx, axes or range(x.rank), x.rank), bool(keepdims))
+
+    def by_open_tensor(ctx: Context, x: Tensor, axes: Tensor, keepdims: int, noop: int) -> Tensor:
+        """Positions behind the last axis are those of axes of one element."""
+        places, count = open_axes.given(ctx, axes, x.rank)
+        if not noop:  # none given are all
+            places = [if_equal(count, 0, i, place) for i, place in enumerate(places)]
+        made = along(ctx, x, places, keepdims=True)
+        if keepdims:
+            return made
+        kept = [1 - open_axes.is_among(i, places) for i in range(x.rank)]
+
+        def without(n: int) -> Tensor:
+            return ctx.reshape(made, open_axes.packed(kept, made.shape, x.rank - n if n or noop else 0))
+
+        return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
 
     @op(name)
     def by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Tensor:
@@ -96,6 +112,8 @@ def _reduction(name: str, by_input: int) -> None:
     def by_tensor(
         ctx: Context, x: Tensor, axes: Tensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Tensor:
+        if axes is not None and axes.open:
+            return by_open_tensor(ctx, x, axes, keepdims, noop_with_empty_axes)
         chosen = [] if axes is None else ctx.sizes(axes, "axes")
         if not chosen and noop_with_empty_axes:
             return _elementwise_only(ctx, x, rule_of(x))
@@ -162,74 +180,6 @@ def _arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: sca
     if keepdims:
         at = builders.reshape(at, [1 if i == axis else n for i, n in enumerate(x.shape)])
     return ctx.wrap(at, "int64")
-
-
-@op("CumSum")
-def cumulative_sum(ctx: Context, x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    return _scan(ctx, x, axis, scalars.add, 0, bool(exclusive), bool(reverse))
-
-
-@op("CumProd")
-def cumulative_product(ctx: Context, x: Tensor, axis: Tensor, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
-    return _scan(ctx, x, axis, scalars.mul, 1, bool(exclusive), bool(reverse))
-
-
-def _scan(
-    ctx: Context,
-    x: Tensor,
-    axis: Tensor,
-    body: Fold2,
-    neutral: int,
-    exclusive: bool,
-    reverse: bool,
-) -> Tensor:
-    """A prefix scan in log2(n) parallel steps: each adds what lies 1, 2, 4 … before (Hillis and Steele)."""
-    if not ctx.is_known(axis) or x.open:
-        return _scan_in_order(ctx, x, axis, body, neutral, exclusive, reverse)
-    along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
-    total, distance = widened(ctx, x), 1
-    if exclusive:
-        total = _shifted(ctx, total, along, 1, neutral, reverse)
-    while distance < x.shape[along]:
-        total = ctx.elementwise(body, total, _shifted(ctx, total, along, distance, neutral, reverse))
-        distance *= 2
-    return ctx.cast(total, x.dtype)
-
-
-def _scan_in_order(
-    ctx: Context, x: Tensor, axis: Tensor, body: Fold2, neutral: int, exclusive: bool, reverse: bool
-) -> Tensor:
-    """The same for an axis, or an extent, that only the run knows: element by element."""
-    [along] = ctx.sizes(axis, "axis", count=1)
-    source = open_axes.around(ctx, widened(ctx, x), open_axes.wrapped(along, x.rank))
-    outer, extent, inner = source.shape
-    elem = element_type(source.dtype)
-
-    def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        def step(position: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-            place = position[0]
-            if reverse:
-                place = scalars.sub(scalars.like(place, extent - 1), place)
-            where = [at[0], place, at[1]]
-            total = body(states[1], builders.extract(source.value, where))
-            return [tensor.InsertOp(states[1] if exclusive else total, states[0], where).result, total]
-
-        return sequential([extent], [states[0], scalars.const(neutral, elem)], step)[:1]
-
-    out = builders.empty(source.shape, elem)
-    made = ctx.wrap(sequential([outer, inner], [out], row)[0], source.dtype)
-    return ctx.cast(ctx.reshape(made, x.shape), x.dtype)
-
-
-def _shifted(ctx: Context, x: Tensor, axis: int, distance: int, fill: int, reverse: bool) -> Tensor:
-    """``x`` moved along an axis to higher (``reverse``: lower) indices, with ``fill`` where it comes from outside."""
-    sizes, starts, pads = list(x.shape), [0] * x.rank, [0] * x.rank
-    sizes[axis] -= distance
-    starts[axis] = distance if reverse else 0
-    pads[axis] = distance
-    part, none = builders.slice_(x.value, starts, sizes), [0] * x.rank
-    value = builders.scalar(fill, element_type(x.dtype))
-    return ctx.wrap(builders.pad(part, none if reverse else pads, pads if reverse else none, value), x.dtype)
 
 
 def _trailing(ctx: Context, x: Tensor, axis: int) -> list[int]:

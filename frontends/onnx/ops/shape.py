@@ -14,7 +14,7 @@ from ....dialects.types import element_type
 from ....model import numpy_dtype
 from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product
 from ..context import Context
-from ..open_axes import chosen, is_among, packed
+from ..open_lengths import for_each_shape
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -62,6 +62,8 @@ def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None = None) -> Tensor:
+    if shape.open:
+        return for_each_shape(ctx, shape, "input", lambda shape: constant_of_shape(ctx, shape, value=value))
     fill = np.zeros(1, np.float32) if value is None else value
     extents = ctx.sizes(shape, "input")
     if any(isinstance(n, int) and n < 0 for n in extents):
@@ -132,6 +134,8 @@ def identity(ctx: Context, x: Tensor) -> Tensor:
 @op("Reshape")
 def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Tensor:
     """0 copies the input's extent (unless ``allowzero``), one -1 is what remains."""
+    if shape.open:
+        return for_each_shape(ctx, shape, "shape", lambda shape: reshape(ctx, x, shape, allowzero=allowzero))
     target = ctx.sizes(shape, "shape")
     if not allowzero:
         target = [_copied(ctx, x, i, n) for i, n in enumerate(target)]
@@ -140,6 +144,10 @@ def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Te
         if target.count(-1) > 1 or (-1 in target and (rest == 0 or x.size % rest)):
             ctx.invalid(f"a tensor of shape {list(x.shape)} cannot be reshaped to {ctx.ints(shape, 'shape')}")
     unsure = [isinstance(n, Sym) and lowest(n) is None for n in target]  # which may be -1
+    if len(target) == 1 and is_open(target):  # of more extents the runtime makes sure
+        wanted = if_equal(target[0], -1, x.size, target[0])
+        ctx.demand_equal(wanted, x.size, f"a tensor of shape {list(x.shape)} has another size than is wanted")
+        return ctx.reshape(x, [x.size] if unsure[0] else target)
     if target.count(-1) + sum(unsure) == 0:
         return ctx.reshape(x, target)
     others = product([if_equal(n, -1, 1, n) for n in target])
@@ -164,70 +172,18 @@ def flatten(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
     return ctx.reshape(x, [product(x.shape[:axis]), product(x.shape[axis:])])
 
 
-@op("Squeeze", since=1)
-def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
-    if axes is None:
-        dropped = [i for i, n in enumerate(x.shape) if n == 1]
-        for n in x.shape:
-            if isinstance(n, Sym):
-                ctx.demand_equal(if_equal(n, 1, 1, 0), 0, f"without axes the rank depends on whether {n} is 1")
-    else:
-        dropped = ctx.axes(axes, x.rank)
-        x = ctx.fitted(x, [1 if i in dropped else n for i, n in enumerate(x.shape)], _not_alone(dropped, x))
-    return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in dropped])
-
-
-@op("Squeeze", since=13)
-def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
-    if axes is not None and not ctx.is_known(axes):
-        return _squeezed(ctx, x, ctx.sizes(axes, "axes"))
-    return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
-
-
-def _not_alone(axes: Sequence[Extent], x: Tensor) -> str:
-    return f"axes {list(axes)} of shape {list(x.shape)} are not all of extent 1"
-
-
-def _squeezed(ctx: Context, x: Tensor, axes: Sequence[Extent]) -> Tensor:
-    """Without axes that only the run knows."""
-    places = chosen(ctx, axes, x.rank)
-    kept = [1 - is_among(i, places) for i in range(x.rank)]
-    for flag, n in zip(kept, x.shape, strict=True):
-        ctx.demand_equal(if_equal(flag, 1, 1, n), 1, _not_alone(axes, x))
-    return ctx.reshape(x, packed(kept, x.shape, x.rank - len(axes)))
-
-
-@op("Unsqueeze", since=1)
-def unsqueeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int]) -> Tensor:
-    rank = x.rank + len(axes)
-    added, kept = ctx.axes(axes, rank), iter(x.shape)
-    return ctx.reshape(x, [1 if i in added else next(kept) for i in range(rank)])
-
-
-@op("Unsqueeze", since=13)
-def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
-    if ctx.is_known(axes):
-        return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
-    rank = x.rank + int(axes.size)
-    places = chosen(ctx, ctx.sizes(axes, "axes"), rank)
-    shape: list[Extent] = []
-    placed: Extent = 0  # how many of the input's axes have their place
-    for i in range(rank):
-        added = is_among(i, places)
-        own = product([if_equal(placed, j, n, 1) for j, n in enumerate(x.shape)])
-        shape.append(if_equal(added, 1, 1, own))
-        placed = placed + 1 - added
-    return ctx.reshape(x, shape)
-
-
 @op("Expand")
 def expand(ctx: Context, x: Tensor, shape: Tensor) -> Tensor:
     """Broadcasting in both directions: the shape may have extents of 1 where the input has more."""
+    if shape.open:
+        return for_each_shape(ctx, shape, "shape", lambda shape: expand(ctx, x, shape))
     wanted = ctx.sizes(shape, "shape")
     try:
         target = builders.broadcast_shape(x.shape, wanted)
     except ValueError:
         ctx.invalid(f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
+    for n, m in zip(wanted, target[len(target) - len(wanted) :], strict=True):
+        ctx.demand_equal(if_equal(n, 1, m, n), m, f"a tensor of shape {list(x.shape)} does not broadcast to {wanted}")
     if x.known is not None and not is_open(target):
         return ctx.const(np.broadcast_to(x.known, list(map(int, target))), x.dtype)
     return ctx.broadcast(x, target)

@@ -91,3 +91,12 @@ def test_what_a_refused_node_gives_is_read_in_nested_branches():
     made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 18]> {text}')
     with pytest.raises(UnsupportedError, match=r"TfIdfVectorizer \(TfIdfVectorizer_0\): n-grams of strings"):
         import_model(made)
+
+
+def test_a_condition_of_open_size_has_one_element():
+    case = model(f"y = {choice('p = Add(x, x)', 'q = Neg(x)')}", "float[3] x, bool[n] t")
+    module = tw.compile(case, workers=0, num_threads=1, cache=False)
+    np.testing.assert_array_equal(module(X, np.array([True]))[0], X + X)
+    np.testing.assert_array_equal(module(X, np.array([False]))[0], -X)
+    with pytest.raises(tw.InputError, match=r"node 'If_0' .*the condition has n elements, it must have one"):
+        module(X, np.array([True, False]))

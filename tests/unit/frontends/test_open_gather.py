@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from open_case import check_open, open_model
+from open_case import check_open, check_refused
 
-import tilewright as tw
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 
 RNG = np.random.default_rng(3)
 
@@ -48,9 +47,17 @@ def test_gather_nd_of_vectors_has_one_position_in_a_row():
     check_open("GatherND", *([f(n), at(n, *i, 1)] for n, i in ((7, (3, 2)), (1, (1, 1)), (5, (0, 4)))))
 
 
-def test_gather_nd_whose_result_has_any_rank_is_refused():
-    with pytest.raises(UnsupportedError, match=r"the result's rank depends.*--input-shape"):
-        tw.compile(open_model("GatherND", [f(3, 4), at(3, 5, 1)]), workers=0, cache=False)
+def test_gather_nd_by_positions_of_any_length():
+    runs = [[f(4, 5, 2), at(2, 3, n)] for n in (1, 2, 3)]
+    module = check_open("GatherND", *runs, [f(1, 2, 3), at(1, 0, 2)])
+    for n in (0, 4):
+        check_refused(module, "GatherND", [f(4, 5, 2), at(2, 3, n)], "the last axis of its indices .* must have 1 to 3")
+
+
+def test_gather_nd_by_positions_of_any_length_in_each_batch():
+    runs = [[f(2, 3, 4), at(3, 2, 5, n)] for n in (1, 2)]
+    module = check_open("GatherND", *runs, batch_dims=1)
+    check_refused(module, "GatherND", [f(3, 3, 4), at(3, 2, 5, 2)], "differ in the first 1 axes")
 
 
 @pytest.mark.parametrize("axis", [0, 1])

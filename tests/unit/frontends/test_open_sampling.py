@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_case import node_model
-from open_case import check_open, open_model
+from open_case import check_open, check_refused, open_model
 from reference import run_model
 
 import tilewright as tw
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(11)
@@ -107,9 +107,18 @@ def test_col2im(said: bool):
         module(runs[0][0][:, :, 1:], *runs[0][1:])
 
 
-def test_col2im_of_any_rank_is_refused():
-    with pytest.raises(UnsupportedError, match=r"elements of input 'image_shape' is known only at run.*--input-shape"):
-        tw.compile(open_model("Col2Im", [f(1, 4, 4), i(3, 3), i(2, 2)]), workers=0, cache=False)
+def test_col2im_of_any_rank():
+    runs = [[f(1, 3, 4), i(6), i(3)], [f(2, 4, 4), i(3, 3), i(2, 2)], [f(1, 8, 8), i(3, 3, 3), i(2, 2, 2)]]
+    module = check_open("Col2Im", *runs)
+    check_refused(module, "Col2Im", [f(1, 1, 1), i(*[1] * 6), i(*[1] * 6)], "'image_shape' .* must have 1 to 5")
+    check_refused(module, "Col2Im", [f(1, 4, 4), i(3, 3), i(2)], "block_shape of shape .* for 2 axes")
+
+
+def test_affine_grids_of_two_axes_or_three():
+    runs = [[f(2, 2, 3), i(2, 3, 4, 5)], [f(2, 3, 4), i(2, 3, 4, 5, 2)]]
+    module = check_open("AffineGrid", *runs, opset=20, reference=True)
+    check_refused(module, "AffineGrid", [f(2, 2, 3), i(2, 3, 4, 5, 2)], "does not fit a size of 5 extents")
+    check_refused(module, "AffineGrid", [f(2, 2, 3), i(2, 3, 4)], "'size' .* must have 4 to 5")
 
 
 def pooled(n: int, c: int, h: int, w: int) -> list[np.ndarray]:

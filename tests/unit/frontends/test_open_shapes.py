@@ -239,7 +239,12 @@ def test_a_symbol_has_one_size_in_a_call():
     ("text", "inputs"),
     [
         ("g (float[2, 6] x, int64[2] s) => (float y) { y = Reshape(x, s) }", [f(2, 6), i(5, 3)]),
+        ("g (float[N, M] x, int64[1] s) => (float y) { y = Reshape(x, s) }", [f(2, 3), i(5)]),
+        ("g (float[N, M] x, int64[1] s) => (float y) { y = Reshape(x, s) }", [f(0, 3), i(1)]),
         ("g (float[2, 3] x, int64[4] s) => (float y) { y = Pad(x, s) }", [f(2, 3), i(-2, 0, -2, 0)]),
+        ("g (float[2, 1] x, int64[2] s) => (float y) { y = Expand(x, s) }", [f(2, 1), i(3, 3)]),
+        ("g (float[N, 1] x, int64[2] s) => (float y) { y = Expand(x, s) }", [f(2, 1), i(3, 3)]),
+        ("g (float[3] x, int64[1] a, int64[1] s) => (float y) { y = Slice(x, a, a, a, s) }", [f(3), i(0), i(0)]),
         ("g (float[5] x, int64[1] s) => (float y, int64 at) { y, at = TopK(x, s) }", [f(5), i(6)]),
         ("g (float[N, 5] x, float[K, 2] w) => (float y) { y = MatMul(x, w) }", [f(1, 5), f(4, 2)]),
         ("g (float[N, 5] x, float[K, 5] w) => (float y) { y = Concat<axis = 1>(x, w) }", [f(1, 5), f(4, 5)]),
@@ -249,6 +254,13 @@ def test_sizes_that_do_not_fit_are_refused_with_the_node(text: str, inputs: list
     module = tw.compile(model(text), workers=0, num_threads=1, cache=False)
     with pytest.raises(InputError, match=r"node '\w+_0'"):
         module(*inputs)
+
+
+def test_a_vector_of_another_size_than_is_wanted_is_refused():
+    text = "g (float[N, M] x, float[K] w) => (float y) { s = Shape(w)  y = Reshape(x, s) }"
+    module = check(model(text), [f(2, 3), f(6)])
+    with pytest.raises(InputError, match=r"node 'Reshape_1' .*another size than is wanted: K is not"):
+        module(f(2, 3), f(5))
 
 
 @pytest.mark.parametrize("counted", [0, 1])

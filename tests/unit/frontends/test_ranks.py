@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from onnx.reference import ReferenceEvaluator
-from text_model import model, values
+from text_model import check, model, values
 
 import tilewright as tw
 from tilewright.frontends import import_model
@@ -27,20 +25,6 @@ def choice(then: str = "p = Tanh(x)", otherwise: str = "q = Reshape(x, flat)", c
 
 def made(outputs: str, nodes: str, inputs: Mapping[str, np.ndarray], **weights: np.ndarray) -> onnx.ModelProto:
     return model(outputs, nodes, inputs, {"flat": FLAT, **weights})
-
-
-def check(case: onnx.ModelProto, *runs: Mapping[str, np.ndarray], reference: bool = False) -> tw.Module:
-    """One program does for all runs what onnxruntime, or onnx's reference, does. Gives the program."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    oracle = ReferenceEvaluator(case) if reference else onnxruntime.InferenceSession(case.SerializeToString(), options)
-    module = tw.compile(case, workers=0, num_threads=1, cache=False)
-    for inputs in runs:
-        want = [np.asarray(array) for array in oracle.run(None, dict(inputs))]
-        for got, array in zip(module(*inputs.values()), want, strict=True):
-            assert (got.shape, got.dtype) == (array.shape, array.dtype)
-            np.testing.assert_allclose(got, array, 1e-5, 1e-5)
-    return module
 
 
 def both(x: np.ndarray = X, **others: np.ndarray) -> list[dict[str, np.ndarray]]:

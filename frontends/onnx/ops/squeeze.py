@@ -1,0 +1,74 @@
+"""Squeeze and Unsqueeze: axes of extent 1 come and go. No element moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....sizes import Extent, Sym, bounds, if_equal, product
+from ..context import Context
+from ..open_axes import chosen, given, is_among, packed
+from ..open_lengths import for_each_length, for_each_shape
+from ..registry import op
+from ..tensor import Tensor
+
+
+@op("Squeeze", since=1)
+def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
+    if axes is None:
+        dropped = [i for i, n in enumerate(x.shape) if n == 1]
+        for n in x.shape:
+            if isinstance(n, Sym):
+                ctx.demand_equal(if_equal(n, 1, 1, 0), 0, f"without axes the rank depends on whether {n} is 1")
+    else:
+        dropped = ctx.axes(axes, x.rank)
+        x = ctx.fitted(x, [1 if i in dropped else n for i, n in enumerate(x.shape)], _not_alone(dropped, x))
+    return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in dropped])
+
+
+@op("Squeeze", since=13)
+def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
+    if axes is not None and not ctx.is_known(axes):
+        return _squeezed(ctx, x, axes)
+    return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
+
+
+def _not_alone(axes: Sequence[Extent], x: Tensor) -> str:
+    return f"axes {list(axes)} of shape {list(x.shape)} are not all of extent 1"
+
+
+def _squeezed(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
+    """Without axes that only the run knows."""
+    places, count = given(ctx, axes, x.rank)
+    kept = [1 - is_among(i, places) for i in range(x.rank)]
+    for flag, n in zip(kept, x.shape, strict=True):
+        ctx.demand_equal(if_equal(flag, 1, 1, n), 1, _not_alone(places, x))
+
+    def without(n: int) -> Tensor:
+        return ctx.reshape(x, packed(kept, x.shape, x.rank - n))
+
+    return for_each_length(ctx, count, "input 'axes'", without, high=sum(1 in bounds(n) for n in x.shape))
+
+
+@op("Unsqueeze", since=1)
+def unsqueeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int]) -> Tensor:
+    rank = x.rank + len(axes)
+    added, kept = ctx.axes(axes, rank), iter(x.shape)
+    return ctx.reshape(x, [1 if i in added else next(kept) for i in range(rank)])
+
+
+@op("Unsqueeze", since=13)
+def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
+    if ctx.is_known(axes):
+        return unsqueeze_by_attribute(ctx, x, axes=ctx.ints(axes, "axes"))
+    if axes.open:
+        return for_each_shape(ctx, axes, "axes", lambda axes: unsqueeze(ctx, x, axes))
+    rank = x.rank + int(axes.size)
+    places = chosen(ctx, ctx.sizes(axes, "axes"), rank)
+    shape: list[Extent] = []
+    placed: Extent = 0  # how many of the input's axes have their place
+    for i in range(rank):
+        added = is_among(i, places)
+        own = product([if_equal(placed, j, n, 1) for j, n in enumerate(x.shape)])
+        shape.append(if_equal(added, 1, 1, own))
+        placed = placed + 1 - added
+    return ctx.reshape(x, shape)
