@@ -7,6 +7,7 @@ lo, hi)`` on buffers, ``plan-scratch`` puts ``scratch`` before ``lo``, and ``wra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..dialects import PassManager, func, ir
@@ -75,6 +76,17 @@ def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
     for mark in (FLUSH, LOSES_NAN, IN_PLACE):
         if mark in source.attributes:
             made.attributes[mark] = source.attributes[mark]
+
+
+def module_beside(
+    function: func.FuncOp, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
+) -> tuple[ir.Module, ir.Block]:
+    """A module of its own with a function of these types and the kernel's name and marks, and its body, still empty."""
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        made = func.FuncOp(symbol(function), (list(inputs), list(results)))
+    copy_marks(function, made)
+    return module, made.add_entry_block()
 
 
 def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:

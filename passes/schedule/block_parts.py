@@ -10,7 +10,7 @@ from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
 from ..graph.edit import clone
 from ..graph.uses import captures, nested
-from ..kernel import copy_marks, symbol
+from ..kernel import module_beside
 from ..structure import body_ops, dim_of, index_dim, indexing_maps, loop_extents, operations, shape_of
 from .open_border import OpenBorder
 from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, covered, full_region
@@ -54,11 +54,8 @@ def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int,
     kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if sums else [])]
     kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
     kinds += [ir.IndexType.get()] * len(parts.places)
-    module = ir.Module.create()
-    with ir.InsertionPoint(module.body):
-        block = func.FuncOp(symbol(function), (kinds, [made]))
-    copy_marks(function, block)
-    given = iter(block.add_entry_block().arguments)
+    module, entry = module_beside(function, kinds, [made])
+    given = iter(entry.arguments)
     mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
     if sums:
         last = defining_op(result)
@@ -67,7 +64,7 @@ def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int,
     length = next(given) if rows else None
     mapping |= {size: next(given) for size in parts.sizes}
     places = {place: next(given) for place in parts.places}
-    with ir.InsertionPoint(block.entry_block):
+    with ir.InsertionPoint(entry):
         for op in body_ops(function):
             _clone_part(op, parts.regions, mapping, length, places)
         func.ReturnOp([mapping[result]])

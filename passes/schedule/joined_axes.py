@@ -26,7 +26,7 @@ from ...dialects.walk import defining_op
 from ...target import Target
 from ..graph.edit import clone
 from ..graph.uses import captures
-from ..kernel import copy_marks, functions, symbol
+from ..kernel import functions, module_beside
 from ..structure import (
     body_ops,
     dim_of,
@@ -154,13 +154,9 @@ def _tensors_inside(op: ir.Operation) -> list[ir.Value]:
 
 def _joined(function: func.FuncOp, places: Places, count: int) -> ir.Module:
     """A module with the kernel's function on tensors whose axes are joined."""
-    module = ir.Module.create()
     kinds = [_kind(value, places, count) for value in function.arguments]
     [result] = terminator(function).operands
-    with ir.InsertionPoint(module.body):
-        made = func.FuncOp(symbol(function), (kinds, [_kind(result, places, count)]))
-    copy_marks(function, made)
-    entry = made.add_entry_block()
+    module, entry = module_beside(function, kinds, [_kind(result, places, count)])
     mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
     with ir.InsertionPoint(entry):
         for op in body_ops(function):

@@ -17,7 +17,7 @@ from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
 from ..graph.edit import clone
-from ..kernel import copy_marks, functions, symbol
+from ..kernel import functions, module_beside
 from ..structure import operations, terminator
 from .block_loops import build_blocks
 from .blocks import STEPS, Blocks, Chooser, choose_blocks
@@ -78,11 +78,7 @@ def choose_pieces(function: func.FuncOp, choose: Chooser) -> Pieces:
 
 def _alone(function: func.FuncOp, insertion: ir.Operation) -> ir.Module:
     """A module with the kernel's function as it would be if nothing else were inserted."""
-    module = ir.Module.create()
-    with ir.InsertionPoint(module.body):
-        made = func.FuncOp(symbol(function), (function.type.inputs, function.type.results))
-    copy_marks(function, made)
-    entry = made.add_entry_block()
+    module, entry = module_beside(function, function.type.inputs, function.type.results)
     mapping: dict[ir.Value, ir.Value] = dict(zip(function.arguments, entry.arguments, strict=True))
     with ir.InsertionPoint(entry):
         for op in operations(function):

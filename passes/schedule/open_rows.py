@@ -20,7 +20,7 @@ from ...target import Target
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
 from ..graph.edit import clone
 from ..graph.uses import uses
-from ..kernel import copy_marks, functions, symbol
+from ..kernel import functions, module_beside
 from ..structure import loops_along, operations, shape_of
 from .attention import can_attend, long_loops
 from .axes import ROW_VECTORS, result_axis
@@ -195,12 +195,8 @@ def _row(function: func.FuncOp, sizes: Sizes, target: Target) -> Row:
 
 def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
     """A module with a function that computes a value of a kernel from its arguments, and ``given`` ones behind them."""
-    module = ir.Module.create()
     inputs = [*function.arguments, *given]
-    with ir.InsertionPoint(module.body):
-        made = func.FuncOp(symbol(function), ([value.type for value in inputs], [result.type]))
-    copy_marks(function, made)
-    entry = made.add_entry_block()
+    module, entry = module_beside(function, [value.type for value in inputs], [result.type])
     mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, entry.arguments, strict=True))
     needed, pending = set(), [result]
     while pending:
