@@ -14,7 +14,8 @@ import numpy as np
 from .dims import InputShapes
 from .errors import TilewrightError
 from .model import FileSlice, Model, Param
-from .program import Kernel, Plan, Program, Signature
+from .program import Kernel, Plan, Program
+from .runtime.files import sha256
 from .specialization import Shapes, Sizes, called, named, resolved
 from .target import Target
 
@@ -28,7 +29,8 @@ SPILL_BYTES = 1 << 16
 class Planned:
     """A model after the graph passes: what is to be compiled, and where its weights are.
 
-    ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user.
+    ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
+    ``source`` is the SHA-256 of the model's file, if there is one.
     """
 
     plan: Plan
@@ -36,6 +38,7 @@ class Planned:
     name: str
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,8 @@ def plan_file(
     from . import frontends
 
     with _labelled(path, label):
-        return plan_model(frontends.import_model(path, input_shapes), folder, settings)
+        planned, forked = plan_model(frontends.import_model(path, input_shapes), folder, settings)
+    return replace(planned, source=sha256(Path(path))), forked
 
 
 def specialized_shapes(
@@ -132,7 +136,7 @@ def merge(planned: Sequence[Planned]) -> Planned:
 
     plan, params = merge([each.plan for each in planned], [each.params for each in planned])
     files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
-    return Planned(plan, params, planned[0].name, files, notes)
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source)
 
 
 def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
@@ -185,18 +189,6 @@ def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
     return entry.emit_support(), entry.emit_kernel_table(names)
 
 
-def signatures(kernels: Mapping[str, bytes]) -> dict[str, Signature]:
-    """What kernels take and give, from their modules as bytecode."""
-    from .dialects import ir
-    from .dialects.context import make_context
-    from .passes.kernel import functions
-    from .passes.signature import signature
-
-    with make_context():
-        modules = {name: ir.Module.parse(bytecode) for name, bytecode in kernels.items()}
-        return {name: signature(functions(module)[0]) for name, module in modules.items()}
-
-
 def _spilled(param: Param, folder: str) -> Param:
     """The weight with its data in a file, so that it need not travel: arrays of some size are written to ``folder``."""
     array = param.source
@@ -233,7 +225,7 @@ def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settin
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
-    module, _ = whole.lower_program(plan.main, sources, settings.target, "{}", settings.pass_context())
+    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", settings.pass_context())
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 

@@ -17,7 +17,7 @@ from .errors import ArtifactError, CompileError
 from .jobs import Planned
 from .model import open_sizes
 from .options import CompileReport, Options
-from .program import Kernel, Plan, Program, Signature, Step
+from .program import Kernel, Plan, Program, Step
 from .runtime.artifact import Code
 from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
@@ -44,11 +44,10 @@ class Product:
 
 @dataclass(frozen=True)
 class Stepwise:
-    """A program whose kernels can be called one by one, to be measured, and what they take and give."""
+    """A program whose kernels can be called one by one, to be measured."""
 
     program: Program
     kernels: Mapping[str, Kernel]
-    signatures: Mapping[str, Signature]
     executor: Executor
     weights: Weights | None
 
@@ -66,7 +65,7 @@ class Stepwise:
         """Median seconds of each of the program's calls, then of those of the host; see ``Steps.time``."""
         if self.program.routine is None:
             return self.steps(inputs).time(rounds, between)
-        record = RoutineRecord.of(self.program.routine, self.kernels)
+        record = RoutineRecord(self.program.routine, tuple(self.kernels.values()))
         return TimedRoutine(self.executor.library, record, self._params(), inputs).time(rounds, between)
 
     def _params(self) -> list[np.ndarray]:
@@ -91,11 +90,12 @@ def make(
     kernels, weights = _make_parts(planned, [] if whole else names, options, pool, report, weights_folder, keep)
     if whole and plan.main.routine is not None:
         raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
-    manifest = _manifests(planned, weights.fingerprint if weights else "", options, kernels)
     with report.stage("entry"):
+        describe = partial(_manifests, planned, weights.fingerprint if weights else "", options)
         if whole:
-            code, linker = _make_whole(plan, names, options, manifest, report)
+            manifest, code, linker = _make_whole(plan, names, options, describe, report)
         else:
+            manifest = describe(kernels)
             code, linker = _make_objects(plan, kernels, manifest, pool)
     report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
@@ -116,9 +116,7 @@ def make_stepwise(planned: Planned, options: Options, pool: Pool, report: Compil
     if any(is_open(info.shape) for info in plan.main.inputs):
         raise CompileError(open_sizes(plan.main.inputs))
     kernels, weights = _make_parts(planned, _called([plan.main]), options, pool, report)
-    sources = {name: plan.kernels[name] for name in kernels}
-    [signatures] = pool.run([Job("the kernels' signatures", jobs.signatures, (sources,))])
-    return Stepwise(plan.main, kernels, signatures, _executor(kernels, pool), weights)
+    return Stepwise(plan.main, kernels, _executor(kernels, pool), weights)
 
 
 def _make_parts(
@@ -171,18 +169,24 @@ def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest,
 
 
 def _make_whole(
-    plan: Plan, names: Sequence[str], options: Options, manifest: Manifest, report: CompileReport
-) -> Linked:
+    plan: Plan,
+    names: Sequence[str],
+    options: Options,
+    describe: Callable[[Mapping[str, Kernel]], Manifest],
+    report: CompileReport,
+) -> tuple[Manifest, Code, Callable[[], Library]]:
     """Everything in one module for one ExecutionEngine; objects are made only when the program is exported."""
     from .passes.lower import whole
     from .runtime import engine
 
     sources = {name: plan.kernels[name] for name in names}
-    context, metadata = options.pass_context(), manifest.to_json()
-    module, kernels = whole.lower_program(plan.main, sources, options.target, metadata, context)
+    context = options.pass_context()
+    module, kernels = whole.lower_program(
+        plan.main, sources, options.target, lambda made: describe(made).to_json(), context
+    )
     report.notes += notes_on(plan, kernels)
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
-    return Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
+    return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
 def _write_weights(
@@ -223,20 +227,18 @@ def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
 
 def _manifests(planned: Planned, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]) -> Manifest:
     """The main program's manifest, with those of the specialized ones."""
-    main, *others = (_manifest(p, planned.name, fingerprint, options, kernels) for p in planned.plan.programs)
+    main, *others = (_manifest(p, planned, fingerprint, options, kernels) for p in planned.plan.programs)
     return replace(main, specialized=tuple(others))
 
 
 def _manifest(
-    program: Program, name: str, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]
+    program: Program, planned: Planned, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]
 ) -> Manifest:
-    names, routine = _called([program]), program.routine
-    steps = None if routine is None else RoutineRecord.of(routine, {name: kernels[name] for name in names})
-    settings: dict[str, object] = {"tilewright": version("tilewright"), "opt_level": options.opt_level}
+    settings: dict[str, object] = {"opt_level": options.opt_level}
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
     return Manifest(
-        name=name,
+        name=planned.name,
         inputs=program.inputs,
         outputs=program.outputs,
         params=program.params,
@@ -244,7 +246,10 @@ def _manifest(
         target=str(options.target),
         cpu_features=options.target.features,
         arena_bytes=program.arena_bytes,
-        kernels=len(names),
         options=settings,
-        steps=steps,
+        kernels=tuple(kernels[name].described for name in _called([program])),
+        calls=() if program.routine else program.calls,
+        routine=program.routine,
+        compiler=version("tilewright"),
+        source=planned.source,
     )

@@ -6,15 +6,20 @@ compared and tested alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, cast
 
 from .model import TensorInfo
 
 Space = Literal["input", "output", "param", "arena"]
 
+# Where a program's object code has its manifest.
+METADATA_SECTION = ".tilewright"
+
 _PIECES = 8
+_SLOT = re.compile(r"(?:arena\+|(input|output|param))(\d+)")
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,15 @@ class Slot:
     def __str__(self) -> str:
         return f"arena+{self.offset}" if self.space == "arena" else f"{self.space}{self.index}"
 
+    @staticmethod
+    def parse(text: str) -> Slot:
+        """What ``str`` gave; ValueError for another text."""
+        match = _SLOT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"'{text}' is no slot")
+        space, number = match[1] or "arena", int(match[2])
+        return Slot("arena", offset=number) if match[1] is None else Slot(cast("Space", space), number)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -36,6 +50,16 @@ class Call:
     kernel: str
     args: tuple[Slot, ...]
     nodes: tuple[str, ...] = ()
+
+    def to_json(self) -> list[Any]:
+        """As a list that JSON can hold."""
+        return [self.kernel, " ".join(map(str, self.args)), self.nodes]
+
+    @staticmethod
+    def from_json(made: list[Any]) -> Call:
+        """What ``to_json`` gave."""
+        kernel, args, nodes = made
+        return Call(kernel, tuple(map(Slot.parse, args.split())), tuple(nodes))
 
 
 @dataclass(frozen=True)
@@ -175,6 +199,7 @@ class Kernel:
 
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
     so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
+    ``signature`` is what it takes and gives, as text.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
@@ -191,8 +216,27 @@ class Kernel:
     ahead: bool = False
     asks_scratch: bool = False
     parallel_from: int = 0
+    signature: Signature = Signature((), ())
 
     @property
     def pieces(self) -> int:
         """How many pieces a thread's part of the steps is taken in: one where each call computes something ahead."""
         return 1 if self.ahead else _PIECES
+
+    @property
+    def described(self) -> Kernel:
+        """What a program says of it: all but its code and the texts for those who look at a compilation."""
+        return replace(self, object=b"", note="", schedule="", schedule_json="")
+
+    def to_json(self) -> dict[str, Any]:
+        """As a dictionary that JSON can hold: what differs from the default. The object is left out."""
+        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("object", "signature")}
+        kept = {name: value for name, value in found.items() if value or name in ("name", "extent", "parallel")}
+        return kept | {"signature": [self.signature.inputs, self.signature.results, self.signature.layout]}
+
+    @staticmethod
+    def from_json(made: dict[str, Any], object: bytes = b"") -> Kernel:
+        """What ``to_json`` gave, with an object."""
+        inputs, results, layout = made["signature"]
+        known: dict[str, Any] = made | {"signature": Signature(tuple(inputs), tuple(results), layout)}
+        return Kernel(**known, object=object)

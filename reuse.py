@@ -9,7 +9,6 @@ digests    a file's path                                  ->  its state and cont
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import time
@@ -93,7 +92,7 @@ def open_cache(choice: bool | str | os.PathLike[str]) -> Cache | None:
 def find_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings) -> dict[str, Kernel]:
     """Those of the kernels, by name, that were compiled from this bytecode before."""
     found = {name: cache.read("kernels", _kernel_key(name, code, settings)) for name, code in sources.items()}
-    return {name: Kernel(**entry.value, object=entry.blobs[0]) for name, entry in found.items() if entry}
+    return {name: Kernel.from_json(entry.value, entry.blobs[0]) for name, entry in found.items() if entry}
 
 
 def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings, kernels: Mapping[str, Kernel]) -> None:
@@ -101,8 +100,7 @@ def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings,
     if not kernels or digests.changed():
         return
     for name, kernel in kernels.items():
-        value = {f.name: getattr(kernel, f.name) for f in dataclasses.fields(kernel) if f.name != "object"}
-        cache.write("kernels", _kernel_key(name, sources[name], settings), Entry(value, (kernel.object,)))
+        cache.write("kernels", _kernel_key(name, sources[name], settings), Entry(kernel.to_json(), (kernel.object,)))
 
 
 def request(

@@ -36,10 +36,11 @@ def text_list(symbol: str, texts: Sequence[str]) -> str:
     return constant_bytes(symbol, bytes(head) + b"".join(encoded))
 
 
-def constant_bytes(symbol: str, data: bytes) -> str:
-    """A constant of raw bytes, aligned to 8."""
+def constant_bytes(symbol: str, data: bytes, section: str = "") -> str:
+    """A constant of raw bytes, aligned to 8, in a section of its own where one is named."""
     escaped = "".join(f"\\{byte:02X}" if byte in b'"\\' or not 32 <= byte < 127 else chr(byte) for byte in data)
-    return f'llvm.mlir.global internal constant @{symbol}("{escaped}") {{alignment = 8 : i64}}\n'
+    place = f', section = "{section}"' if section else ""
+    return f'llvm.mlir.global internal constant @{symbol}("{escaped}") {{alignment = 8 : i64{place}}}\n'
 
 
 def signature(symbol: str, tensors: Sequence[TensorInfo]) -> str:

@@ -58,6 +58,7 @@ from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
 from .schedule.schedule import Schedule
 from .schedule.vectorize import Vectorize
+from .signature import signature
 from .table import PASSES
 
 # dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
@@ -161,7 +162,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
-    work = [cost(function) for function in functions(module)]
+    work = [(cost(function), signature(function)) for function in functions(module)]
     asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
     try:
         _run(kernel_passes(target, schedule=asked), module, context)
@@ -174,7 +175,8 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    return module, replace(wrapped[0], note=note, flops=work[0].flops, bytes=work[0].bytes)
+    [(done, taken)] = work
+    return module, replace(wrapped[0], note=note, flops=done.flops, bytes=done.bytes, signature=taken)
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -9,18 +10,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import tvm_ffi
-
 from ..errors import ArtifactError
-from .files import replacing
+from ..program import METADATA_SECTION
+from . import elf
+from .files import replacing, sha256
 from .link import Library, link
 from .manifest import Manifest
-from .shared import compiler, link_relocatable, link_shared, open_shared, write_objects
+from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
 from .weights import Weights
 
 SUFFIX = ".so"
 FOLDER_SUFFIX = ".tw"
 WEIGHTS_SUFFIX = ".safetensors"
+_SUMS = "SHA256SUMS"  # in a folder: the objects' checksums, in the order of linking
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
             library.write_bytes(code.shared)
         else:
             link_shared(code.all_objects(), library, command or [])
+            seal(library)
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
         if weights is not None:
             weights.save(files.enter_context(replacing(weights_path(target))))
@@ -117,7 +120,8 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
             new, old = Path(temporary, f"new{FOLDER_SUFFIX}"), Path(temporary, "old")
             new.mkdir()
-            write_objects(code.all_objects(), new)
+            written = write_objects(code.all_objects(), new)
+            (new / _SUMS).write_text("".join(f"{sha256(file)}  {file.name}\n" for file in written))
             if weights is not None:
                 weights.save(weights_path(new))
             if target.exists():
@@ -128,36 +132,49 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
     return target
 
 
-def load(path: str | os.PathLike[str]) -> Program:
+def load(path: str | os.PathLike[str], sealed: bool = True) -> Program:
     """Load a program that ``save`` wrote. ArtifactError if it is not there, not whole, or not for this CPU."""
     source = Path(path)
-    if not source.exists():
-        raise ArtifactError(f"there is no program {path}")
-    if source.is_dir():
-        library, code = _open_folder(source)
-    else:
-        library, data = open_shared(source)
-        code = Code(shared=data)
-    manifest = read_manifest(library, str(path))
+    code, manifest = read(source, sealed)
     manifest.check_cpu(str(path))
     weights = Weights.open(weights_path(source)) if manifest.weights else None
+    if weights is not None:
+        for program in manifest.programs:
+            weights.addresses(program.params, program.fingerprint)  # which checks that they are the program's
+    library = open_shared(source) if code.shared else link(code.objects)
     return Program(library, code, manifest, weights)
 
 
-def _open_folder(folder: Path) -> tuple[tvm_ffi.Module, Code]:
+def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
+    """A program's code and what it says about itself, from its files alone: nothing of it is run.
+
+    ArtifactError if it is not there, not whole or not a program, or is a library without a seal that must have one.
+    """
+    if not path.exists():
+        raise ArtifactError(f"there is no program {path}")
+    code = Code(_read_folder(path)) if path.is_dir() else Code(shared=read_shared(path, sealed))
     try:
-        objects = tuple(file.read_bytes() for file in sorted(folder.glob("*.o")))
+        found = [elf.section(data, METADATA_SECTION) for data in code.objects or (code.shared,)]
+        texts = [text.decode() for text in found if text is not None]
+    except (elf.ElfError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{path} is not a program made by Tilewright: {error}") from error
+    if len(texts) != 1:
+        raise ArtifactError(f"{path} is not a program made by Tilewright")
+    return code, Manifest.from_json(texts[0], str(path))
+
+
+def _read_folder(folder: Path) -> tuple[bytes, ...]:
+    """The objects in a folder, in order; they are those of the list of checksums beside them."""
+    try:
+        lines = [line.split() for line in (folder / _SUMS).read_text().splitlines()]
+        objects = {name: (folder / Path(name).name).read_bytes() for _, name in lines}
+    except FileNotFoundError as error:
+        raise ArtifactError(f"{folder} is not a program made by Tilewright, or not whole") from error
     except OSError as error:
         raise ArtifactError(f"cannot read {folder}: {error.strerror}") from error
-    if not objects:
-        raise ArtifactError(f"{folder} is not a program made by Tilewright")
-    return link(objects), Code(objects)
-
-
-def read_manifest(library: Library, where: str) -> Manifest:
-    """What the code in ``library`` says about itself."""
-    try:
-        text = library.get_function("metadata")()
-    except AttributeError as error:
-        raise ArtifactError(f"{where} is not a program made by Tilewright") from error
-    return Manifest.from_json(str(text), where)
+    except ValueError as error:
+        raise ArtifactError(f"{folder} is damaged: copy or compile it again") from error
+    for sum_, name in lines:
+        if hashlib.sha256(objects[name]).hexdigest() != sum_:
+            raise ArtifactError(f"{folder} is damaged: '{name}' is not as it was written; copy or compile it again")
+    return tuple(objects.values())

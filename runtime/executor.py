@@ -74,7 +74,7 @@ class Executor:
         The arrays must be contiguous and those that the program describes: they come from the compiler, not from users.
         """
         if program.routine is not None:
-            record = RoutineRecord.of(program.routine, self._kernels)
+            record = RoutineRecord(program.routine, tuple(self._kernels.values()))
             for result, output in zip(Routines(self._library, record, params).run(inputs), outputs, strict=True):
                 np.copyto(output, result.view(output.dtype))
             return

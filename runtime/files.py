@@ -58,6 +58,15 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's content in hex. OSError where it cannot be read."""
+    made = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_READ):
+            made.update(piece)
+    return made.hexdigest()
+
+
 def digest(source: int | bytes, begin: int = 0, end: int | None = None) -> str:
     """SHA-256 of the SHA-256s of 8 MiB pieces, in hex, of bytes or of an open file (by its descriptor).
 

@@ -9,15 +9,13 @@ from typing import Any
 
 from ..errors import ArtifactError
 from ..model import TensorInfo
-from ..program import Kernel, Routine
+from ..program import Call, Kernel, Program, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
 
-FORMAT = 8
-
-# What is kept of a kernel.
-_KEPT = ("name", "extent", "parallel", "scratch_bytes", "asks_scratch", "ahead", "parallel_from")
+FORMAT = 9  # of the text
+ABI = 1  # of the code: what `create` takes, how kernels are called
 
 
 @dataclass(frozen=True)
@@ -27,22 +25,6 @@ class RoutineRecord:
     routine: Routine
     kernels: tuple[Kernel, ...]
 
-    @staticmethod
-    def of(routine: Routine, kernels: Mapping[str, Kernel]) -> RoutineRecord:
-        """The record without the kernels' code and texts."""
-        return RoutineRecord(routine, tuple(replace(k, object=b"", schedule_json="") for k in kernels.values()))
-
-    def to_json(self) -> dict[str, Any]:
-        """As a dictionary that JSON can hold."""
-        rows = [[getattr(kernel, field) for field in _KEPT] for kernel in self.kernels]
-        return {"routine": self.routine.to_json(), "kernels": rows}
-
-    @staticmethod
-    def from_json(made: dict[str, Any]) -> RoutineRecord:
-        """What ``to_json`` gave."""
-        kernels = (Kernel(object=b"", **dict(zip(_KEPT, row, strict=True))) for row in made["kernels"])
-        return RoutineRecord(Routine.from_json(made["routine"]), tuple(kernels))
-
 
 @dataclass(frozen=True)
 class Manifest:
@@ -50,7 +32,11 @@ class Manifest:
 
     In its text, extents that are no numbers are texts, and the ranges of symbols stand beside.
 
-    ``steps`` are those of a program with sizes, or a course, that only the run knows; others have an entry of code.
+    ``calls`` are those of ``kernels``, in order: the library exports the addresses of the kernels as ``kernel(index)``,
+    and an entry of code that makes the calls as ``create``. A program with sizes, or a course, that only the run knows
+    has a ``routine`` in place of an entry.
+
+    ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
     ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
     """
@@ -63,10 +49,24 @@ class Manifest:
     target: str
     cpu_features: tuple[str, ...]
     arena_bytes: int
-    kernels: int
     options: dict[str, object]
-    steps: RoutineRecord | None = None
+    kernels: tuple[Kernel, ...] = ()
+    calls: tuple[Call, ...] = ()
+    routine: Routine | None = None
     specialized: tuple[Manifest, ...] = ()
+    compiler: str = ""
+    source: str = ""
+    abi: int = ABI
+
+    @property
+    def steps(self) -> RoutineRecord | None:
+        """What the runtime carries out, of a program without an entry."""
+        return RoutineRecord(self.routine, self.kernels) if self.routine else None
+
+    @property
+    def program(self) -> Program:
+        """The program as it was planned."""
+        return Program(self.inputs, self.outputs, self.params, self.calls, self.arena_bytes, self.routine)
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
@@ -93,8 +93,10 @@ class Manifest:
         return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)
 
     def _fields(self) -> dict[str, Any]:
-        fields = asdict(replace(self, steps=None, specialized=()))
-        fields["steps"] = self.steps.to_json() if self.steps else None
+        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=()))
+        fields["kernels"] = [kernel.described.to_json() for kernel in self.kernels]
+        fields["calls"] = [call.to_json() for call in self.calls]
+        fields["routine"] = self.routine.to_json() if self.routine else None
         fields["specialized"] = [each._fields() for each in self.specialized]
         return fields | {"ranges": ranges(self.inputs)}
 
@@ -103,8 +105,10 @@ class Manifest:
         """Raises ArtifactError, naming ``where``, for a text of another format."""
         try:
             fields = json.loads(text)
-            if fields.pop("format") != FORMAT:
-                raise ArtifactError(f"{where}: made by another version of Tilewright: compile the model again")
+            if fields.pop("format") != FORMAT or fields["abi"] != ABI:
+                version = fields.get("compiler")
+                maker = f"Tilewright {version}" if version else "another version of Tilewright"
+                raise ArtifactError(f"{where}: made by {maker}, whose programs differ: compile the model again")
             return Manifest._of(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ArtifactError(
@@ -119,8 +123,10 @@ class Manifest:
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
         fields["specialized"] = tuple(map(Manifest._of, fields["specialized"]))
-        if fields["steps"] is not None:
-            fields["steps"] = RoutineRecord.from_json(fields["steps"])
+        fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
+        fields["calls"] = tuple(map(Call.from_json, fields["calls"]))
+        if fields["routine"] is not None:
+            fields["routine"] = Routine.from_json(fields["routine"])
         return Manifest(**fields)
 
     def check_cpu(self, where: str) -> None:

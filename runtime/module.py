@@ -126,12 +126,15 @@ class Module:
         return artifact.save(path, self._program.code, self._program.weights)
 
 
-def load_module(path: str | os.PathLike[str], num_threads: int | None = None) -> Module:
+def load_module(path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
+
+    A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
+    ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
 
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
     """
-    return Module(artifact.load(path), num_threads)
+    return Module(artifact.load(path, sealed), num_threads)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:

@@ -1,12 +1,17 @@
-"""Shared libraries: made from objects by the system's C compiler, and checked before they are loaded."""
+"""Shared libraries: made from objects by the system's C compiler, sealed, and checked before they are loaded.
+
+A seal is a line behind the library's last byte with the SHA-256 of all before it, so that damage is found before the
+system's loader sees it. It says nothing of who made the file.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shlex
 import shutil
-import struct
+import stat
 import subprocess
 import sys
 import tempfile
@@ -16,6 +21,7 @@ from pathlib import Path
 import tvm_ffi
 
 from ..errors import ArtifactError
+from . import elf
 from .link import first_line
 from .threads import load_openmp
 
@@ -24,7 +30,8 @@ _COMPILERS = ("cc", "gcc", "clang")
 # open: the process that loads the library has them.
 _VERSION_SCRIPT = "{ global: __tvm_ffi_*; local: *; };"
 _FLAGS = ("-shared", "-Wl,-z,noexecstack", "-Wl,-z,text", "-Wl,-z,relro", "-Wl,-z,now", "-lm")
-_ELF_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SEAL = b"\ntilewright sha256:"
+_SEAL_BYTES = len(_SEAL) + 64 + 1
 
 
 def compiler() -> list[str] | None:
@@ -72,13 +79,36 @@ def write_objects(objects: Sequence[bytes], folder: Path) -> list[Path]:
     return files
 
 
-def open_shared(path: Path) -> tuple[tvm_ffi.Module, bytes]:
-    """Load a shared library, and give its bytes too. ArtifactError for what is no library, or not whole."""
+def seal(library: Path) -> None:
+    """Add the line that ``read_shared`` checks."""
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    with library.open("ab") as file:
+        file.write(_SEAL + digest.encode() + b"\n")
+
+
+def read_shared(path: Path, sealed: bool = True) -> bytes:
+    """The bytes of a shared library; ArtifactError for what is no library, or has a seal that does not fit, or none."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ArtifactError(f"{path} is not a program made by Tilewright")
+            data = file.read()
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
-    _check_elf(path, data)
+    if not elf.is_elf(data):
+        raise ArtifactError(f"{path} is not a program made by Tilewright")
+    body, end = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
+    if not end.startswith(_SEAL):
+        if not sealed:
+            return data
+        raise ArtifactError(f"{path} is not a program made by Tilewright, or is truncated: its checksum is not there")
+    if end != _SEAL + hashlib.sha256(body).hexdigest().encode() + b"\n":
+        raise ArtifactError(f"{path} is damaged: its checksum is not that of its content; copy or compile it again")
+    return data
+
+
+def open_shared(path: Path) -> tvm_ffi.Module:
+    """Load a shared library that ``read_shared`` took; ArtifactError where the system does not."""
     load_openmp()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         # A name that no library was loaded from: the system's loader gives an older library of the same name, even
@@ -86,16 +116,6 @@ def open_shared(path: Path) -> tuple[tvm_ffi.Module, bytes]:
         name = Path(folder, path.name)
         name.symlink_to(path.resolve())
         try:
-            return tvm_ffi.load_module(name), data
+            return tvm_ffi.load_module(name)
         except (RuntimeError, ValueError, OSError) as error:
             raise ArtifactError(f"cannot load {path}: {first_line(error).replace(str(name), path.name)}") from error
-
-
-def _check_elf(path: Path, data: bytes) -> None:
-    """The system's loader trusts the file's headers: a truncated library would kill the process."""
-    if len(data) < _ELF_HEADER.size or data[:4] != b"\x7fELF":
-        raise ArtifactError(f"{path} is not a program made by Tilewright")
-    header = _ELF_HEADER.unpack_from(data)
-    table_end = header[6] + header[11] * header[12]
-    if table_end > len(data):
-        raise ArtifactError(f"{path} is truncated: it has {len(data)} bytes of {table_end}")

@@ -111,7 +111,7 @@ def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...
     """``y = kernel(x)`` for x and y of one dtype and shape."""
     x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
     program = Program((x,), (y,), (), (Call(kernel.name, (Slot("input"), Slot("output"))),), 0)
-    manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, 1, {})
+    manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, {}, (kernel.described,), program.calls)
     objects = _kernel_objects(program, kernel, text, manifest.to_json())
     return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
 

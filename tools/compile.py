@@ -179,7 +179,7 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
 
 def _specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
-        yield f"specialized for {sizes}: {counted(own.kernels, 'kernel')}, arena {size_text(own.arena_bytes)}"
+        yield f"specialized for {sizes}: {counted(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
 
 
 def _described(info: TensorInfo) -> dict[str, Any]:

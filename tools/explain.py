@@ -118,7 +118,7 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
         kernels.append({
             "name": kernel.name,
             "nodes": [list(call.nodes) for call, _ in calls],
-            **dataclasses.asdict(made.signatures[kernel.name]),
+            **dataclasses.asdict(kernel.signature),
             "schedule": kernel.schedule,
             "schedule_json": json.loads(kernel.schedule_json) if kernel.schedule_json else None,
             "steps": kernel.extent,

@@ -2,7 +2,9 @@
 
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
     main(inputs..., outputs...)        writes the outputs in place
-    metadata() -> str                  what the compiler wants the loader to know
+    kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
+    run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
+    metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
 
 A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one.
 The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
-from ...program import Call, Kernel, Program, Slot, exported
+from ...program import METADATA_SECTION, Call, Kernel, Program, Slot, exported
 from ...target import BASELINE
 
 _SUPPORT = Path(__file__).with_name("entry.mlir")
@@ -62,12 +64,9 @@ def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | 
 
 
 def emit_kernel_table(names: Sequence[str], metadata: str | None = "{}", number: int = 0) -> bytes:
-    """An object that exports ``kernel(index) -> pointer``, the addresses of kernels for a host that calls them.
-
-    ``run_calls() -> pointer`` is that of ``tw_run_calls``, which makes them.
-    It exports ``metadata`` like an entry, and needs ``emit_support`` as well.
-    """
-    return _emit(_DECLARATIONS + _table_text(names, number) + _metadata_text(metadata))
+    """An object that exports ``kernel``, ``run_calls`` and ``metadata`` as an entry does, without one."""
+    declared = "".join(map(_declaration, names))
+    return _emit(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata))
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -103,19 +102,24 @@ def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str | 
         packed.signature("tw_signature", tensors),
         packed.text_list("tw_names", names),
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
-        *(f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)\n' for name in used),
+        *map(_declaration, used),
         _main(program, used, scratch),
         packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params))),
+        _table_text(tuple(used), number),
         _metadata_text(metadata),
     ]
     return "".join(parts)
+
+
+def _declaration(kernel: str) -> str:
+    return f'llvm.func @"{kernel}"(!llvm.ptr, i64, i64, !llvm.ptr)\n'
 
 
 def _metadata_text(metadata: str | None) -> str:
     if metadata is None:
         return ""
     function = packed.packed_function("metadata", _METADATA.format(length=len(metadata.encode())))
-    return packed.constant_bytes("tw_metadata", metadata.encode()) + function
+    return packed.constant_bytes("tw_metadata", metadata.encode(), METADATA_SECTION) + function
 
 
 def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:
@@ -179,8 +183,7 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
 def _table_text(names: Sequence[str], number: int) -> str:
     """Kernels' addresses as a constant array, and the function that reads it."""
     type_ = f"!llvm.array<{len(names)} x ptr>"
-    lines = [f'llvm.func @"{name}"(!llvm.ptr, i64, i64, !llvm.ptr)' for name in names]
-    lines += [f"llvm.mlir.global internal constant @tw_kernels() : {type_} {{", f"  %t0 = llvm.mlir.poison : {type_}"]
+    lines = [f"llvm.mlir.global internal constant @tw_kernels() : {type_} {{", f"  %t0 = llvm.mlir.poison : {type_}"]
     for i, name in enumerate(names):
         lines += [
             f'  %k{i} = llvm.mlir.addressof @"{name}" : !llvm.ptr',

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ...dialects import codegen, ir
 from ...dialects.context import make_context
@@ -15,11 +15,16 @@ from . import entry
 
 
 def lower_program(
-    program: Program, sources: Mapping[str, bytes], target: Target, metadata: str, context: PassContext
+    program: Program,
+    sources: Mapping[str, bytes],
+    target: Target,
+    describe: Callable[[Mapping[str, Kernel]], str],
+    context: PassContext,
 ) -> tuple[ir.Module, dict[str, Kernel]]:
     """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
 
-    Returns the module, and what the kernels are, without objects. Passes on kernels run in the context ``context``.
+    Returns the module, and what the kernels are, without objects. ``describe`` makes the program's metadata of them.
+    Passes on kernels run in the context ``context``.
     """
     with make_context(), ir.Location.unknown():
         merged = ir.Module.create()
@@ -31,7 +36,7 @@ def lower_program(
             _make_private(module, name)
             _say_target(module, target)
             _merge(merged, module)
-        around = entry.entry_module(program, kernels, metadata)
+        around = entry.entry_module(program, kernels, describe(kernels))
         _say_target(around, BASELINE)
         _merge(merged, around)
         return merged, kernels

@@ -66,7 +66,7 @@ def test_it_has_no_text_relocations_no_executable_stack_and_shows_packed_functio
     assert "TEXTREL" not in read("readelf", "-d")
     assert "RWE" not in read("readelf", "-lW")
     defined = [line.split()[-1] for line in read("nm", "-D", "--defined-only").splitlines()]
-    assert defined == ["__tvm_ffi_create", "__tvm_ffi_metadata"]
+    assert defined == [f"__tvm_ffi_{name}" for name in ("create", "kernel", "metadata", "run_calls")]
 
 
 def test_a_loaded_program_is_exported_again(exported, tmp_path):
@@ -149,6 +149,33 @@ def test_refuses_what_is_no_program(tmp_path):
     other = subprocess.run(["cc", "-shared", "-o", tmp_path / "other.so", "-x", "c", "/dev/null"])
     assert other.returncode == 0
     refused(lambda: tw.load_module(tmp_path / "other.so"), "not a program made by Tilewright")
+
+
+def test_refuses_what_differs_in_one_bit(exported):
+    data = bytearray(exported.read_bytes())
+    data[len(data) // 2] ^= 1
+    exported.write_bytes(data)
+    refused(lambda: tw.load_module(exported), "affine.so is damaged: its checksum")
+
+
+def test_refuses_a_folder_with_a_changed_or_missing_object(tmp_path):
+    folder = affine_module(2).export_library(tmp_path / "p.tw")
+    last = sorted(folder.glob("*.o"))[-1]
+    data = last.read_bytes()
+    last.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    refused(lambda: tw.load_module(folder), f"damaged: '{last.name}'")
+    last.unlink()
+    refused(lambda: tw.load_module(folder), "not whole")
+    (folder / "SHA256SUMS").write_text("what is this")
+    refused(lambda: tw.load_module(folder), "p.tw is damaged")
+
+
+def test_reads_what_a_program_says_without_loading_it(exported):
+    _, manifest = artifact.read(exported)
+    assert [info.name for info in manifest.inputs] == ["x"]
+    assert manifest == tw.load_module(exported).manifest
+    assert manifest.calls and {call.kernel for call in manifest.calls} == {kernel.name for kernel in manifest.kernels}
+    assert all(kernel.signature.results for kernel in manifest.kernels)
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.99])

@@ -1,0 +1,36 @@
+"""ELF files are read by section, and damaged ones are refused."""
+
+import struct
+import subprocess
+
+import pytest
+
+from tilewright.runtime import elf
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> bytes:
+    path = tmp_path_factory.mktemp("elf") / "a.o"
+    source = '__attribute__((section(".own"))) const char text[] = "hello";'
+    subprocess.run(["cc", "-c", "-o", path, "-x", "c", "-"], input=source.encode(), check=True)
+    return path.read_bytes()
+
+
+def test_a_section_is_found_by_its_name(data):
+    assert elf.is_elf(data)
+    assert elf.section(data, ".own") == b"hello\0"
+    assert elf.section(data, ".none") is None
+
+
+@pytest.mark.parametrize("length", [0, 4, 63, 64, 200])
+def test_what_ends_early_is_refused(data, length):
+    with pytest.raises(elf.ElfError):
+        elf.section(data[:length], ".own")
+
+
+def test_headers_that_lie_are_refused(data):
+    for place, value in ((0x28, 2**64 - 1), (0x3C, 0xFFFF), (0x3E, 0xFFFF), (0x3A, 1)):
+        bad = bytearray(data)
+        struct.pack_into("<Q" if place == 0x28 else "<H", bad, place, value)
+        with pytest.raises(elf.ElfError):
+            elf.section(bytes(bad), ".own")
