@@ -100,8 +100,8 @@ def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
 
 def _multiplies_beyond(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
     """Whether zeros are multiplied with numbers whose own product is infinite: it is NaN where that comes first."""
-    data = feeds.get(node.input[0])
-    if node.op_type != "ReduceProd" or not isinstance(data, np.ndarray) or data.dtype.name not in _NOISE:
+    data = feeds.get(node.input[0]) if node.op_type == "ReduceProd" else None
+    if not isinstance(data, np.ndarray) or data.dtype.name not in _NOISE:
         return False
     with np.errstate(all="ignore"):
         return bool((data == 0).any() and np.log2(np.abs(data[data != 0].astype(np.float64))).clip(0).sum() > 100)

@@ -190,6 +190,11 @@ def test_a_product_may_overflow_before_it_meets_a_zero(factor, lost):
     assert exact == 0 and any(np.isnan(s).all() for s in shaken) == lost
 
 
+def test_a_node_without_inputs_has_noise_too():
+    step = NodeOracle(helper.make_node("RandomUniform", [], ["y"], shape=[3], seed=1.0), OPSETS)
+    assert all(step({}, Noise(number))["y"].shape == (3,) for number in range(4))
+
+
 @pytest.mark.parametrize(("x", "finite"), [([3e38, 1.0], True), ([np.inf, 1.0], False)])
 def test_a_sum_may_overflow_in_between(x, finite):
     step = NodeOracle(helper.make_node("MatMul", ["x", "w"], ["y"]), OPSETS)
