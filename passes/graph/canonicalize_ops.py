@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
+from ..classify import dim_of, indexing_maps, is_structured, num_inputs
 from ..infra import Pass
-from ..structure import is_dynamic, operations, shape_of
+from ..structure import is_dynamic, is_tensor, operations, shape_of
 from .edit import programs, replace
 from .maps import permutation_of, reassociation_of
 from .open_sizes import slice_amounts
@@ -33,7 +34,8 @@ class CanonicalizeOps(Pass):
 
     A transpose that moves unit dims alone becomes a reshape. A reshape of a slice becomes a slice of a reshape where it
     can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
-    ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. Upstream folds reshapes of reshapes, paddings by nothing
+    ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. An extent of a result that an operand has as a number is that number
+    (upstream says so only where no operand is repeated). Upstream folds reshapes of reshapes, paddings by nothing
     and of paddings, concats of one tensor, slices of the whole.
     """
 
@@ -43,7 +45,7 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        rules = (_fold_transposes, _fold_slices, _read_through_slice, _slice_after_view)
+        rules = (_fold_transposes, _fold_slices, _read_through_slice, _slice_after_view, _close_extents)
         while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
             upstream.run(module.operation)
 
@@ -134,6 +136,34 @@ def _slice_after_view(op: ir.Operation) -> bool:
     with ir.InsertionPoint(op), op.location:
         replace(op, [builders.slice_(builders.reshape(source, extents), starts, shape)])
     return True
+
+
+def _close_extents(op: ir.Operation) -> bool:
+    """Give results the extents that operands have as numbers; what reads them sees the same types as before."""
+    if not is_structured(op) or not is_dynamic(op):
+        return False
+    first, maps, closed = num_inputs(op), indexing_maps(op), False
+    known = {
+        dim: extent
+        for value, map_ in zip(op.operands, maps, strict=True)
+        if is_tensor(value)
+        for extent, place in zip(shape_of(value), map_.results, strict=True)
+        if extent >= 0 and (dim := dim_of(place)) is not None
+    }
+    for number, result in enumerate(op.results):
+        places = map(dim_of, maps[first + number].results)
+        extents = [known.get(d, n) if d is not None else n for n, d in zip(shape_of(result), places, strict=True)]
+        if extents == shape_of(result):
+            continue
+        opened, type_ = result.type, ir.RankedTensorType.get(extents, ir.RankedTensorType(result.type).element_type)
+        with ir.InsertionPoint(op), op.location:
+            op.operands[first + number] = tensor.CastOp(type_, op.operands[first + number]).result
+        with ir.InsertionPoint.after(op), op.location:
+            reopened = tensor.CastOp(opened, result)
+            result.replace_all_uses_except(reopened.result, [reopened.operation])
+            result.set_type(type_)
+        closed = True
+    return closed
 
 
 def _slice(op: ir.Operation) -> list[int] | None:

@@ -81,3 +81,15 @@ def test_what_does_not_broadcast_is_refused(a: int, c: int):
     module = tw.compile(model("[sum] y = Add(x, z)"), workers=0)
     with pytest.raises(tw.TilewrightError, match=r"node 'sum' shapes do not broadcast: . is neither 1 nor what"):
         module(np.zeros((a, 3, 20), np.float32), np.zeros((c, 3, 20), np.float32))
+
+
+def test_an_extent_that_one_reader_demands_is_known_to_another():
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[2, N, 1] x, float[1, 1] y, float[M, 1, 1] w) => (float m, float c)
+        { p = MaxPool<kernel_shape = [1]>(x) m = Mean(y, p) c = Conv(p, w) }"""
+    made = onnx.parser.parse_model(text)
+    for value in made.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    x, y, w = (RNG.standard_normal(shape).astype(np.float32) for shape in ((2, 1, 1), (1, 1), (3, 1, 1)))
+    mean, convolved = tw.compile(made, workers=0, cache=False)(x, y, w)
+    np.testing.assert_allclose(mean, (x + y) / 2, rtol=1e-6)
+    np.testing.assert_allclose(convolved, np.einsum("nci,fci->nfi", x, w), rtol=1e-6)

@@ -168,3 +168,38 @@ func.func @rejects_reads_of_narrower_slices(%x: tensor<2x4xf32>, %i: index) -> f
   %a = tensor.extract %s[%i] : tensor<4xf32>
   return %a : f32
 }
+
+// An operand has the extent that the result leaves open, though the other operand is repeated.
+// CHECK-LABEL: func.func @closed
+// CHECK:       linalg.generic
+// CHECK-SAME:    outs(%{{.*}} : tensor<2x1xf32>)
+// CHECK:       tensor.cast %{{.*}} : tensor<2x1xf32> to tensor<2x?xf32>
+func.func @closed(%x: tensor<1x1xf32>, %y: tensor<2x1xf32>, %n: index) -> tensor<2x?xf32> {
+  %e = tensor.empty(%n) : tensor<2x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (0, 0)>, affine_map<(a, b) -> (a, b)>,
+                                        affine_map<(a, b) -> (a, b)>],
+                       iterator_types = ["parallel", "parallel"]}
+    ins(%x, %y : tensor<1x1xf32>, tensor<2x1xf32>) outs(%e : tensor<2x?xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<2x?xf32>
+  return %r : tensor<2x?xf32>
+}
+
+// What no operand has as a number stays open.
+// CHECK-LABEL: func.func @open
+// CHECK:       outs(%{{.*}} : tensor<2x?xf32>)
+// CHECK-NOT:   tensor.cast
+func.func @open(%x: tensor<1x1xf32>, %y: tensor<2x?xf32>, %n: index) -> tensor<2x?xf32> {
+  %e = tensor.empty(%n) : tensor<2x?xf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(a, b) -> (0, 0)>, affine_map<(a, b) -> (a, b)>,
+                                        affine_map<(a, b) -> (a, b)>],
+                       iterator_types = ["parallel", "parallel"]}
+    ins(%x, %y : tensor<1x1xf32>, tensor<2x?xf32>) outs(%e : tensor<2x?xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.addf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<2x?xf32>
+  return %r : tensor<2x?xf32>
+}
