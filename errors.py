@@ -23,6 +23,10 @@ class CompileError(TilewrightError):
     """A pass, a schedule or code generation failed, or the compile worker died."""
 
 
+class InternalError(CompileError):
+    """The compiler itself is at fault: it crashed, found no end, or made IR that MLIR refuses."""
+
+
 class ScheduleError(CompileError):
     """A schedule that cannot be: says which loop or axis, why, and what would do."""
 

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from tilewright import workers
+from tilewright import worker_process
 
 
 def assert_and_abort() -> None:
@@ -23,7 +23,7 @@ def leave_in_a_cycle(nbytes: int) -> None:
 
 def own_bytes() -> int:
     """The worker's own memory."""
-    return workers._resident()
+    return worker_process.resident()
 
 
 def spin() -> None:

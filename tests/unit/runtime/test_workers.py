@@ -9,9 +9,9 @@ from handmade import affine_plan
 from worker_jobs import assert_and_abort, leave_in_a_cycle, own_bytes, spin
 
 import tilewright as tw
-from tilewright import driver, product, workers
+from tilewright import driver, product, worker_process, workers
 from tilewright.options import CompileReport
-from tilewright.workers import Job, Pool
+from tilewright.workers import Job, Limits, Pool
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_a_worker_gives_back_what_jobs_leave_behind():
         [after] = alone.run([Job("after", own_bytes)])
     finally:
         alone.shutdown()
-    assert after < before + workers.GROWTH_BYTES + (8 << 20)
+    assert after < before + worker_process.GROWTH_BYTES + (8 << 20)
 
 
 def test_jobs_run_elsewhere_unless_there_are_no_workers(pool):
@@ -70,7 +70,7 @@ def test_a_killed_worker_costs_no_result_of_the_others(pool):
 
 def test_a_job_that_takes_too_long_is_ended(monkeypatch):
     with pytest.raises(tw.CompileError, match="kernel 'slow' took more than 1 s"):
-        Pool(1, cpu_seconds=1).run([Job("kernel 'slow'", spin)])
+        Pool(1, Limits(cpu_seconds=1)).run([Job("kernel 'slow'", spin)])
 
 
 def test_a_second_compilation_finds_the_workers_of_the_first(pool):
