@@ -107,7 +107,8 @@ def run_here(job: Job, trail: Trail | None = None) -> Any:
         with following(trail):
             return job.function(*job.arguments)
     except CompileError as error:
-        raise type(error)(f"{error}, in {job.what}") from error
+        told = not isinstance(error, InternalError) or trail.where in str(error)
+        raise type(error)(f"{error}, in {job.what if told else at(trail.where, job.what)}") from error
     except TilewrightError:
         raise
     except MemoryError as error:
@@ -176,6 +177,8 @@ def _reply(message: bytes, notes: mmap.mmap) -> Reply:
     write_note(notes, "", 0)
     try:
         task: Task = pickle.loads(message)
+        faulthandler.disable()  # what was imported may have put its own handlers in the place of these
+        faulthandler.enable()
         if task.record:
             trail.begins = _recorder(Path(task.record), task.until)
         with _held_to(task.limits):
