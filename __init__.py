@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from .errors import (
     ArtifactError,
     CompileError,
+    CompileTimeoutError,
     InputError,
     InternalError,
     ModelError,
@@ -46,6 +47,7 @@ __all__ = [
     "CheckReport",
     "CompileError",
     "CompileReport",
+    "CompileTimeoutError",
     "InputError",
     "InternalError",
     "Model",

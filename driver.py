@@ -77,9 +77,9 @@ def compile(
         timeout: seconds that the whole may take. Without workers this is checked between passes.
         memory_limit: bytes of memory that a worker process may have.
 
-    Raises ModelError or UnsupportedError for the model, CompileError, which says where the compilation was when it took
-    more than it may (InternalError, one of these, where the compiler is at fault), and TargetError for a target that is
-    not known or whose code cannot run here (``compile.py`` writes such a program).
+    Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
+    InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
+    run here (``compile.py`` writes such a program).
     """
     limits = Limits.given(timeout, memory_limit)
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .breadcrumbs import Snapshot, Trail, following
-from .errors import CompileError, InternalError, TilewrightError
+from .errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
 
 IDLE_SECONDS = 300
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
@@ -106,6 +106,8 @@ def run_here(job: Job, trail: Trail | None = None) -> Any:
     try:
         with following(trail):
             return job.function(*job.arguments)
+    except CompileTimeoutError:
+        raise
     except CompileError as error:
         told = not isinstance(error, InternalError) or trail.where in str(error)
         raise type(error)(f"{error}, in {job.what if told else at(trail.where, job.what)}") from error

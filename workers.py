@@ -17,7 +17,7 @@ from typing import Any
 from .breadcrumbs import Trail, following
 from .crew import Crew
 from .dispatch import Round
-from .errors import CompileError
+from .errors import CompileTimeoutError
 from .worker_process import Job, Limits, at, run_here
 
 __all__ = ["Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
@@ -49,18 +49,17 @@ class Pool:
         """Do all jobs and return their results in order.
 
         The first error ends it. A job whose worker dies is done again, for it may have been killed from outside; who
-        dies again has crashed, which is an InternalError. CompileError where the compilation's time is up.
+        dies again has crashed, which is an InternalError. CompileTimeoutError where the compilation's time is up.
         """
         if self.workers == 0:
             return [self._run_here(job) for job in jobs]
         return Round(self, jobs).run()
 
     def check(self, where: str) -> None:
-        """Raise CompileError where the compilation's time is up; ``where`` is what it does."""
+        """Raise CompileTimeoutError where the compilation's time is up; ``where`` is what it does."""
         if self.seconds_left() == 0:
-            raise CompileError(
-                f"the compilation took more than its timeout of {self.limits.timeout:g} s: it was at {where}"
-            )
+            seconds = self.limits.timeout
+            raise CompileTimeoutError(f"the compilation took more than its timeout of {seconds:g} s: it was at {where}")
 
     def seconds_left(self) -> float | None:
         """Until the compilation's time is up; None where it has no end."""
@@ -81,7 +80,11 @@ class Pool:
         return run_here(job, self._trail(job.what))
 
     def _trail(self, what: str) -> Trail:
-        return Trail(lambda trail: self.check(at(trail.where, what)))
+        def check(trail: Trail) -> None:
+            if trail.where:  # else a step has ended, and another may begin
+                self.check(at(trail.where, what))
+
+        return Trail(check)
 
 
 _pools: dict[int, Pool] = {}

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from worker_jobs import fail_in_a_pass
@@ -46,7 +47,7 @@ def crashes(tmp_path, monkeypatch) -> Path:
     return tmp_path / "crashes"
 
 
-def fail(pool: Pool, way: str, **limits: int) -> str:
+def fail(pool: Pool, way: str, **limits: Any) -> str:
     """The error of a job that fails in a pass."""
     with pytest.raises(tw.InternalError) as error:
         pool.limited(Limits(**limits)).run([Job(KERNEL, fail_in_a_pass, (way,))])
@@ -101,7 +102,7 @@ def test_a_crash_of_the_code_generator_comes_again_by_repro(pool, crashes, capsy
     assert opt.main(["--repro", str(path)]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and "crashed (SIGABRT)" in err and "Cannot select" in err
-    assert only(crashes), "the repetition has left a bundle of its own"
+    assert list(crashes.iterdir()) == [path], "the repetition has left a bundle of its own"
 
 
 def recorded(folder: Path, **facts: object) -> Path:

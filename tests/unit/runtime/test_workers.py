@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import onnx.parser
 import pytest
 from handmade import affine_plan
 from worker_jobs import (
@@ -24,7 +25,10 @@ from worker_jobs import (
 import tilewright as tw
 from tilewright import crew, driver, product, worker_process, workers
 from tilewright.options import CompileReport
+from tilewright.tools import compile as compile_tool
 from tilewright.workers import Job, Limits, Pool
+
+OUT_OF_TIME = "the compilation took more than its timeout of"
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +107,14 @@ def test_refuses_unknown_targets_and_sources():
         tw.compile(3)  # type: ignore[arg-type]
 
 
-def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(pool):
+def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(tmp_path):
+    pool = workers.pool(1)
+    assert pool.run([Job("first", fail_in_a_pass, ("", str(tmp_path)))]) == ["done"]  # its imports are none of the time
     [before] = pool.run([Job("pid", os.getpid)])
     start = time.monotonic()
-    with pytest.raises(
-        tw.CompileError, match="took more than its timeout of 0.5 s: it was at pass 'failing' of kernel 'k'"
-    ):
+    with pytest.raises(tw.CompileTimeoutError) as error:
         pool.limited(Limits(timeout=0.5)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.5 s: it was at pass 'failing' of kernel 'k'"
     assert time.monotonic() - start < 1.5
     assert not alive(before)
     assert pool.run([Job("after", divmod, (7, 2))]) == [(3, 1)]
@@ -118,11 +123,25 @@ def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_w
 def test_the_time_counts_between_jobs_and_in_this_process_too():
     here = workers.pool(0).limited(Limits(timeout=0.01))
     time.sleep(0.02)
-    with pytest.raises(tw.CompileError, match="its timeout of 0.01 s: it was at kernel 'k'"):
+    with pytest.raises(tw.CompileTimeoutError) as error:
         here.run([Job("kernel 'k'", divmod, (7, 2))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.01 s: it was at kernel 'k'"
     soon = workers.pool(0).limited(Limits(timeout=0.3))
-    with pytest.raises(tw.CompileError, match="its timeout of 0.3 s: it was at pass 'failing' of kernel 'k'"):
+    with pytest.raises(tw.CompileTimeoutError) as error:
         soon.run([Job("kernel 'k'", pass_after_pass, (0.05,))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.3 s: it was at pass 'failing' of kernel 'k'"
+
+
+def test_a_compilation_out_of_time_writes_nothing(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[8] x) => (float[8] y) {y = Relu(x)}'
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    line = [str(tmp_path / "m.onnx"), "--no-cache", "--timeout"]
+    assert compile_tool.main([*line, "0.001"]) == 2
+    assert os.listdir(tmp_path) == ["m.onnx"]
+    assert compile_tool.main([*line, "60", "--memory-limit", "4G"]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["m.onnx", "m.so"]
 
 
 def test_a_job_that_needs_more_memory_than_it_may_have_is_refused_it_and_its_worker_stays(pool):
