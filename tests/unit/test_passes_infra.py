@@ -153,9 +153,7 @@ def test_errors_of_opt_are_one_line(argv, capsys):
 
 def test_opt_makes_passes_for_a_target_and_emits_code(tmp_path, capsysbinary):
     file = tmp_path / "m.mlir"
-    file.write_text(
-        "func.func @f(%x: f32) -> f32 {\n %y = math.fma %x, %x, %x : f32\n %z = math.exp %y : f32\n return %z : f32 }"
-    )
+    file.write_text("func.func @f(%x: f32) -> f32 {\n %y = math.exp %x : f32\n return %y : f32 }")
     for target, fma in (("x86 -mcpu=haswell", True), ("x86 -mcpu=x86-64", False)):
         assert opt.main([str(file), "--passes=expand-math", "--target", target]) == 0
         assert (b"math.fma" in capsysbinary.readouterr().out) == fma
