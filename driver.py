@@ -33,7 +33,7 @@ from .runtime.module import Module
 from .runtime.threads import default_threads
 from .specialization import Shapes, Sizes
 from .target import Target
-from .workers import Job, Pool
+from .workers import Job, Limits, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -55,6 +55,8 @@ def compile(
     workers: int | None = None,
     cache: CacheChoice = True,
     specialize: Sequence[Sizes] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -72,11 +74,15 @@ def compile(
             nothing is taken from it, unless that sets no more than the level and ``schedules``.
         specialize: sizes that get a program of their own, which runs on inputs of just these: a list of the inputs'
             shapes, ``[{"x": (1, 128)}]``, or of sizes by their names, ``[{"batch": 1, "seq": 128}]``.
+        timeout: seconds that the whole may take. Without workers this is checked between passes.
+        memory_limit: bytes of memory that a worker process may have.
 
-    Raises ModelError or UnsupportedError for the model, CompileError, and TargetError for a target that is not known or
-    whose code cannot run here (``compile.py`` writes such a program).
+    Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
+    InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
+    run here (``compile.py`` writes such a program).
     """
-    options = make_options(target, num_threads, opt_level, executor, cache=cache)
+    limits = Limits.given(timeout, memory_limit)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
     options.target.refuse_foreign()
     report = CompileReport()
     return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
@@ -90,12 +96,15 @@ def build(
     executor: ExecutorKind = "objects",
     workers: int | None = None,
     cache: CacheChoice = True,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
 
     Of the cache it uses the kernels, not whole programs.
     """
-    options = make_options(target, num_threads, opt_level, executor, cache=cache)
+    limits = Limits.given(timeout, memory_limit)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
@@ -213,6 +222,7 @@ def make_options(
     executor: ExecutorKind = "objects",
     progress: Callable[[str], None] = lambda text: None,
     cache: CacheChoice = True,
+    limits: Limits | None = None,
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
@@ -227,7 +237,8 @@ def make_options(
     context = infra.PassContext.entered() if infra else None
     level = context.opt_level if context else opt_level
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
-    return Options(Target.parse(target), level, context, executor, num_threads, progress, store)
+    allowed = limits or Limits()
+    return Options(Target.parse(target), level, context, executor, num_threads, progress, store, allowed)
 
 
 def _examined(source: str | bytes, input_shapes: InputShapes) -> CheckReport:
@@ -254,7 +265,9 @@ def _pool(count: int | None, options: Options) -> Pool:
         raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
     if options.context and not options.context.forks():
         count = 0
-    return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count)
+    if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
+        raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
+    return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count).limited(options.limits)
 
 
 def _product(
@@ -276,6 +289,7 @@ def _product(
             found = reuse.find_program(cache, request) if request else None
         if found:
             return _settled(product.of_cache(found, report), options, report)
+    pool.start()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan_source(source, asked, options, pool, folder, report)
         made = product.make(planned, options, pool, report, weights_folder, keep=request is not None)

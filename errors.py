@@ -23,6 +23,14 @@ class CompileError(TilewrightError):
     """A pass, a schedule or code generation failed, or the compile worker died."""
 
 
+class InternalError(CompileError):
+    """The compiler itself is at fault: it crashed, found no end, or made IR that MLIR refuses."""
+
+
+class CompileTimeoutError(CompileError):
+    """A compilation took more time than it was given; says where it was."""
+
+
 class ScheduleError(CompileError):
     """A schedule that cannot be: says which loop or axis, why, and what would do."""
 

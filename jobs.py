@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from .breadcrumbs import Snapshot, step
 from .dims import InputShapes
-from .errors import TilewrightError
+from .errors import ArtifactError, TilewrightError
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program
 from .runtime.files import sha256
@@ -101,7 +103,9 @@ def plan_file(
     from . import frontends
 
     with _labelled(path, label):
-        planned, forked = plan_model(frontends.import_model(path, input_shapes), folder, settings)
+        with _importing(path, label, input_shapes):
+            model = frontends.import_model(path, input_shapes)
+        planned, forked = plan_model(model, folder, settings)
     return replace(planned, source=sha256(Path(path))), forked
 
 
@@ -203,7 +207,7 @@ def import_text(path: str, label: str, input_shapes: InputShapes | None) -> byte
     """The imported module as text, with the nodes' names."""
     from . import frontends
 
-    with _labelled(path, label):
+    with _labelled(path, label), _importing(path, label, input_shapes):
         module = frontends.import_model(path, input_shapes).module
         return _text(module.operation)
 
@@ -229,8 +233,32 @@ def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settin
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 
+def redo(facts: Mapping[str, Any], module: str) -> bytes:
+    """Take a step again that a crash bundle has; ``module`` is the path of what it begins with."""
+    if "import" in facts:
+        shapes = {name: tuple(shape) for name, shape in facts["input_shapes"].items()}
+        return import_text(facts["import"], facts["import"], shapes)
+    from .passes import by_command
+    from .passes.infra import SCHEDULES, PassContext
+
+    context = PassContext(opt_level=facts["opt_level"], config={SCHEDULES: facts["schedules"]})
+    target = Target.parse(facts["target"] or "x86")
+    try:
+        text = Path(module).read_text()
+    except OSError as error:
+        raise ArtifactError(f"cannot read '{module}': {error.strerror}") from error
+    return by_command.run(text, module, facts["passes"], target, context, facts["emit"] or None)
+
+
 def _text(op: Any) -> bytes:
     return op.get_asm(enable_debug_info=True, use_local_scope=True).encode()
+
+
+def _importing(path: str, label: str, input_shapes: InputShapes | None) -> AbstractContextManager[None]:
+    """The import as a step, which a user's file lets be taken again."""
+    facts = {"name": "import", "import": path, "input_shapes": dict(input_shapes or {})}
+    lasting = os.path.basename(label) == os.path.basename(path)  # else it is a temporary copy
+    return step("", (lambda: Snapshot("", facts)) if lasting else None)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from .cache import Cache
 from .jobs import Settings
+from .worker_process import Limits
 
 ExecutorKind = Literal["objects", "engine"]
 
@@ -60,9 +61,14 @@ class CompileReport:
 
 @dataclass(frozen=True)
 class Options(Settings):
-    """How to compile. ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere."""
+    """How to compile.
+
+    ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
+    compilation may take.
+    """
 
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
     progress: Callable[[str], None] = lambda text: None
     cache: Cache | None = None
+    limits: Limits = field(default_factory=Limits)

@@ -93,7 +93,8 @@ def make(
     with report.stage("entry"):
         describe = partial(_manifests, planned, weights.fingerprint if weights else "", options)
         if whole:
-            manifest, code, linker = _make_whole(plan, names, options, describe, report)
+            with pool.watching("the whole program"):
+                manifest, code, linker = _make_whole(plan, names, options, describe, report)
         else:
             manifest = describe(kernels)
             code, linker = _make_objects(plan, kernels, manifest, pool)
@@ -145,7 +146,8 @@ def _make_parts(
     options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _executor({part.name: kernels[part] for part in prepare}, pool) if prepare else None
-        weights = _write_weights(planned, executor, weights_folder, options.cache if keep else None)
+        writer = partial(_stream_weights, planned, executor, pool)
+        weights = _write_weights(planned, writer, weights_folder, options.cache if keep else None)
     return {part.name: kernels[part] for part in main}, weights
 
 
@@ -190,7 +192,7 @@ def _make_whole(
 
 
 def _write_weights(
-    planned: Planned, executor: Executor | None, folder: Path | None, cache: Cache | None
+    planned: Planned, stream: Callable[[Path | None], Weights], folder: Path | None, cache: Cache | None
 ) -> Weights | None:
     """Make the weights file of ``main``, on the cache's file system where there is room for it."""
     params = planned.plan.params
@@ -198,17 +200,18 @@ def _write_weights(
         return None
     if cache and (own := cache.folder_for(sum(info.nbytes for info in params))):
         try:
-            return _stream_weights(planned, executor, own)
+            return stream(own)
         except ArtifactError as error:
             cache.fail("written", error)
-    return _stream_weights(planned, executor, folder)
+    return stream(folder)
 
 
-def _stream_weights(planned: Planned, executor: Executor | None, folder: Path | None) -> Weights:
+def _stream_weights(planned: Planned, executor: Executor | None, pool: Pool, folder: Path | None) -> Weights:
     """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
     with WeightsWriter(plan.params, folder) as writer:
         for info in plan.params:
+            pool.check(f"the weight '{info.name}'")
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())
                 continue

@@ -18,7 +18,7 @@ from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
 from ..cpus import UNSEEN
-from ..errors import CompileError, TargetError
+from ..errors import InternalError, TargetError
 from ..target import NATIVE, Target
 from .context import at_node
 from .walk import collect
@@ -146,9 +146,9 @@ def refuse_foreign_ops(module: ir.Module) -> None:
     """Raise CompileError for the first op that has no translation to LLVM IR, naming its location."""
 
     for op in collect(module, lambda op: op.name.split(".")[0] not in ("llvm", "omp", "builtin")):
-        raise CompileError(f"'{op.name}' was not lowered to the LLVM dialect{at_node(op)}")
+        raise InternalError(f"'{op.name}' was not lowered to the LLVM dialect{at_node(op)}")
     for op in collect(module, lambda op: op.name == "builtin.unrealized_conversion_cast"):
-        raise CompileError(f"a type conversion was left unresolved{at_node(op)}")
+        raise InternalError(f"a type conversion was left unresolved{at_node(op)}")
 
 
 def _parse(context: int, text: bytes) -> int:
@@ -156,7 +156,7 @@ def _parse(context: int, text: bytes) -> int:
     buffer = lib.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"module")
     module, message = c_void_p(), c_char_p()
     if lib.LLVMParseIRInContext(context, buffer, byref(module), byref(message)):
-        raise CompileError(f"LLVM refused the translated module: {(message.value or b'').decode().splitlines()[0]}")
+        raise InternalError(f"LLVM refused the translated module: {(message.value or b'').decode().splitlines()[0]}")
     assert module.value is not None
     return module.value
 
@@ -189,7 +189,7 @@ def _optimise(llvm_module: int, machine: int, opt_level: int) -> None:
     error = lib.LLVMRunPasses(llvm_module, f"default<O{min(opt_level, _MOST)}>".encode(), machine, options)
     lib.LLVMDisposePassBuilderOptions(options)
     if error:
-        raise CompileError(f"LLVM's optimiser failed: {_take_string(lib.LLVMGetErrorMessage(error))}")
+        raise InternalError(f"LLVM's optimiser failed: {_take_string(lib.LLVMGetErrorMessage(error))}")
 
 
 def _print(llvm_module: int) -> bytes:
@@ -201,7 +201,7 @@ def _generate(llvm_module: int, machine: int, kind: Kind) -> bytes:
     buffer, message = c_void_p(), c_char_p()
     file_type = _OBJECT if kind == "obj" else _ASSEMBLY
     if lib.LLVMTargetMachineEmitToMemoryBuffer(machine, llvm_module, file_type, byref(message), byref(buffer)):
-        raise CompileError(f"LLVM's code generator failed: {(message.value or b'').decode()}")
+        raise InternalError(f"LLVM's code generator failed: {(message.value or b'').decode()}")
     data = ctypes.string_at(lib.LLVMGetBufferStart(buffer), lib.LLVMGetBufferSize(buffer))
     lib.LLVMDisposeMemoryBuffer(buffer)
     return data

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import CompileError
+from ..errors import CompileError, InternalError
 from . import ir
 
 MLIRError: type[Exception] = ir.MLIRError  # type: ignore[attr-defined]  # made when the wheel is imported
@@ -43,23 +43,23 @@ def reused_context() -> Iterator[ir.Context]:
 
 
 @contextmanager
-def diagnostics(stage: str, context: ir.Context | None = None) -> Iterator[None]:
-    """Turn any failure of MLIR inside the block into a one-line CompileError: stage, node, reason.
+def diagnostics(stage: str, kind: type[CompileError] = InternalError) -> Iterator[None]:
+    """Turn any failure of MLIR inside the block into a one-line error of the ``kind``: stage, node, reason.
 
-    ``context`` is the current one by default. An error that MLIR reports without raising (a pass may do that) raises as
-    well when the block ends; warnings and remarks keep going to stderr.
+    An error that MLIR reports without raising (a pass may do that) raises as well when the block ends; warnings and
+    remarks keep going to stderr.
     """
     errors: list[tuple[str, str]] = []
-    current: Any = context or ir.Context.current
+    current: Any = ir.Context.current
     handler = current.attach_diagnostic_handler(lambda d: _collect(d, errors))
     try:
         yield
     except (MLIRError, ValueError, RuntimeError) as error:
-        raise CompileError(_message(stage, errors, str(error))) from error
+        raise kind(_message(stage, errors, str(error))) from error
     finally:
         handler.detach()
     if errors:
-        raise CompileError(_message(stage, errors, ""))
+        raise kind(_message(stage, errors, ""))
 
 
 def node_name(location: ir.Location) -> str:

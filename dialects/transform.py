@@ -13,7 +13,7 @@ from mlir import ir
 from mlir.dialects import transform as upstream
 from mlir.dialects.transform import interpreter, loop, structured
 
-from ..errors import CompileError
+from ..errors import InternalError
 from .context import MLIRError
 
 Handle = ir.Value
@@ -25,7 +25,7 @@ MAX_ITERATIONS, MAX_REWRITES = 10, 10_000
 _NO_FIXPOINT = "greedy pattern application failed"  # how upstream says that it was not enough
 
 
-class EndlessRewriteError(CompileError):
+class EndlessRewriteError(InternalError):
     """A pattern set was not done when it had used up its iterations."""
 
 
@@ -57,12 +57,12 @@ def sequence() -> Iterator[Script]:
 def apply(script: Script, payload: ir.Module | ir.OpView) -> None:
     """Run the schedule on the payload, which is changed in place.
 
-    Raises CompileError when a transform fails, of the kind EndlessRewriteError when a pattern set finds no end.
+    Raises InternalError when a transform fails, of the kind EndlessRewriteError when a pattern set finds no end.
     """
     try:
         interpreter.apply_named_sequence(payload.operation, script.module.body.operations[0], script.module)
     except (ValueError, MLIRError) as error:
-        kind = EndlessRewriteError if _NO_FIXPOINT in str(error) else CompileError
+        kind = EndlessRewriteError if _NO_FIXPOINT in str(error) else InternalError
         raise kind(f"a schedule could not be applied: {' '.join(str(error).split())}") from error
 
 

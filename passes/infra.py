@@ -9,19 +9,22 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..breadcrumbs import Snapshot, step
 from ..dialects import PassManager, extents, ir
 from ..dialects.context import diagnostics
 from ..errors import CompileError, TilewrightError
+from ..target import Target
 from .instruments import Instrument
 
 # The key of a context's config that holds schedules by the names of kernels (`schedule/by_hand.py`).
 SCHEDULES = "schedules"
-_UNSETTABLE = (".target", "apply-schedule.schedule")  # what the pipeline gives its passes
+TARGET, SCHEDULE = "target", "schedule"  # the options that the pipeline gives its passes
+_UNSETTABLE = (f".{TARGET}", f"apply-schedule.{SCHEDULE}")
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,14 @@ class Pass:
 
     def __str__(self) -> str:
         """The pass as the command line writes it; options that have their default are left out."""
+        return self.text()
+
+    def text(self, without: Collection[str] = ()) -> str:
+        """``str(self)``, without some options."""
         options = [
             f"{f.name}={' '.join(str(getattr(self, f.name)).split())}"
             for f in dataclasses.fields(self)
-            if f.init and getattr(self, f.name) != _default(f)
+            if f.init and f.name not in without and getattr(self, f.name) != _default(f)
         ]
         return self.name + ("{" + " ".join(options) + "}" if options else "")
 
@@ -60,7 +67,7 @@ class MlirPass(Pass):
         """Run the pipeline on the whole module."""
         PassManager.parse(f"builtin.module({self.pipeline})", module.context).run(module.operation)
 
-    def __str__(self) -> str:
+    def text(self, without: Collection[str] = ()) -> str:
         return self.pipeline
 
 
@@ -139,7 +146,8 @@ class PassContext:
         self._count += 1
         for instrument in self.instruments:
             instrument.before(stage, module, index)
-        with module.context, diagnostics(f"pass '{stage.name}'"):
+        noted = step(f"pass '{stage.name}'", lambda: snapshot(module, stage.name, self.opt_level, stage))
+        with noted, module.context, diagnostics(f"pass '{stage.name}'"):
             with self.timed(stage.name), extents.scope():  # of what is noted, later passes may erase some
                 stage.apply(module)
             for instrument in self.instruments:
@@ -168,6 +176,34 @@ class PassContext:
         if forked is not self:
             for instrument, own in zip(self.instruments, forked.instruments, strict=True):
                 instrument.join(part, own)
+
+
+def snapshot(
+    module: ir.Module,
+    name: str,
+    opt_level: int,
+    stage: Pass | None = None,
+    target: Target | None = None,
+    emit: str = "",
+) -> Snapshot:
+    """What it takes to run a pass on a module again, or to ``emit`` code from it."""
+    # The generic form is written, and read, where an op is not as it has to be.
+    text: Any = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True, assume_verified=True)
+    schedule = getattr(stage, SCHEDULE, None)
+    facts = {
+        "name": name,
+        "passes": stage.text((TARGET, SCHEDULE)) if stage else "",
+        "emit": emit,
+        "target": str(getattr(stage, TARGET, None) or target or ""),
+        "opt_level": opt_level,
+        "schedules": {symbol: schedule.to_json() for symbol in _symbols(module)} if schedule is not None else {},
+    }
+    return Snapshot(text, facts)
+
+
+def _symbols(module: ir.Module) -> list[str]:
+    ops = (op.operation.attributes for op in module.body.operations)
+    return [ir.StringAttr(attributes["sym_name"]).value for attributes in ops if "sym_name" in attributes]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..breadcrumbs import step
 from ..dialects import PassManager, func, ir
 from ..dialects.context import diagnostics
 from ..program import Kernel
@@ -96,7 +97,8 @@ def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:
     """
     anchor = op.operation.name
     for name in passes:
-        with diagnostics(f"upstream pass '{name.split('{')[0]}'"):
+        what = f"upstream pass '{name.split('{')[0]}'"
+        with step(what), diagnostics(what):
             manager = PassManager.parse(f"{anchor}({name})")
             manager.enable_verifier(False)
             manager.run(op.operation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+from ..breadcrumbs import step
 from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, reused_context
 from ..errors import CompileError, ScheduleError
@@ -39,7 +40,7 @@ from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import SCHEDULES, Pass, PassContext, check_config
+from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
@@ -67,6 +68,7 @@ _DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
 _DTYPES["i128"] = "complex128"
 
 
+EMIT = "emit-object"  # what instruments call code generation
 # Why a kernel has no vectors.
 ENDLESS = "upstream's patterns found no end in its vectors"
 
@@ -141,7 +143,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
         with context:
             for stage in graph_passes(target, context.opt_level):
                 context.run(stage, module)
-        with diagnostics("planning"):
+        with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}
             if "main" not in functions:
                 raise CompileError("the module has no function '@main'; a frontend must make one")
@@ -183,8 +185,12 @@ def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Ker
     """Compile the one function of a kernel module to an object."""
     with reused_context(), ir.Location.unknown():
         module, kernel = lower_kernel(bytecode, target, context)
-        with context.timed("emit-object"):
-            return replace(kernel, object=codegen.emit(module, target, "obj", context.opt_level))
+        level = context.opt_level
+        with (
+            step(f"step '{EMIT}'", lambda: snapshot(module, EMIT, level, target=target, emit="obj")),
+            context.timed(EMIT),
+        ):
+            return replace(kernel, object=codegen.emit(module, target, "obj", level))
 
 
 def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
-# No test reads or writes the user's compile cache; those of the cache itself say which folder to use.
+# No test reads or writes the user's compile cache, or leaves crash bundles there; those of the cache itself say which
+# folder to use.
 os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"
+_crashes = tempfile.TemporaryDirectory(prefix="tilewright-crashes-")
+os.environ["TILEWRIGHT_CRASH_DIR"] = _crashes.name
 
 ROOT = Path(__file__).resolve().parent.parent
 

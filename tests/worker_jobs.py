@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from tilewright import workers
+from tilewright import worker_process, workers
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.passes.infra import Pass, PassContext
 
 
 def assert_and_abort() -> None:
     """Die as LLVM does on a failed assertion."""
     os.write(2, b"Assertion `false' failed.\n")
     os.abort()
+
+
+def segfault() -> None:
+    """Die as a wild pointer lets one."""
+    ctypes.string_at(0)
+
+
+def eat_memory() -> None:
+    """Ask for memory until there is none."""
+    held = []
+    while True:
+        held.append(np.ones(16 << 20, np.uint8))
+
+
+def look_up() -> None:
+    """Fail as a pass with a bug does."""
+    {}["nothing"]
 
 
 def leave_in_a_cycle(nbytes: int) -> None:
@@ -23,10 +49,73 @@ def leave_in_a_cycle(nbytes: int) -> None:
 
 def own_bytes() -> int:
     """The worker's own memory."""
-    return workers._resident()
+    return worker_process.resident()
 
 
 def spin() -> None:
     """Never end."""
     while True:
         pass
+
+
+def sleep() -> None:
+    """Wait for what never comes, without using the CPU."""
+    time.sleep(3600)
+
+
+WAYS: dict[str, Callable[[], None]] = {
+    "abort": assert_and_abort,
+    "segfault": segfault,
+    "spin": spin,
+    "sleep": sleep,
+    "memory": eat_memory,
+    "bug": look_up,
+}
+
+
+@dataclass(frozen=True)
+class Failing(Pass):
+    """Fails in one of the ways above."""
+
+    name: ClassVar[str] = "failing"
+    way: str = ""
+
+    def apply(self, module: ir.Module) -> None:
+        WAYS[self.way]()
+
+
+@dataclass(frozen=True)
+class Renaming(Pass):
+    """Gives functions another name, by which a test sees that it has run."""
+
+    name: ClassVar[str] = "renaming"
+
+    def apply(self, module: ir.Module) -> None:
+        for op in module.body.operations:
+            op.operation.attributes["sym_name"] = ir.StringAttr.get("renamed")
+
+
+def fail_in_a_pass(way: str, once: str = "") -> str:
+    """Run a pass, and one that fails; with ``once``, a file that is made then, it does so the first time only."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse("func.func private @k()")
+        PassContext().run(Renaming(), module)
+        if not (once and Path(once).exists()):
+            if once:
+                Path(once).touch()
+            PassContext().run(Failing(way), module)
+        return "done"
+
+
+def pass_after_pass(seconds: float) -> None:
+    """Run passes without end, each of so many seconds."""
+    WAYS["nap"] = lambda: time.sleep(seconds)
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse("func.func private @k()")
+        while True:
+            PassContext().run(Failing("nap"), module)
+
+
+def run_in_a_pool() -> list[int]:
+    """Have a worker of this worker's own do a job: its number, and that of the process which asked."""
+    return [*workers.pool(1).run([workers.Job("inner", os.getpid)]), os.getpid()]

@@ -10,12 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from tilewright.dims import parse
-from tilewright.errors import InputError, ModelError, TilewrightError
+from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
 from tilewright.specialization import Sizes, given
 
 USER_ERROR = 2
@@ -162,6 +163,19 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
 def add_no_cache(cli: argparse.ArgumentParser) -> None:
     """Add ``--no-cache``."""
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
+
+
+def read_schedules(path: Path) -> dict[str, Any]:
+    """The JSON object in a file: schedules by the names of kernels."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ScheduleError(f"cannot read the schedules in {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise ScheduleError(
+            f'{path} is not {{"KERNEL": SCHEDULE, ...}} with schedules as `tilewright explain --json` shows'
+        )
+    return found
 
 
 def counted(number: int, thing: str) -> str:

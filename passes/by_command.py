@@ -1,0 +1,53 @@
+"""Passes of a command line, with what the pipeline gives its own: the target, and the schedule of a kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..breadcrumbs import step
+from ..dialects import codegen, ir
+from ..dialects.context import diagnostics, make_context
+from ..errors import CompileError
+from ..target import Target
+from .infra import SCHEDULE, SCHEDULES, TARGET, Pass, PassContext, parse_pipeline
+from .kernel import functions, symbol
+from .schedule import by_hand
+from .table import PASSES
+
+
+def run(
+    text: str,
+    label: str,
+    passes: str,
+    target: Target,
+    context: PassContext,
+    emit: codegen.Kind | None = None,
+    locations: bool = False,
+) -> bytes:
+    """Run the passes that ``passes`` names on a module; gives it as text, or the code that it is emitted as.
+
+    ``label`` is what errors call the text. CompileError for what cannot be parsed, and for what passes raise.
+    """
+    stages = parse_pipeline(passes, PASSES)
+    with make_context(), ir.Location.unknown(), context:
+        with diagnostics(f"parsing '{label}'", CompileError):
+            module = ir.Module.parse(text)
+        for stage in stages:
+            context.run(_completed(stage, module, target, context.config), module)
+        if emit:
+            with step(f"the emission of '{emit}'"):
+                return codegen.emit(module, target, emit, context.opt_level)
+        made: Any = module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations)
+        return f"{made.rstrip()}\n".encode()
+
+
+def _completed(stage: Pass, module: ir.Module, target: Target, config: Mapping[str, Any]) -> Pass:
+    """The pass with the target, and the schedule that the config has for the module's kernel, where it takes these."""
+    options = {field.name for field in dataclasses.fields(stage)}
+    given: dict[str, Any] = {TARGET: target} if TARGET in options else {}
+    if SCHEDULE in options and config.get(SCHEDULES):
+        schedules = (by_hand.given(config, symbol(function)) for function in functions(module))
+        given[SCHEDULE] = next(filter(None, schedules), None)
+    return dataclasses.replace(stage, **given)

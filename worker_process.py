@@ -1,0 +1,269 @@
+"""The inside of a compile worker: a process that does one job after the other and bounds what each may take.
+
+Its notes, in memory that it shares with who started it, say at any moment which step of the job is under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import json
+import mmap
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from .breadcrumbs import Snapshot, Trail, following
+from .errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
+
+IDLE_SECONDS = 300
+# A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
+MEMORY_PART = 0.75
+GROWTH_BYTES = 16 << 20
+NOTE_BYTES = 4096
+MODULE, FACTS = "before.mlir", "step.json"  # what a recorded step leaves in a folder
+JOB_CPU_SECONDS = 900
+_NOTE = struct.Struct("<II")  # the step's number, the text's length
+
+
+@dataclass(frozen=True)
+class Job:
+    """A call to be made in a worker. ``what`` names it in errors: ``kernel 'k3' (nodes conv1, relu1)``.
+
+    ``function`` and ``arguments`` are pickled: a function of a module of this package, and plain data.
+    """
+
+    what: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a compilation may take: seconds in all, and bytes of memory in each worker. None is no limit of the user's.
+
+    ``bundles`` is whether a step at which the compiler fails is saved.
+    """
+
+    timeout: float | None = None
+    memory: int | None = None
+    cpu_seconds: int = JOB_CPU_SECONDS  # of one job
+    bundles: bool = True
+
+    @staticmethod
+    def given(timeout: float | None, memory: int | None) -> Limits:
+        """What a user gives; CompileError for what is no limit."""
+        if timeout is not None and not timeout > 0:
+            raise CompileError(f"timeout is {timeout}: give seconds, more than 0")
+        if memory is not None and memory <= 0:
+            raise CompileError(f"memory_limit is {memory}: give bytes, more than 0")
+        return Limits(timeout, memory)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job with what it may take.
+
+    ``record`` is a folder to write each step's beginning to, the last one staying; ``until`` the number of the step at
+    which that is all that is wanted.
+    """
+
+    job: Job
+    limits: Limits
+    record: str | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What became of a job: its value, or the error, with its traceback and the number of the step it came from."""
+
+    value: Any = None
+    error: TilewrightError | None = None
+    trace: str = ""
+    number: int = 0
+
+
+class _Reached(BaseException):
+    """The step until which a job was to be recorded."""
+
+
+def run_here(job: Job, trail: Trail | None = None) -> Any:
+    """Do the job in this process; whatever goes wrong is a TilewrightError that says where."""
+    trail = trail or Trail()
+    try:
+        with following(trail):
+            return job.function(*job.arguments)
+    except CompileTimeoutError:
+        raise
+    except CompileError as error:
+        told = not isinstance(error, InternalError) or trail.where in str(error)
+        raise type(error)(f"{error}, in {job.what if told else at(trail.where, job.what)}") from error
+    except TilewrightError:
+        raise
+    except MemoryError as error:
+        raise InternalError(f"out of memory in {at(trail.where, job.what)}") from error
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        where = at(trail.where, job.what)
+        raise InternalError(f"internal error in {where}: {type(error).__name__}: {reason}") from error
+
+
+def at(where: str, what: str) -> str:
+    """A step and its job in words: "pass 'bufferize' of kernel 'k3' (nodes conv1)"."""
+    return f"{where} of {what}" if where else what
+
+
+def serve(channel: int, notes: int, lifeline: int) -> None:
+    """Do the tasks that come by ``channel``, until none has come for a while, or nobody is there to send one.
+
+    ``notes`` is the file to note steps in, ``lifeline`` the end of a pipe whose other end goes with its owner. This is
+    the whole of a worker's process, whose errors go to the log that it has in place of stderr.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal tells all its processes; the owner will say what to do
+    _die_with(lifeline)
+    faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_memory(None)
+    _warm_up()
+    shared = mmap.mmap(notes, NOTE_BYTES)
+    with Connection(channel) as connection:
+        connection.send_bytes(b"")
+        while connection.poll(IDLE_SECONDS):
+            try:
+                message = connection.recv_bytes()
+            except (EOFError, OSError):  # the owner has gone
+                return
+            connection.send_bytes(_answer(message, shared))
+            _give_back()
+
+
+def write_note(notes: mmap.mmap, where: str, number: int) -> None:
+    """Note the step that is under way."""
+    text = where[:NOTE_BYTES].encode(errors="replace")[: NOTE_BYTES - _NOTE.size]
+    notes[_NOTE.size : _NOTE.size + len(text)] = text
+    notes[: _NOTE.size] = _NOTE.pack(number, len(text))
+
+
+def read_note(notes: mmap.mmap) -> tuple[str, int]:
+    """The step that was under way, in one line, and its number."""
+    number, length = _NOTE.unpack(notes[: _NOTE.size])
+    text = notes[_NOTE.size : _NOTE.size + min(length, NOTE_BYTES)].decode(errors="ignore")
+    return " ".join(text.split()), number
+
+
+def _answer(message: bytes, notes: mmap.mmap) -> bytes:
+    """Do a task, both it and its answer as bytes."""
+    reply = _reply(message, notes)
+    try:
+        return pickle.dumps(reply)
+    except Exception as error:
+        reason = InternalError(f"internal error: the answer cannot be sent: {type(error).__name__}: {error}")
+        return pickle.dumps(Reply(error=reason))
+
+
+def _reply(message: bytes, notes: mmap.mmap) -> Reply:
+    trail = Trail(lambda trail: write_note(notes, trail.where, trail.number))
+    write_note(notes, "", 0)
+    try:
+        task: Task = pickle.loads(message)
+        faulthandler.disable()  # what was imported may have put its own handlers in the place of these
+        faulthandler.enable()
+        if task.record:
+            trail.begins = _recorder(Path(task.record), task.until)
+        with _held_to(task.limits):
+            return Reply(run_here(task.job, trail))
+    except _Reached:
+        return Reply()
+    except TilewrightError as error:
+        return Reply(error=error.with_traceback(None), trace=traceback.format_exc(), number=trail.number)
+    except Exception as error:
+        reason = InternalError(f"internal error: a job cannot be read: {type(error).__name__}: {error}")
+        return Reply(error=reason, trace=traceback.format_exc())
+
+
+def _recorder(folder: Path, until: int | None) -> Callable[[int, Callable[[], Snapshot]], None]:
+    def record(number: int, take: Callable[[], Snapshot]) -> None:
+        if until is not None and number < until:
+            return
+        snapshot = take()
+        (folder / FACTS).unlink(missing_ok=True)  # while the two files differ, neither is valid
+        (folder / MODULE).write_text(snapshot.module)
+        (folder / FACTS).write_text(json.dumps({**snapshot.facts, "number": number}))
+        if until is not None:
+            raise _Reached
+
+    return record
+
+
+@contextlib.contextmanager
+def _held_to(limits: Limits) -> Iterator[None]:
+    """Hold the block to what a job may take."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = int(used.ru_utime + used.ru_stime) + limits.cpu_seconds
+    with contextlib.suppress(ValueError):  # a lower hard limit than ours counts
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+    try:
+        _limit_memory(limits.memory)
+        yield
+    finally:
+        _limit_memory(None)
+
+
+def _limit_memory(wanted: int | None) -> None:
+    limit = int(MEMORY_PART * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    bounds = [limit, *(n for n in (wanted, hard) if n is not None and n != resource.RLIM_INFINITY)]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+
+
+def _die_with(lifeline: int) -> None:
+    """Have the kernel end this process, whatever it computes, when the other end of the pipe is closed."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:  # it was closed before
+        os._exit(0)
+
+
+def _warm_up() -> None:
+    gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
+    from . import jobs
+
+    jobs.warm_up()
+    gc.enable()
+    gc.collect()
+    gc.freeze()  # what is there now stays: collections need not look at it
+    global _kept
+    _kept = resident()
+
+
+_kept = 0  # of this process, as a worker: its own memory after it last gave some back
+
+
+def _give_back() -> None:
+    """Return memory to the system where a worker has grown since it last did: MLIR's contexts wait in cycles for
+    Python's collector, and the C library keeps what they free. A network's kernels would leave 40 MB."""
+    global _kept
+    if resident() > _kept + GROWTH_BYTES:
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+        _kept = resident()
+
+
+def resident() -> int:
+    """Bytes of this process's own that are in memory: without the pages of files."""
+    with open("/proc/self/statm") as file:
+        _, resident, shared, *_ = map(int, file.read().split())
+    return (resident - shared) * resource.getpagesize()
