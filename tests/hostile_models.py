@@ -46,7 +46,11 @@ def model(nodes: Sequence[NodeProto], weights: Sequence[TensorProto] = (), **par
 def saved(made: ModelProto | bytes) -> Callable[[Path], None]:
     """What writes a model as it is."""
     data = made if isinstance(made, bytes) else made.SerializeToString()
-    return lambda path: path.write_bytes(data) and None
+
+    def write(path: Path) -> None:
+        path.write_bytes(data)
+
+    return write
 
 
 def external(location: str = "w.bin", more: Sequence[tuple[str, str]] = (), **where: int) -> TensorProto:

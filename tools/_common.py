@@ -164,6 +164,11 @@ def add_no_cache(cli: argparse.ArgumentParser) -> None:
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
 
 
+def add_untrusted(cli: argparse.ArgumentParser) -> None:
+    """Add ``--untrusted``."""
+    cli.add_argument("--untrusted", action="store_true", help="limit what the model may be; no external data")
+
+
 def counted(number: int, thing: str) -> str:
     """``1 kernel``, ``2 kernels``"""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -20,6 +20,7 @@ from tilewright.tools._common import (
     add_no_cache,
     add_specialize,
     add_target,
+    add_untrusted,
     command,
     counted,
     parser,
@@ -48,7 +49,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, cache=not args.no_cache)
+        options = driver.make_options(
+            args.target, args.threads, args.opt_level, "objects", say, not args.no_cache, args.untrusted
+        )
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
             asked = args.specialize
@@ -91,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
+    add_untrusted(cli)
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument(

@@ -160,7 +160,9 @@ class Graph:
         finally:
             self.scope = caller
         for output, tensor in zip(node.output, outputs, strict=False):
-            check_size(tensor, f"node '{name}' ({op_title(node)}): its output", self.detached.limits)
+            if isinstance(tensor, Tensor):
+                what = f"node '{name}' ({op_title(node)}): its output"
+                check_size(tensor.shape, tensor.dtype, what, self.detached.limits)
             if output:
                 scope.values[output] = tensor
         for output in node.output[len(outputs) :]:

@@ -77,7 +77,7 @@ def convert(
     """The model, or None where the graph's refusals say why it is none; ``missing`` are inputs without a value."""
     proto = detached.proto.graph
     for info in inputs:
-        check_size(info, f"input '{info.name}'", detached.limits)
+        check_size(info.shape, info.dtype, f"input '{info.name}'", detached.limits)
     with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):

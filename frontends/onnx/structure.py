@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx
 
 from ...errors import ModelError, shortened
 from ...limits import ModelLimits
 from ...model import OBJECTS, numpy_dtype
-from ...sizes import is_open
+from ...sizes import Extent, is_open
 from .walk import Level, Name, function_name, levels, roots, tensors
 from .weights import Detached
+
+if TYPE_CHECKING:
+    from .context import Context
 
 
 def check_nodes(detached: Detached) -> None:
@@ -27,12 +31,16 @@ def check_tensors(detached: Detached) -> None:
         detached.check(tensor)
 
 
-def check_size(value: object, what: str, limits: ModelLimits) -> None:
-    """Raise ModelError for a Tensor, or what describes one, of known size that is larger than the limits allow.
+def demand_size(ctx: Context, shape: Sequence[Extent], dtype: str) -> None:
+    """Refuse a node's result that is larger than the limits allow, before memory is taken for it."""
+    check_size(shape, dtype, f"node '{ctx.name}' ({ctx.node.op_type}): its output", ctx.graph.detached.limits)
 
-    ``what`` names it. A tensor of the host, and one of open size, is for the run to refuse.
+
+def check_size(shape: Sequence[Extent], dtype: str, what: str, limits: ModelLimits) -> None:
+    """Raise ModelError for a tensor of known size that is larger than the limits allow; ``what`` names it.
+
+    One of open size, and what the host holds, is for the run to refuse.
     """
-    dtype, shape = getattr(value, "dtype", ""), getattr(value, "shape", ())
     if not dtype or dtype in OBJECTS or is_open(shape):
         return
     nbytes = math.prod(shape) * numpy_dtype(dtype).itemsize
