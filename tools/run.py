@@ -52,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("run", "run a compiled program, or compile a model and run it")
-    cli.add_argument("model", help="model.so, model.tw or model.onnx")
+    about = "run a compiled program, or compile a model and run it"
+    cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
+    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
     cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
