@@ -46,11 +46,15 @@ conformance: $(STAMP)
 conformance-open: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run --open
 
-# Random models: make fuzz COUNT=10000 SEED=7 for others; FLAGS=--resume goes on where that was stopped.
+# Random models, and mutants of their files: make fuzz COUNT=10000 SEED=7 for others, KIND=graphs or KIND=bytes for one of
+# both; FLAGS=--resume goes on where that was stopped.
 COUNT ?= 1000
 SEED ?= 0
-fuzz: $(STAMP)
-	cd tests && ../$(BIN)/python -m fuzz.run --count $(COUNT) --seed $(SEED) $(FLAGS)
+KIND ?= graphs bytes
+fuzz: $(KIND:%=fuzz-%)
+
+fuzz-%: $(STAMP)
+	cd tests && ../$(BIN)/python -m fuzz.run $(if $(filter bytes,$*),--bytes) --count $(COUNT) --seed $(SEED) $(FLAGS)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)

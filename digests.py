@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .cache import Cache, Entry, key
 from .runtime.files import digest
+from .source_files import open_regular
 
 # The folders whose source decides what a compilation gives; with them counts the root's own source.
 COMPILER_FOLDERS = ("dialects", "frontends", "passes", "runtime")
@@ -75,7 +76,7 @@ def file_digest(path: Path, cache: Cache) -> tuple[str, State]:
     The hash of a large file is remembered by the file's state. Fooled by who writes to the disk beside the file
     system, turns the clock back, or goes on writing through a mapping.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = open_regular(path)
     try:
         before, now = os.fstat(descriptor), time.time_ns()
         if known := remembered(path, state(before), cache):

@@ -15,14 +15,14 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
-from . import frontends, jobs, product, reuse, specialization, workers
+from . import jobs, product, reuse, workers
+from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
-from .inspection import CheckReport, Specialization, Work
+from .limits import limits_for
 from .model import Model
 from .options import CompileReport, ExecutorKind, Options
 from .planning import Asked, as_file, model_bytes, plan_model, plan_source
@@ -31,7 +31,7 @@ from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
-from .specialization import Shapes, Sizes
+from .specialization import Sizes
 from .target import Target
 from .workers import Job, Limits, Pool
 
@@ -57,6 +57,7 @@ def compile(
     specialize: Sequence[Sizes] | None = None,
     timeout: float | None = None,
     memory_limit: int | None = None,
+    untrusted: bool = False,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -76,13 +77,14 @@ def compile(
             shapes, ``[{"x": (1, 128)}]``, or of sizes by their names, ``[{"batch": 1, "seq": 128}]``.
         timeout: seconds that the whole may take. Without workers this is checked between passes.
         memory_limit: bytes of memory that a worker process may have.
+        untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
     run here (``compile.py`` writes such a program).
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
     options.target.refuse_foreign()
     report = CompileReport()
     return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
@@ -110,42 +112,6 @@ def build(
     pool = _pool(workers, options)
     made = product.make(plan_model(model, options, pool, report), options, pool, report)
     return _module(_settled(made, options, report), options, report)
-
-
-def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
-    """Import an ONNX model in this process: its module is there to be looked at and changed."""
-    return frontends.import_model(os.fspath(source) if isinstance(source, os.PathLike) else source, input_shapes)
-
-
-def check_model(
-    source: str | os.PathLike[str] | bytes | ModelProto,
-    input_shapes: InputShapes | None = None,
-    specialize: Sequence[Sizes] | None = None,
-) -> CheckReport:
-    """What a model needs, all that is unsupported in it, and an estimate of the work of a run, without compiling it.
-
-    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
-    or sizes that ``specialize`` gives do not fit it.
-    """
-    asked = Asked.of(input_shapes, specialize)
-    source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else model_bytes(source)
-    report = _examined(source, asked.shapes)
-    specializations, problems = [], list(report.problems)
-    for sizes, shapes in jobs.specialized_shapes(source, asked.shapes, asked.specialize).items():
-        with specialization.named(shapes):
-            own = _examined(source, shapes)
-        specializations.append(Specialization(sizes, own.work))
-        problems += [problem for problem in own.problems if problem not in problems]
-    return replace(report, supported=not problems, problems=tuple(problems), specializations=tuple(specializations))
-
-
-def specialized_shapes(
-    source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None, specialize: Sequence[Sizes]
-) -> dict[str, Shapes]:
-    """The shapes of all inputs in each specialization, by what it is called. Raises ModelError as ``check_model``."""
-    asked = Asked.of(input_shapes, specialize)
-    source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else model_bytes(source)
-    return jobs.specialized_shapes(source, asked.shapes, asked.specialize)
 
 
 def compile_to_file(
@@ -189,7 +155,7 @@ def emit(
         if kind == "linalg":
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")
-            arguments = (path, label, Asked.of(input_shapes).shapes)
+            arguments = (path, label, Asked.of(input_shapes).shapes, options.model_limits)
             return pool.run([Job(f"the import of {label}", jobs.import_text, arguments)])[0]
         plan = plan_source(source, Asked.of(input_shapes), options, pool, folder, CompileReport()).plan
         if kind == "kernels":
@@ -223,6 +189,7 @@ def make_options(
     progress: Callable[[str], None] = lambda text: None,
     cache: CacheChoice = True,
     limits: Limits | None = None,
+    untrusted: bool = False,
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
@@ -237,27 +204,9 @@ def make_options(
     context = infra.PassContext.entered() if infra else None
     level = context.opt_level if context else opt_level
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
-    allowed = limits or Limits()
-    return Options(Target.parse(target), level, context, executor, num_threads, progress, store, allowed)
-
-
-def _examined(source: str | bytes, input_shapes: InputShapes) -> CheckReport:
-    report, model = frontends.examine_model(source, input_shapes)
-    return report if model is None else _with_work(report, model)
-
-
-def _with_work(report: CheckReport, model: Model) -> CheckReport:
-    from .passes.footprint import footprint
-    from .passes.kernel import functions
-
-    with model.module.context:
-        found = footprint(functions(model.module)[0])
-    if found is None:
-        return report
-    weights = sum(param.info.nbytes for param in model.params.values())
-    work = Work(found.flops, weights, found.activation_bytes, weights + found.activation_bytes)
-    loops = [f"loops whose steps only the run knows ({found.open_loops}) count as one step"] if found.open_loops else []
-    return replace(report, work=work, notes=(*report.notes, *loops))
+    accepted = limits_for(untrusted)
+    allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
+    return Options(Target.parse(target), level, context, accepted, executor, num_threads, progress, store, allowed)
 
 
 def _pool(count: int | None, options: Options) -> Pool:
@@ -284,7 +233,7 @@ def _product(
     pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
-            others = (options.num_threads, *asked.specialize)
+            others = (options.num_threads, options.model_limits, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:

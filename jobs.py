@@ -15,6 +15,8 @@ import numpy as np
 from .breadcrumbs import Snapshot, step
 from .dims import InputShapes
 from .errors import ArtifactError, TilewrightError
+from .inspection import CheckReport, Work
+from .limits import ORDINARY, ModelLimits
 from .model import FileSlice, Model, Param
 from .program import Kernel, Plan, Program
 from .runtime.files import sha256
@@ -45,16 +47,18 @@ class Planned:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the jobs of a compilation have to know. ``context`` is the pass context that the user entered, if any."""
+    """What the jobs of a compilation have to know. ``context`` is the pass context that the user entered, if any;
+    ``model_limits`` is what the import accepts."""
 
     target: Target
     opt_level: int = 3
     context: PassContext | None = None
+    model_limits: ModelLimits = ORDINARY
 
     def fork(self, part: str) -> Settings:
         """The settings to send to a worker that does a part of the work: a kernel, or the graph passes ("")."""
         context = self.context.fork(part) if self.context else None
-        return Settings(self.target, self.opt_level, context)
+        return Settings(self.target, self.opt_level, context, self.model_limits)
 
     def join(self, part: str, forked: Settings) -> None:
         """Take back what ``fork(part)`` gave, with what its instruments have seen."""
@@ -104,15 +108,15 @@ def plan_file(
 
     with _labelled(path, label):
         with _importing(path, label, input_shapes):
-            model = frontends.import_model(path, input_shapes)
+            model = frontends.import_model(path, input_shapes, settings.model_limits)
         planned, forked = plan_model(model, folder, settings)
     return replace(planned, source=sha256(Path(path))), forked
 
 
 def specialized_shapes(
-    source: str | bytes, input_shapes: InputShapes, specialize: Sequence[Sizes], label: str = ""
+    path: str, label: str, input_shapes: InputShapes, specialize: Sequence[Sizes], limits: ModelLimits
 ) -> dict[str, Shapes]:
-    """The shapes of all inputs in each specialization, by what it is called; ``label`` is what errors call a file.
+    """The shapes of all inputs in each specialization, by what it is called; ``label`` is what errors call the file.
 
     Raises ModelError for one that does not fit what the inputs may be.
     """
@@ -120,10 +124,35 @@ def specialized_shapes(
 
     if not specialize:
         return {}
-    what = source if isinstance(source, str) else "the model"
-    with _labelled(what, label or what):
-        inputs = frontends.model_inputs(source, input_shapes)
-        return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, what)}
+    with _labelled(path, label):
+        inputs = frontends.model_inputs(path, input_shapes, limits)
+        return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, path)}
+
+
+def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:
+    """What a model file needs, all that is unsupported in it, and where its sizes are known, the work of a run.
+
+    The report and errors call the file ``label``.
+    """
+    from . import frontends
+
+    with _labelled(path, label):
+        report, model = frontends.examine_model(path, input_shapes, limits)
+        return replace(report if model is None else _with_work(report, model), model=label)
+
+
+def _with_work(report: CheckReport, model: Model) -> CheckReport:
+    from .passes.footprint import footprint
+    from .passes.kernel import functions
+
+    with model.module.context:
+        found = footprint(functions(model.module)[0])
+    if found is None:
+        return report
+    weights = sum(param.info.nbytes for param in model.params.values())
+    work = Work(found.flops, weights, found.activation_bytes, weights + found.activation_bytes)
+    loops = [f"loops whose steps only the run knows ({found.open_loops}) count as one step"] if found.open_loops else []
+    return replace(report, work=work, notes=(*report.notes, *loops))
 
 
 def plan_specialized(
@@ -203,12 +232,12 @@ def _spilled(param: Param, folder: str) -> Param:
     return Param(param.info, FileSlice(Path(file.name), 0, array.nbytes))
 
 
-def import_text(path: str, label: str, input_shapes: InputShapes | None) -> bytes:
+def import_text(path: str, label: str, input_shapes: InputShapes | None, limits: ModelLimits = ORDINARY) -> bytes:
     """The imported module as text, with the nodes' names."""
     from . import frontends
 
     with _labelled(path, label), _importing(path, label, input_shapes):
-        module = frontends.import_model(path, input_shapes).module
+        module = frontends.import_model(path, input_shapes, limits).module
         return _text(module.operation)
 
 

@@ -52,7 +52,7 @@ def plan_source(
     with report.stage("import and plan"):
         parts = [_Part(f"the import of {label}", jobs.plan_file, (path, label, asked.shapes, folder))]
         if asked.specialize:
-            arguments = (path, asked.shapes, asked.specialize, label)
+            arguments = (path, label, asked.shapes, asked.specialize, options.model_limits)
             [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
             if len(found) < len(asked.specialize):
                 report.notes.append("specializations of equal sizes are compiled once")

@@ -20,7 +20,7 @@ import signal
 import struct
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,10 @@ class Limits:
         if memory is not None and memory <= 0:
             raise CompileError(f"memory_limit is {memory}: give bytes, more than 0")
         return Limits(timeout, memory)
+
+    def within(self, seconds: float | None, memory: int | None) -> Limits:
+        """These limits where the user set them, others that a compilation has to keep to where not."""
+        return replace(self, timeout=self.timeout or seconds, memory=self.memory or memory)
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ class Module:
         """Run on arrays by input name; returns new arrays in the order of the model's outputs.
 
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
-        program of their own run that. InputError for a name, a shape or a dtype that is not the model's.
+        program of their own run that. InputError for a name, a shape or a dtype that is not the model's, and where the
+        run takes more memory than there is.
         """
         names = {info.name for info in self.inputs}
         unknown = [name for name in inputs if name not in names]
@@ -81,7 +82,10 @@ class Module:
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
         arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
-        return self._runner(arrays).run(arrays)
+        try:
+            return self._runner(arrays).run(arrays)
+        except MemoryError as error:
+            raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""

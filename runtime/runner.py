@@ -10,7 +10,7 @@ import numpy as np
 import tvm_ffi
 
 from ..model import OBJECTS, TensorInfo, numpy_dtype
-from . import tensor
+from . import memory, tensor
 from .artifact import Program
 from .link import Library, Numbered
 from .manifest import Manifest
@@ -32,6 +32,7 @@ class Entry:
 
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
         self._outputs = manifest.outputs
+        memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
         create = library.get_function("create")
         if weights is None:
             addresses, owned = np.empty(0, np.uint64), [create]

@@ -13,6 +13,7 @@ from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo, aligned, numpy_dtype
 from ..sizes import Extent, Sym, bounds
+from . import memory
 
 ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
@@ -34,7 +35,8 @@ def empty(info: TensorInfo) -> np.ndarray:
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
-    """Bytes with an address that is a multiple of 64."""
+    """Bytes with an address that is a multiple of 64. InputError where the system has not as many."""
+    memory.demand(nbytes, "a tensor of the run")
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
     skip = -raw.ctypes.data % ALIGNMENT
     return raw[skip : skip + nbytes]

@@ -178,6 +178,11 @@ def read_schedules(path: Path) -> dict[str, Any]:
     return found
 
 
+def add_untrusted(cli: argparse.ArgumentParser) -> None:
+    """Add ``--untrusted``."""
+    cli.add_argument("--untrusted", action="store_true", help="limit what the model may be; no external data")
+
+
 def counted(number: int, thing: str) -> str:
     """``1 kernel``, ``2 kernels``"""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -12,6 +12,7 @@ from tilewright.tools._common import (
     USER_ERROR,
     add_input_shape,
     add_specialize,
+    add_untrusted,
     command,
     counted,
     parser,
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from tilewright import driver
 
     with progress(f"checking {args.model}", args):
-        found = driver.check_model(args.model, dict(args.input_shape), args.specialize)
+        found = driver.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
     report(dataclasses.asdict(found), list(_lines(found, None if args.all else _SHOWN_NODES)), args)
     return 0 if found.supported else USER_ERROR
 
@@ -44,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("model", help="the ONNX file")
     add_input_shape(cli)
     add_specialize(cli)
+    add_untrusted(cli)
     cli.add_argument("--all", action="store_true", help="name all nodes that have a problem")
     cli.epilog = "The exit code is 0 if the model can be compiled, and 2 if not."
     return cli

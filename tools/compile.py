@@ -19,6 +19,7 @@ from tilewright.tools._common import (
     add_no_cache,
     add_specialize,
     add_target,
+    add_untrusted,
     command,
     counted,
     parser,
@@ -49,10 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        limits = Limits.given(args.timeout, args.memory_limit)
-        cache = not args.no_cache
+        limits, cache = Limits.given(args.timeout, args.memory_limit), not args.no_cache
         options = driver.make_options(
-            args.target, args.threads, args.opt_level, progress=say, cache=cache, limits=limits
+            args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted
         )
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add_no_cache(cli)
     cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
     cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
+    add_untrusted(cli)
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument(

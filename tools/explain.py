@@ -18,6 +18,7 @@ from tilewright.tools._common import (
     add_no_cache,
     add_specialize,
     add_target,
+    add_untrusted,
     check_target,
     command,
     parser,
@@ -47,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     given = dict(args.input_shape)
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(args.target, progress=say, cache=not args.no_cache)
-        programs = driver.specialized_shapes(args.model, given, args.specialize) or {"": given}
+        options = driver.make_options(args.target, progress=say, cache=not args.no_cache, untrusted=args.untrusted)
+        programs = driver.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
         records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
         _plot.draw(next(iter(records.values())), args.plot)
@@ -73,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_specialize(cli)
     add_no_cache(cli)
+    add_untrusted(cli)
     return cli
 
 

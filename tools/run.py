@@ -18,6 +18,7 @@ from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
     add_target,
+    add_untrusted,
     check_target,
     command,
     parser,
@@ -51,8 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("run", "run a compiled program, or compile a model and run it")
-    cli.add_argument("model", help="model.so, model.tw or model.onnx")
+    about = "run a compiled program, or compile a model and run it"
+    cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
+    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
     cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
@@ -65,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     add_input_shape(cli)
+    add_untrusted(cli)
     return cli
 
 
@@ -79,7 +82,7 @@ def _load(args: argparse.Namespace) -> Module:
         shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
-    module = driver.compile(args.model, args.target, shapes, args.threads)
+    module = driver.compile(args.model, args.target, shapes, args.threads, untrusted=args.untrusted)
     for note in module.report.notes:
         print("note:", note, file=sys.stderr)
     return module

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 import onnx
 from onnx import TensorProto, checker, defs
 
 from ...errors import ModelError
+from .structure import check_nodes, check_tensors
+from .walk import levels, roots, tensors
 from .weights import Detached
 
 # Ops without a schema, and attributes that a schema lacks, are for the conversion to judge, which lists all of them.
@@ -30,8 +30,10 @@ def check_model(detached: Detached) -> dict[str, int]:
         raise ModelError(f"{what}: is not a valid ONNX model: its opset versions are {list(opsets.values())}")
     if not opsets:
         raise ModelError(f"{what}: is not a valid ONNX model: it names no opset")
+    check_nodes(detached)
     if not _is_text(proto):
         raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8")
+    check_tensors(detached)
     try:
         checker.check_model(_stand_in(proto))
     except checker.ValidationError as error:
@@ -50,7 +52,7 @@ def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
     for value in (*copy.graph.input, *copy.graph.output):
         if value.type.HasField("tensor_type"):
             value.type.tensor_type.shape.SetInParent()
-    for tensor in _tensors(copy):
+    for tensor in tensors(copy):
         if tensor.data_location == TensorProto.EXTERNAL:
             tensor.ClearField("external_data")
             tensor.ClearField("data_location")
@@ -58,31 +60,23 @@ def _stand_in(proto: onnx.ModelProto) -> onnx.ModelProto:
     return copy
 
 
-def _tensors(proto: onnx.ModelProto) -> Iterator[TensorProto]:
-    for nodes, weights in _scopes(proto):
-        yield from weights
-        for attribute in (a for node in nodes for a in node.attribute):
-            yield from attribute.tensors
-            if attribute.HasField("t"):
-                yield attribute.t
-
-
-def _scopes(proto: onnx.ModelProto) -> Iterator[tuple[Sequence[onnx.NodeProto], Sequence[TensorProto]]]:
-    """The nodes and initialisers of the graph, of all graphs nested in it, and of the functions."""
-    scopes = [(proto.graph.node, proto.graph.initializer), *((f.node, ()) for f in proto.functions)]
-    while scopes:
-        nodes, weights = scopes.pop()
-        yield nodes, weights
-        graphs = [g for node in nodes for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
-        scopes += [(graph.node, graph.initializer) for graph in graphs]
-
-
 def _is_text(proto: onnx.ModelProto) -> bool:
     """Whether all names are UTF-8; protobuf gives bytes in place of a string that is not."""
-    nodes = [node for nodes, _ in _scopes(proto) for node in nodes]
-    values = [*proto.graph.input, *proto.graph.output, *proto.graph.initializer]
-    names = [name for n in nodes for name in (n.name, n.op_type, n.domain, *n.input, *n.output)]
-    return all(isinstance(name, str) for name in [*names, *(v.name for v in values)])
+    found: list[object] = []
+    for function in proto.functions:
+        found += (function.name, function.domain, function.overload, *function.input, *function.output)
+        found += (*function.attribute, *(o.domain for o in function.opset_import))
+    for level in (level for root in roots(proto) for level in levels(root)):
+        if level.graph is not None:
+            values = (*level.graph.input, *level.graph.output, *level.graph.value_info, *level.graph.initializer)
+            found += (level.graph.name, *(value.name for value in values))
+        for node in level.nodes:
+            found += (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            found += (text for a in node.attribute for text in (a.name, a.ref_attr_name))
+    for tensor in tensors(proto):
+        found += (tensor.name, *(text for entry in tensor.external_data for text in (entry.key, entry.value)))
+    dims = (d for v in (*proto.graph.input, *proto.graph.output) for d in v.type.tensor_type.shape.dim)
+    return all(isinstance(text, str) for text in (*found, *(d.dim_param for d in dims)))
 
 
 def _first_line(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from onnx import TensorProto
 
 from ...dialects import builders, func, ir
 from ...dialects.types import element_type
+from ...errors import ModelError
 from ...model import Param, TensorInfo, stored
 from .objects import TEXT, Object
 from .tensor import Tensor
@@ -51,7 +53,7 @@ class Entry:
         dtype = dtype_name(tensor.data_type, f"tensor '{name}'")
         source = self._detached.source(tensor)
         shape = tuple(tensor.dims)
-        if int(np.prod(shape, dtype=np.int64)) <= builders.MAX_CONSTANT:
+        if math.prod(shape) <= builders.MAX_CONSTANT:
             return self.known(np.array(self._detached.array(tensor)), dtype, name)
         param = Param(TensorInfo(name, shape, dtype), source)
         return Tensor(dtype, shape, lambda: self._argument(param), load=param.array)
@@ -81,7 +83,10 @@ class Entry:
 
     def text(self, items: Sequence[bytes], shape: Sequence[int]) -> Object:
         """A tensor of text that the file holds, in UTF-8: the host makes it at the entry, as ``_constant`` does."""
-        facts = {"items": [item.decode() for item in items], "shape": list(shape)}
+        try:
+            facts = {"items": [item.decode() for item in items], "shape": list(shape)}
+        except UnicodeDecodeError as error:
+            raise ModelError("a tensor of text is not UTF-8") from error
 
         def made() -> ir.Value:
             with ir.InsertionPoint.at_block_begin(self.block):

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import onnx
-from onnx import TensorProto, ValueInfoProto
+from onnx import ValueInfoProto
 
 from ...dims import InputShapes
 from ...dims import text as dim_text
 from ...errors import ModelError, UnsupportedError
 from ...inspection import CheckReport, Node, Operator, Problem, Verdict
 from ...inspection import Tensor as Described
+from ...limits import ORDINARY, ModelLimits
 from ...model import Model
 from ...sizes import Sym, is_open
 from . import inventory, ops
@@ -27,21 +28,22 @@ from .refusals import Refusals
 from .remedies import remedy
 from .standins import FAILED, Failed
 from .trials import candidates
-from .weights import DECODED, DTYPES, MAPPED, Detached, Source, detach, type_name
+from .weights import Detached, Source, detach, type_name
 
 
-def examine(source: Source, input_shapes: InputShapes | None = None) -> tuple[CheckReport, Model | None]:
+def examine(
+    source: Source, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
+) -> tuple[CheckReport, Model | None]:
     """The report, without the work of a run; and the model, where its shapes are known and nothing is unsupported.
 
     Raises ModelError where the file is no valid model, or the given shapes are not those of its inputs.
     """
     ops.load()
-    detached = detach(source)
+    detached = detach(source, limits)
     with named(detached.what):
         opsets = check_model(detached)
         found = inventory.file_nodes(detached.proto)
         tensors = inventory.tensors(detached.proto, found)
-        _check_external(detached, tensors)
         done = _converted(detached, opsets, input_shapes or {})
     nodes = _nodes(found, done.graph.refusals)
     problems = _problems(found, done.graph.refusals, opsets)
@@ -72,14 +74,6 @@ def _inputs(detached: Detached, given: InputShapes) -> Iterator[Described]:
         own = found.shape or ["?"] * len(shape)
         told = [dim_text(n, f"{value.name}.{i}") if isinstance(n, Sym) else own[i] for i, n in enumerate(shape)]
         yield replace(found, shape=tuple(told)) if is_open(shape) else found
-
-
-def _check_external(detached: Detached, tensors: Sequence[TensorProto]) -> None:
-    """Refuse tensors whose data is missing, also those that no output needs."""
-    for tensor in tensors:
-        places = {entry.key: entry.value for entry in tensor.external_data}
-        if tensor.data_type in DTYPES and places.get("location", MAPPED) not in (MAPPED, DECODED):
-            detached.source(tensor)
 
 
 @dataclass

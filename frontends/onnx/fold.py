@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +15,7 @@ from ...model import NARROW, numpy_dtype
 from .tensor import Tensor
 
 FOLD_LIMIT = 1 << 16  # elements of all inputs together
+RESULT_LIMIT = 1 << 22  # elements of what inputs broadcast to, and of a window
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 # What the reference does as the standard has it, in all versions and types: arithmetic on shapes and the like, what
@@ -43,6 +45,8 @@ def fold(node: onnx.NodeProto, inputs: Sequence[Tensor | None], opset: int) -> l
         return None
     if sum(t.size for t in inputs if t is not None) > FOLD_LIMIT or any(a.HasField("g") for a in node.attribute):
         return None
+    if _elements(node, [t.known for t in inputs if t is not None and t.known is not None]) > RESULT_LIMIT:
+        return None
     feeds = {name: t.known for name, t in zip(node.input, inputs, strict=True) if t is not None and t.known is not None}
     return _evaluate(node, feeds, opset)
 
@@ -63,6 +67,16 @@ def _evaluate(node: onnx.NodeProto, feeds: Mapping[str, np.ndarray], opset: int)
     if any(a is None or not _native(a.dtype.name) for a in arrays):
         return None
     return [a for a in arrays if a is not None]
+
+
+def _elements(node: onnx.NodeProto, known: Sequence[np.ndarray]) -> int:
+    """How many elements an elementwise op on these arrays has, or the window of this size."""
+    if node.op_type.endswith("Window"):
+        return int(known[0].max(initial=0))
+    try:
+        return math.prod(np.broadcast_shapes(*(array.shape for array in known)))
+    except ValueError:  # it is no elementwise op
+        return 0
 
 
 def _native(dtype: str) -> bool:

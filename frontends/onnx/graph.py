@@ -24,6 +24,7 @@ from .nodes import (
     chosen_branch,
     has_body,
     node_captures,
+    op_title,
     title,
     unknown_attribute,
     unknown_op,
@@ -33,6 +34,7 @@ from .ranks import Choice, Facts
 from .refusals import Refusals, refuse_results, refuse_use, signature
 from .scope import Scope
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
+from .structure import check_size
 from .tensor import Tensor
 from .weights import Detached, type_name
 
@@ -159,6 +161,9 @@ class Graph:
         finally:
             self.scope = caller
         for output, tensor in zip(node.output, outputs, strict=False):
+            if isinstance(tensor, Tensor):
+                what = f"node '{name}' ({op_title(node)}): its output"
+                check_size(tensor.shape, tensor.dtype, what, self.detached.limits)
             if output:
                 scope.values[output] = tensor
         for output in node.output[len(outputs) :]:

@@ -12,6 +12,7 @@ from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
 from ...dims import InputShapes
 from ...errors import ModelError, UnsupportedError
+from ...limits import ORDINARY, ModelLimits
 from ...model import OBJECTS, Model, TensorInfo
 from ...sizes import Sym
 from . import ops
@@ -22,18 +23,21 @@ from .objects import Element, Object, element_of_type
 from .ranks import Unranked
 from .refusals import Refusal
 from .standins import Failed
+from .structure import check_size
 from .tensor import Tensor
 from .weights import Detached, Source, detach
 
 
-def import_onnx(source: Source, input_shapes: InputShapes | None = None, name: str = "") -> Model:
+def import_onnx(
+    source: Source, input_shapes: InputShapes | None = None, name: str = "", limits: ModelLimits = ORDINARY
+) -> Model:
     """Import a model from a path, bytes or a ModelProto.
 
     ``input_shapes`` gives inputs whose shape the file leaves open. Raises ModelError where the model is not valid or
     lacks something, UnsupportedError (all reasons in one line) where it uses what has no converter.
     """
     ops.load()
-    detached = detach(source)
+    detached = detach(source, limits)
     with named(detached.what):
         opsets = check_model(detached)
         inputs = fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what)
@@ -43,9 +47,11 @@ def import_onnx(source: Source, input_shapes: InputShapes | None = None, name: s
         return model
 
 
-def read_inputs(source: Source, input_shapes: InputShapes | None = None) -> tuple[TensorInfo, ...]:
+def read_inputs(
+    source: Source, input_shapes: InputShapes | None = None, limits: ModelLimits = ORDINARY
+) -> tuple[TensorInfo, ...]:
     """The inputs that ``import_onnx`` would give the model. Raises as it does, for the inputs alone."""
-    detached = detach(source)
+    detached = detach(source, limits)
     with named(detached.what):
         return tuple(fixed_inputs(detached.proto.graph, input_shapes or {}, detached.what))
 
@@ -70,6 +76,8 @@ def convert(
 ) -> tuple[Model | None, Graph]:
     """The model, or None where the graph's refusals say why it is none; ``missing`` are inputs without a value."""
     proto = detached.proto.graph
+    for info in inputs:
+        check_size(info.shape, info.dtype, f"input '{info.name}'", detached.limits)
     with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope():
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):

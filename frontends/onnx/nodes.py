@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import onnx
 from onnx import NodeProto, TensorProto
 
+from ...errors import shortened
 from .objects import OPTIONAL, SEQUENCE, TEXT
 from .tensor import Tensor
 from .weights import DTYPES
@@ -16,10 +17,12 @@ from .weights import DTYPES
 if TYPE_CHECKING:
     from .standins import Value
 
+_LONGEST = 120  # characters of a name in messages
+
 
 def title(node: NodeProto, index: int) -> str:
-    """The node's name, or its op and position where it has none."""
-    return node.name or f"{node.op_type}_{index}"
+    """The node's name, or its op and position where it has none; of a very long one both ends."""
+    return shortened(node.name, _LONGEST) or f"{shortened(node.op_type, _LONGEST)}_{index}"
 
 
 def chosen_branch(node: NodeProto, condition: object) -> onnx.GraphProto | None:
@@ -53,7 +56,7 @@ def has_body(op: str, opset: int, domain: str) -> bool:
 
 def op_title(node: NodeProto) -> str:
     """The op as messages name it, with its domain unless that is ONNX's own."""
-    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+    return shortened(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}", _LONGEST)
 
 
 def bodies(node: NodeProto) -> list[onnx.GraphProto]:
@@ -93,7 +96,7 @@ def unknown_op(domain: str, opset: int, known: bool) -> str:
     """Why an op without converter is refused; ``known`` says whether its domain has any."""
     if domain in _REMEDIES:
         return f"the domain '{domain}' {_REMEDIES[domain]}"
-    return f"no converter at opset {opset}" if known else f"the domain '{domain}' is unknown"
+    return f"no converter at opset {opset}" if known else f"the domain '{shortened(domain, _LONGEST)}' is unknown"
 
 
 Side = Literal["input", "output"]

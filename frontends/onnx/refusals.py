@@ -70,13 +70,17 @@ class Refusals:
 def refuse_use(
     converter: Callable[..., object], node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
 ) -> None:
-    """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take."""
+    """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take, and for
+    inputs that are left out but must be there."""
     positional, keywords, variadic = signature(converter)
     for attribute in node.attribute:
         if attribute.name not in keywords:
             raise Unsupported(f"attribute '{attribute.name}'", "attribute")
     if not variadic and len(inputs) > positional:
         raise Unsupported(f"{len(inputs)} inputs")
+    for index, name in required(converter):
+        if index >= len(inputs) or inputs[index] is None:
+            raise Unsupported(f"input '{name}' is missing")
     if reason := wrong_dtype(node, domain, opset, "input", inputs):
         raise Unsupported(reason, "dtype")
 
@@ -85,6 +89,14 @@ def refuse_results(node: NodeProto, domain: str, opset: int, outputs: Sequence[V
     """Raise Unsupported for a dtype that the op does not give, as an attribute may ask for."""
     if reason := wrong_dtype(node, domain, opset, "output", outputs):
         raise Unsupported(reason, "dtype")
+
+
+@lru_cache
+def required(converter: Callable[..., object]) -> tuple[tuple[int, str], ...]:
+    """Position and name of the inputs that a converter cannot do without: those that may not be None."""
+    parameters = list(inspect.signature(converter).parameters.values())[1:]  # without ctx
+    inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return tuple((i, p.name) for i, p in enumerate(inputs) if p.annotation == "Tensor" and p.default is p.empty)
 
 
 @lru_cache

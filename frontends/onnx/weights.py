@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from google.protobuf.message import DecodeError, EncodeError
 from onnx import TensorProto, numpy_helper
 
 from ...errors import ModelError, UnsupportedError
+from ...limits import ORDINARY, ModelLimits
 from ...model import NARROW, FileSlice, numpy_dtype
+from ...source_files import find_inside, folders_of, open_regular
 from . import wire
+from .external import DECODED, MAPPED, Place, place_of, short
 
-MAPPED = "tilewright:mapped"  # location of data that lies in the model file itself
-DECODED = "tilewright:decoded"  # location of data that had to be decoded; the offset is an index into ``decoded``
+MOST_AXES = 64  # numpy's
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -67,6 +70,8 @@ class Detached:
     what: str  # the model in messages: its path, or "the model"
     path: Path | None = None
     data: bytes = b""  # the model where it came as bytes
+    folders: tuple[Path, ...] = ()  # where its external data may lie
+    limits: ModelLimits = ORDINARY
     decoded: list[np.ndarray] = field(default_factory=list)
     files: dict[Path, None] = field(default_factory=dict)  # the external ones that tensors were found in, in order
 
@@ -75,20 +80,62 @@ class Detached:
         dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
         if tensor.data_location != TensorProto.EXTERNAL:
             return self._checked(tensor, decode(tensor))
-        where = {entry.key: entry.value for entry in tensor.external_data}
-        location, offset = where.get("location", ""), self._number(tensor, where, "offset", 0)
-        if location == DECODED:
-            return self.decoded[offset]
-        width = _PACKED.get(dtype) or 8 * numpy_dtype(dtype).itemsize
-        nbytes = -(-int(np.prod(tensor.dims, dtype=np.int64)) * width // 8)
-        nbytes = self._length(tensor, where, nbytes)
-        if location == MAPPED and self.path is None:
-            return _unpacked(np.frombuffer(self.data, np.uint8, nbytes, offset), dtype, tuple(tensor.dims))
-        path = self.path if location == MAPPED else self._external(tensor, location, offset + nbytes)
+        at, nbytes = place_of(tensor), self.nbytes(tensor)
+        if at.location == DECODED:
+            return self.decoded[at.offset]
+        if at.location == MAPPED and self.path is None:
+            return _unpacked(np.frombuffer(self.data, np.uint8, nbytes, at.offset), dtype, tuple(tensor.dims))
+        path = self.path if at.location == MAPPED else self._external(tensor, at)
         assert path is not None
-        if dtype in _PACKED:
-            return _unpacked(np.memmap(path, np.uint8, "r", offset, (nbytes,)), dtype, tuple(tensor.dims))
-        return FileSlice(path, offset, nbytes)
+        if at.location != MAPPED:
+            self.files[path] = None
+        if dtype in _PACKED and nbytes:
+            return _unpacked(np.memmap(path, np.uint8, "r", at.offset, (nbytes,)), dtype, tuple(tensor.dims))
+        return FileSlice(path, at.offset, nbytes)
+
+    def check(self, tensor: TensorProto) -> None:
+        """Raise ModelError for a shape that cannot be, and for data that does not fit it or is not there.
+
+        No data is read, and of what the tensor holds itself only the length is looked at.
+        """
+        elements = self.elements(tensor)
+        if tensor.data_location != TensorProto.EXTERNAL:
+            if tensor.data_type == TensorProto.STRING and len(tensor.string_data) != elements:
+                raise self._misfit(tensor, f"{len(tensor.string_data)} elements of text")
+            return
+        at = place_of(tensor)
+        if tensor.data_type in DTYPES and at.location != DECODED:
+            self.nbytes(tensor)
+        if not at.marked:
+            self._external(tensor, at)
+
+    def elements(self, tensor: TensorProto) -> int:
+        """The number of a tensor's elements. ModelError for dims that no tensor has, or that the limits forbid."""
+        if len(tensor.dims) > MOST_AXES:
+            raise ModelError(
+                f"{self.what}: tensor '{tensor.name}' has {len(tensor.dims)} axes, the most are {MOST_AXES}"
+            )
+        if any(extent < 0 for extent in tensor.dims):
+            raise ModelError(f"{self.what}: tensor '{tensor.name}' has a negative extent in {list(tensor.dims)}")
+        count = math.prod(tensor.dims)
+        if count > self.limits.tensor_bytes:
+            raise ModelError(
+                f"{self.what}: tensor '{tensor.name}' of shape {list(tensor.dims)} has {count} elements, more than the"
+                f" {self.limits.tensor_bytes} bytes that a tensor may have"
+            )
+        return count
+
+    def nbytes(self, tensor: TensorProto) -> int:
+        """The bytes of raw data that a tensor needs. ModelError where its place has another length."""
+        dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
+        width = _PACKED.get(dtype) or 8 * numpy_dtype(dtype).itemsize
+        expected, at = -(-self.elements(tensor) * width // 8), place_of(tensor)
+        if at.length not in (None, expected) and at.location != DECODED:
+            raise ModelError(
+                f"{self.what}: tensor '{tensor.name}' of shape {list(tensor.dims)} needs {expected} bytes of data,"
+                f" but has {at.length}; export the model again"
+            )
+        return expected
 
     def array(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor, mapped where it lies in a file."""
@@ -101,70 +148,83 @@ class Detached:
             return np.empty(shape, dtype)
         return np.memmap(source.path, np.uint8, "r", source.offset, (source.nbytes,)).view(dtype).reshape(shape)
 
-    def _length(self, tensor: TensorProto, where: dict[str, str], expected: int) -> int:
-        length = self._number(tensor, where, "length", expected)
-        if length != expected:
-            raise ModelError(
-                f"{self.what}: tensor '{tensor.name}' of shape {list(tensor.dims)} needs {expected} bytes of data,"
-                f" but has {length}; export the model again"
-            )
-        return expected
-
-    def _number(self, tensor: TensorProto, where: dict[str, str], key: str, default: int) -> int:
-        text = where.get(key, str(default))
-        if not text.isdecimal():
-            raise ModelError(f"{self.what}: the {key} '{text}' of tensor '{tensor.name}' is no place in a file")
-        return int(text)
-
     def _checked(self, tensor: TensorProto, array: np.ndarray) -> np.ndarray:
-        if array.size != int(np.prod(tensor.dims, dtype=np.int64)):
-            raise ModelError(
-                f"{self.what}: tensor '{tensor.name}' of shape {list(tensor.dims)} has {array.size} elements of data;"
-                " export the model again"
-            )
+        if array.size != self.elements(tensor):
+            raise self._misfit(tensor, f"{array.size} elements of data")
         return array
 
-    def _external(self, tensor: TensorProto, location: str, end: int) -> Path:
+    def _misfit(self, tensor: TensorProto, data: str) -> ModelError:
+        shape = f"tensor '{tensor.name}' of shape {list(tensor.dims)}"
+        return ModelError(f"{self.what}: {shape} has {data}; export the model again")
+
+    def _external(self, tensor: TensorProto, at: Place) -> Path:
         """The external file of a tensor, which must lie in the model's folder and be long enough."""
+        tensor_in, name = f"tensor '{tensor.name}'", short(at.location)
+        if not self.limits.external_data:
+            raise ModelError(
+                f"{self.what}: {tensor_in} has its data in the file '{name}', which a model that is not trusted may"
+                " not: save it in one file"
+            )
         if self.path is None:
             raise ModelError(
-                f"tensor '{tensor.name}' has its data in the file '{location}' relative to the model's folder;"
+                f"{tensor_in} has its data in the file '{name}' relative to the model's folder;"
                 " give the model's path instead of its bytes"
             )
-        folder = self.path.parent.resolve()
-        path = (folder / location).resolve()
-        if not location or not path.is_relative_to(folder):
-            raise ModelError(f"{self.what}: the data file '{location}' of tensor '{tensor.name}' is outside its folder")
-        if not path.is_file():
-            raise ModelError(f"{self.what}: the data file '{path}' of tensor '{tensor.name}' is missing; put it there")
-        if path.stat().st_size < end:
-            raise ModelError(f"{path}: too short for tensor '{tensor.name}', which ends at byte {end}; copy it again")
-        self.files[path] = None
+        try:
+            path = find_inside(self.folders, at.location)
+            if path is None:
+                raise ModelError(f"{self.what}: the data file '{name}' of {tensor_in} is outside its folder")
+            if not path.is_file():
+                raise ModelError(f"{self.what}: the data file '{path}' of {tensor_in} is missing; put it there")
+            size = path.stat().st_size
+        except (OSError, RuntimeError) as error:  # the latter for links in a circle
+            reason = getattr(error, "strerror", None) or "its name leads nowhere"
+            raise ModelError(f"{self.what}: the data file '{name}' of {tensor_in} cannot be read: {reason}") from error
+        end = at.offset + (self.nbytes(tensor) if tensor.data_type in DTYPES else 0)
+        if size < end:
+            raise ModelError(f"{path}: too short for {tensor_in}, which ends at byte {end}; copy it again")
         return path
 
 
-def detach(source: Source) -> Detached:
+def detach(source: Source, limits: ModelLimits = ORDINARY) -> Detached:
     """Read a model from a path, bytes or a ModelProto. Raises ModelError where it is no (whole) ONNX model."""
     if isinstance(source, onnx.ModelProto):
         try:
-            return _from_bytes(source.SerializeToString(), "the model")
+            return _from_bytes(source.SerializeToString(), limits)
         except (EncodeError, ValueError) as error:
             raise ModelError("the model is larger than protobuf allows; save it to a file and give its path") from error
     if isinstance(source, bytes | bytearray | memoryview):
-        return _from_bytes(bytes(source), "the model")
-    path = Path(source)
+        return _from_bytes(bytes(source), limits)
     try:
-        if path.is_dir():
-            raise ModelError(f"{path}: is a folder; give the path of an ONNX file")
-        with open(path, "rb") as file:
-            if not path.stat().st_size:
-                raise ModelError(f"{path}: is empty; give an ONNX file")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                return _rewrite(view, len(view), Detached(onnx.ModelProto(), str(path), path=path.resolve()))
+        return _from_file(Path(source), limits)
     except FileNotFoundError as error:
-        raise ModelError(f"{path}: no such file; give the path of an ONNX file") from error
+        raise ModelError(f"{source}: no such file; give the path of an ONNX file") from error
+    except IsADirectoryError as error:
+        raise ModelError(f"{source}: is a folder; give the path of an ONNX file") from error
     except OSError as error:
-        raise ModelError(f"{path}: cannot be read ({error.strerror}); check its permissions") from error
+        raise ModelError(f"{source}: cannot be read ({error.strerror}); check its permissions") from error
+
+
+def _from_file(path: Path, limits: ModelLimits) -> Detached:
+    with open(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise ModelError(f"{path}: is empty; give an ONNX file")
+        into = Detached(onnx.ModelProto(), str(path), path.resolve(), folders=folders_of(path), limits=limits)
+        _check_size(size, into)
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as view:
+            return _rewrite(view, size, into)
+
+
+def _from_bytes(data: bytes, limits: ModelLimits) -> Detached:
+    into = Detached(onnx.ModelProto(), "the model", data=data, limits=limits)
+    _check_size(len(data), into)
+    return _rewrite(data, len(data), into)
+
+
+def _check_size(size: int, into: Detached) -> None:
+    if into.limits.file_bytes is not None and size > into.limits.file_bytes:
+        raise ModelError(f"{into.what}: has {size} bytes, the most are {into.limits.file_bytes}")
 
 
 def decode(tensor: TensorProto) -> np.ndarray:
@@ -172,7 +232,7 @@ def decode(tensor: TensorProto) -> np.ndarray:
     dtype = dtype_name(tensor.data_type, f"tensor '{tensor.name}'")
     try:
         array = numpy_helper.to_array(tensor)
-    except ValueError as error:
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
         raise ModelError(f"tensor '{tensor.name}': its data does not fit its shape {list(tensor.dims)}") from error
     return np.ascontiguousarray(array).astype(numpy_dtype(dtype), copy=False).reshape(array.shape)
 
@@ -199,7 +259,7 @@ def _unpacked(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndar
     """Bytes of raw data as an array; of types of less than a byte, the low bits come first."""
     if dtype not in _PACKED:
         return packed.view(numpy_dtype(dtype)).reshape(shape)
-    bits, size = _PACKED[dtype], int(np.prod(shape, dtype=np.int64))
+    bits, size = _PACKED[dtype], math.prod(shape)
     group = math.lcm(bits, 8) // 8  # bytes after which a value begins a byte again
     whole = np.zeros((-(-packed.size // group), group), np.uint8)
     whole.reshape(-1)[: packed.size] = packed
@@ -211,10 +271,6 @@ def _unpacked(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndar
             made[:, i] |= whole[:, byte + 1] << (8 - shift)
     made &= (1 << bits) - 1
     return made.reshape(-1)[:size].view(numpy_dtype(dtype)).reshape(shape)
-
-
-def _from_bytes(data: bytes, what: str) -> Detached:
-    return _rewrite(data, len(data), Detached(onnx.ModelProto(), what, data=data))
 
 
 def _rewrite(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
@@ -232,5 +288,8 @@ def _rewrite(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
     try:
         into.proto = onnx.ModelProto.FromString(wire.rewritten(data, size, place))
     except (wire.Broken, DecodeError) as error:
-        raise ModelError(f"{into.what}: is not an ONNX model, or a truncated one; export or copy it again") from error
+        reason = f" ({error})" if isinstance(error, wire.Broken) else ""
+        raise ModelError(
+            f"{into.what}: is not an ONNX model, or a truncated one{reason}; export or copy it again"
+        ) from error
     return into

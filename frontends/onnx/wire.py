@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from onnx import TensorProto
 
 SMALL = 1024  # bytes of a message that is taken as it is
+DEEPEST = 100  # messages in one another, as many as protobuf itself allows
 
 # The way to tensors: for each message, field number -> the message in it. From onnx.proto.
 _MESSAGES: Mapping[str, Mapping[int, str]] = {
@@ -42,23 +43,28 @@ def rewritten(data: Data, size: int, place: Place) -> bytes:
 
     Raises Broken where the bytes are no message or a truncated one.
     """
-    return b"".join(_message(data, 0, size, "model", place))
+    return b"".join(_message(data, 0, size, "model", place, DEEPEST))
 
 
-def _message(data: Data, start: int, end: int, kind: str, place: Place) -> Iterator[bytes]:
+def _message(data: Data, start: int, end: int, kind: str, place: Place, depth: int) -> Iterator[bytes]:
     if end - start <= SMALL:
         yield data[start:end]
         return
     if kind == "tensor":
         yield _tensor(data, start, end, place)
         return
-    inner = _MESSAGES[kind]
+    if depth == 0:
+        raise Broken(f"its messages are nested deeper than {DEEPEST}")
+    inner, taken = _MESSAGES[kind], start  # what lies between two fields that change is taken as it is
     for number, head, body, stop in _fields(data, start, end):
-        if number in inner and body != head:
-            part = b"".join(_message(data, body, stop, inner[number], place))
-            yield _varint(number << 3 | 2) + _varint(len(part)) + part
-        elif not (kind == "model" and number == _TRAINING_INFO):
-            yield data[head:stop]
+        if number in inner and stop - body > SMALL and body != head:
+            part = b"".join(_message(data, body, stop, inner[number], place, depth - 1))
+            yield data[taken:head] + _varint(number << 3 | 2) + _varint(len(part)) + part
+            taken = stop
+        elif kind == "model" and number == _TRAINING_INFO:
+            yield data[taken:head]
+            taken = stop
+    yield data[taken:end]
 
 
 def _tensor(data: Data, start: int, end: int, place: Place) -> bytes:

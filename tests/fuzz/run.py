@@ -1,5 +1,7 @@
 """``cd tests && python -m fuzz.run --count N --seed S``: random models, ours against onnxruntime and onnx's reference.
 
+With ``--bytes`` these models are damaged first, and are asked no more of than to harm nobody (``damaged.py``).
+
 Every fourth is compiled with open extents. Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with
 ``SEED-INDEX_inputs.npz``, which ``tilewright reduce`` reads too. The same numbers give the same models. What is known is
 kept in ``SEED.json`` of that folder, from which ``--resume`` goes on.
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from fuzz import damaged
 from fuzz.generator import generate
 from fuzz.record import Record
 from parallel import call_all
@@ -31,18 +34,20 @@ Number = tuple[int, int]  # seed, index
 def main() -> int:
     """Run the models, print the counts; the exit code is 1 for a mismatch."""
     args = _arguments()
-    path = args.output / f"{args.seed}.json"
+    of_bytes = "bytes-" if args.bytes else ""
+    path = args.output / f"{of_bytes}{args.seed}.json"
     record = Record.read(path) if args.resume else Record(path, args.first)
     numbers = [(args.seed, i) for i in range(record.next, args.first + args.count)]
     console = Console(stderr=True)
-    answers = verdicts(numbers, args.processes, args.seconds)
+    judge_all = damaged.verdicts if args.bytes else verdicts
+    answers = judge_all(numbers, args.processes, _seconds(args))
     try:
         for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
-            name = f"{number[0]}-{number[1]}"
+            name = f"{of_bytes}{number[0]}-{number[1]}"
             record.add(number[1], name, verdict)
             if verdict.fails:
                 print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
-                print(f"  {save(number, verdict, args.output / f'{name}.onnx', args.seconds, args.budget)}", flush=True)
+                print(f"  {_saved(number, verdict, args.output / f'{name}.onnx', args)}", flush=True)
             elif args.verbose and verdict.kind != "agrees":
                 print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
     finally:
@@ -51,14 +56,27 @@ def main() -> int:
     return int(record.fails)
 
 
+def _saved(number: Number, verdict: Verdict, path: Path, args: argparse.Namespace) -> str:
+    if args.bytes:
+        return damaged.save(number, verdict, path)
+    return save(number, verdict, path, _seconds(args), args.budget)
+
+
+def _seconds(args: argparse.Namespace) -> float:
+    return args.seconds or (60.0 if args.bytes else 300.0)
+
+
 def _arguments() -> argparse.Namespace:
     cli = argparse.ArgumentParser(description="Compare random models with onnxruntime and onnx's reference.")
+    cli.add_argument(
+        "--bytes", action="store_true", help="damage the models' files: nothing may die, hang or be unclear"
+    )
     cli.add_argument("--count", type=int, default=1000, help="how many (1000)")
     cli.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
     cli.add_argument("--first", type=int, default=0, help="the number of the first one (0)")
     cli.add_argument("--resume", action="store_true", help="go on behind the last one that OUTPUT/SEED.json knows")
     cli.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time")
-    cli.add_argument("--seconds", type=float, default=300.0, help="the most that one may take (300)")
+    cli.add_argument("--seconds", type=float, help="the most that one may take (300; of damaged ones 60)")
     cli.add_argument("--budget", type=float, default=120.0, help="seconds to reduce a mismatch (120)")
     cli.add_argument("--output", type=Path, default=Path("../build/fuzz"), help="folder for mismatches (../build/fuzz)")
     cli.add_argument("--verbose", action="store_true", help="also print what is refused, disputed or unknown")

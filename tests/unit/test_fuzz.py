@@ -10,13 +10,15 @@ from random import Random
 import numpy as np
 import onnx
 import pytest
-from fuzz import run
+from fuzz import damaged, run
 from fuzz.generator import TABLE, generate
 from fuzz.graph import Graph, Rejected
 
+import tilewright as tw
 from tilewright.tools._verdict import Verdict
 
 EACH = 150
+MUTANTS = 24
 
 
 @pytest.mark.slow
@@ -69,6 +71,45 @@ def makes_a_node(op: str, seed: int) -> bool:
     except Rejected:
         return False
     return bool(graph.nodes)
+
+
+def test_mutants_of_models_harm_nobody():
+    found = list(damaged.verdicts([(0, i) for i in range(MUTANTS)], processes=1, seconds=60))
+    wrong = [
+        f"{verdict.kind}: {verdict.reason} (python -m fuzz.run --bytes --seed {seed} --first {index} --count 1)"
+        for (seed, index), verdict in found
+        if verdict.fails
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert {"agrees", "refused"} <= {verdict.kind for _, verdict in found}
+
+
+def test_the_same_number_gives_the_same_mutant():
+    assert damaged.mutant((5, 3)) == damaged.mutant((5, 3)) != damaged.mutant((5, 4))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind"),
+    [
+        (tw.ModelError("why"), "refused"),
+        (tw.CompileError("internal error in a pass"), "internal"),
+        (tw.CompileError("out of memory in the import"), "refused"),
+        (ValueError("why"), "error"),
+    ],
+)
+def test_what_becomes_of_a_mutant(outcome, kind, monkeypatch):
+    def compile(*args, **kwargs):
+        raise outcome
+
+    monkeypatch.setattr(damaged.tw, "compile", compile)
+    assert damaged.check((0, 0)).kind == kind
+
+
+def test_a_mutant_that_kills_or_hangs_fails(monkeypatch):
+    lost = [run.Lost("died with exit code -11"), run.Lost("no answer in 60 s")]
+    monkeypatch.setattr(damaged, "call_all", lambda function, numbers, processes, seconds: lost)
+    found = [verdict for _, verdict in damaged.verdicts([(0, 0), (0, 1)], 1, 60)]
+    assert [verdict.kind for verdict in found] == ["crash", "hang"] and all(verdict.fails for verdict in found)
 
 
 def test_who_dies_without_us_is_the_oracle(monkeypatch):

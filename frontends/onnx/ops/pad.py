@@ -14,6 +14,7 @@ from ..context import Context, splat
 from ..open_axes import chosen, given
 from ..open_lengths import up_to
 from ..registry import op
+from ..structure import demand_size
 from ..tensor import Tensor
 from .movement import cut
 
@@ -113,6 +114,7 @@ def _padded_by_constant(
 ) -> Tensor:
     elem, known = element_type(x.dtype), splat(fill)
     if x.known is not None and known is not None and x.size <= builders.MAX_CONSTANT:
+        demand_size(ctx, [a + len(r) + b for a, r, b in zip(low, kept.values(), high, strict=True)], x.dtype)
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:

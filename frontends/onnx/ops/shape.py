@@ -16,6 +16,7 @@ from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest,
 from ..context import Context
 from ..open_lengths import for_each_shape
 from ..registry import op
+from ..structure import demand_size
 from ..tensor import Tensor
 from ..weights import dtype_name
 
@@ -53,6 +54,9 @@ def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
     """Zeros but for some values, whose indices are of the flat tensor or, a row each, of its axes."""
     values, at = (ctx.graph.detached.array(t) for t in (sparse.values, sparse.indices))
     shape = tuple(sparse.dims)
+    if any(extent < 0 for extent in shape):
+        ctx.invalid(f"sparse_value has a negative extent in {list(shape)}")
+    demand_size(ctx, shape, values.dtype.name)
     if at.ndim == 1 and at.size and not 0 <= at.min() <= at.max() < math.prod(shape):
         ctx.invalid(f"sparse_value has an index outside of its shape {list(shape)}")
     dense = np.zeros(math.prod(shape), values.dtype)
@@ -96,7 +100,11 @@ def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Te
     first, stop, step = (ctx.known(t, n).reshape(()) for t, n in ((start, "start"), (limit, "limit"), (delta, "delta")))
     if step == 0:
         ctx.invalid("delta is 0")
-    count = max(math.ceil((float(stop) - float(first)) / float(step)), 0)
+    steps = (float(stop) - float(first)) / float(step)
+    if not math.isfinite(steps):
+        ctx.invalid(f"a range from {first} to {stop} in steps of {step} has no end")
+    count = max(math.ceil(steps), 0)
+    demand_size(ctx, (count,), start.dtype)
     return ctx.const((first + np.arange(count) * step).astype(numpy_dtype(start.dtype)), start.dtype)
 
 

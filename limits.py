@@ -1,0 +1,43 @@
+"""What a compilation accepts of a model file, and what it may use while it works."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class ModelLimits:
+    """The most that a model may be, and that compiling it may take; None is no limit.
+
+    ``file_bytes`` counts the model file, ``nodes`` those of all graphs with functions written out, ``nesting`` how deep
+    graphs and calls of functions lie in one another, ``tensor_bytes`` any tensor whose size the import knows.
+    ``external_data`` allows data in other files of the model's folder. ``seconds`` and ``memory_bytes`` are of the
+    compilation: wall time of the whole, and memory of each worker.
+    """
+
+    file_bytes: int | None = None
+    nodes: int = 5_000_000
+    nesting: int = 64
+    tensor_bytes: int = 1024 * GIB
+    external_data: bool = True
+    seconds: float | None = None
+    memory_bytes: int | None = None
+
+
+ORDINARY = ModelLimits()
+UNTRUSTED = ModelLimits(
+    file_bytes=2 * GIB,
+    nodes=50_000,
+    nesting=8,
+    tensor_bytes=4 * GIB,
+    external_data=False,
+    seconds=300.0,
+    memory_bytes=8 * GIB,
+)
+
+
+def limits_for(untrusted: bool) -> ModelLimits:
+    """The limits for a model of a source that is not trusted, or for any other one."""
+    return UNTRUSTED if untrusted else ORDINARY

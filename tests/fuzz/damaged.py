@@ -1,0 +1,98 @@
+"""What becomes of mutants of random models: whatever they are, compiling and running them must not harm the process."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from random import Random
+from typing import Any, NoReturn
+
+import numpy as np
+from fuzz.generator import generate
+from fuzz.mutations import mutate
+from fuzz.values import draw_array
+from parallel import call_all
+
+import tilewright as tw
+from tilewright.model import OBJECTS, TensorInfo
+from tilewright.runtime.module import Module
+from tilewright.tools._isolation import Lost
+from tilewright.tools._verdict import Verdict
+
+Number = tuple[int, int]  # seed, index
+EACH = 8  # mutants of a model
+LONGEST = 5000  # characters of a message
+_RUN_SECONDS = 10  # a loop may have any number of steps: that a run takes long is no fault
+_SIZE = 2  # of open extents
+
+
+def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:
+    """What becomes of each mutant, which is made, compiled and run in a child process of limited memory.
+
+    agrees: it was compiled. refused: an error of one line says why it was not, or does not run. internal: it says that
+    the compiler is at fault. error, crash, hang: these harm who compiles it.
+    """
+    for number, found in zip(numbers, call_all(check, numbers, processes, seconds), strict=True):
+        if isinstance(found, Lost):
+            found = Verdict("hang" if found.reason.startswith("no answer") else "crash", found.reason)
+        yield number, found
+
+
+def check(number: Number) -> Verdict:
+    """Make a mutant, compile it as one that is not trusted, and run it, all in this process."""
+    try:
+        module = tw.compile(mutant(number), untrusted=True, workers=0, num_threads=1, cache=False)
+        if not any(info.dtype in OBJECTS for info in module.inputs):
+            _run(module, Random(f"{number}:inputs"))
+    except tw.TilewrightError as error:
+        return _judged(error)
+    except Exception as error:
+        return Verdict("error", f"{type(error).__name__}: {error}")
+    return Verdict("agrees")
+
+
+def _judged(error: tw.TilewrightError) -> Verdict:
+    text = str(error)
+    if not text.isprintable() or len(text) > LONGEST:
+        return Verdict("error", f"a message of {len(text)} characters: {text[:200]!r}")
+    fault = isinstance(error, tw.CompileError) and not text.startswith("out of memory")
+    return Verdict("internal" if fault else "refused", text)
+
+
+def mutant(number: Number) -> bytes:
+    """The bytes of a mutant; the same for the same numbers."""
+    seed, index = number
+    base, other = _model(seed, index // EACH), _model(seed, index // EACH + 1)
+    return mutate(base, other, Random(f"{seed}:{index}:mutant"))
+
+
+@lru_cache(4)
+def _model(seed: int, index: int) -> bytes:
+    return generate(seed, index)[0].SerializeToString()
+
+
+def _run(module: Module, random: Random) -> None:
+    def stop(*_: Any) -> NoReturn:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_RUN_SECONDS)
+    try:
+        module.run({info.name: _drawn(info, random) for info in module.inputs})
+    except TimeoutError:
+        return
+    finally:
+        signal.alarm(0)
+
+
+def _drawn(info: TensorInfo, random: Random) -> np.ndarray:
+    return draw_array(random, info.dtype, tuple(n if isinstance(n, int) else _SIZE for n in info.shape))
+
+
+def save(number: Number, verdict: Verdict, path: Path) -> str:
+    """Write a mutant; says where it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(mutant(number))
+    return f"{path}: {verdict.reason}"

@@ -1,0 +1,128 @@
+"""Models that mean harm: each is one line that says what is wrong, and neither this process nor its workers die."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+from hostile_models import CASES, VALID, add, external, laughs, many_nodes, model
+from onnx import helper, numpy_helper
+
+import tilewright as tw
+from tilewright import workers
+from tilewright.errors import one_line
+from tilewright.limits import UNTRUSTED
+from tilewright.tools import check, compile
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_hostile_model_is_refused_in_one_line(name, tmp_path):
+    case, path = CASES[name], tmp_path / "m.onnx"
+    case.write(path)
+    begun = time.monotonic()
+    with pytest.raises((tw.ModelError, tw.UnsupportedError)) as caught:
+        tw.compile(path, workers=1, untrusted=case.untrusted)
+    line = str(caught.value)
+    assert time.monotonic() - begun < 10
+    assert str(path) in line and case.says in line
+    assert line.isprintable() and len(line.replace(str(path.parent), "")) < 500
+
+
+@pytest.mark.parametrize(
+    "name", ["external: a FIFO", "file: a FIFO", "functions: mutually recursive", "Range to 10^12"]
+)
+def test_the_commands_print_the_line_and_exit_with_2(name, tmp_path, capsys):
+    path = tmp_path / "m.onnx"
+    CASES[name].write(path)
+    for main, words in ((check.main, []), (compile.main, ["--workers", "1"])):
+        assert main([str(path), "--quiet", *words]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and CASES[name].says in err
+
+
+def test_a_file_that_a_model_hub_keeps_as_links_is_taken(tmp_path):
+    blobs, names = tmp_path / "blobs", tmp_path / "snapshots" / "one"
+    blobs.mkdir()
+    names.mkdir(parents=True)
+    (blobs / "aa").write_bytes(add(external()).SerializeToString())
+    (blobs / "bb").write_bytes(np.full((64, 64), 2, np.float32).tobytes())
+    (names / "m.onnx").symlink_to("../../blobs/aa")
+    (names / "w.bin").symlink_to("../../blobs/bb")
+    [found] = tw.compile(names / "m.onnx", workers=1).run({"x": np.ones((64, 64), np.float32)})
+    assert (found == 3).all()
+
+
+def test_a_hard_link_is_the_file(tmp_path):
+    (tmp_path / "kept.bin").write_bytes(np.full((64, 64), 2, np.float32).tobytes())
+    os.link(tmp_path / "kept.bin", tmp_path / "w.bin")
+    (tmp_path / "m.onnx").write_bytes(add(external()).SerializeToString())
+    assert tw.check_model(tmp_path / "m.onnx").supported
+
+
+def test_what_onnxruntime_adds_to_external_data_is_taken(tmp_path):
+    (tmp_path / "w.bin").write_bytes(bytes(4 * 64 * 64))
+    tensor = external(more=[("checksum", "0"), ("prepacked_0", "0|4|a;")], length=4 * 64 * 64)
+    (tmp_path / "m.onnx").write_bytes(add(tensor).SerializeToString())
+    assert tw.check_model(tmp_path / "m.onnx").supported
+
+
+def test_what_is_trusted_may_be_larger(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(laughs(9).SerializeToString())
+    with pytest.raises(tw.ModelError, match=f"the most are {UNTRUSTED.nesting}"):
+        tw.check_model(path, untrusted=True)
+    assert tw.check_model(path).supported
+
+
+def test_what_keeps_to_the_limits_is_compiled_when_it_is_not_trusted():
+    [found] = tw.compile(VALID, workers=1, untrusted=True).run({"x": np.ones((64, 64), np.float32)})
+    assert (found == 2).all()
+
+
+def test_a_file_beyond_the_limit_is_not_read(tmp_path):
+    path = tmp_path / "m.onnx"
+    with path.open("wb") as file:
+        file.truncate(UNTRUSTED.file_bytes + 1)  # a hole, which takes no disk
+    with pytest.raises(tw.ModelError, match=f"the most are {UNTRUSTED.file_bytes}"):
+        tw.check_model(path, untrusted=True)
+
+
+def test_a_chain_of_small_messages_is_read_whole(tmp_path):
+    many_nodes(2_000)(tmp_path / "m.onnx")
+    assert tw.check_model(tmp_path / "m.onnx").operators[0].count == 2_001
+
+
+def test_messages_are_one_line_of_what_can_be_printed():
+    assert one_line("a\nb\tc") == "a b c"
+    assert one_line("\x1b[2J") == "\\x1b[2J"
+    assert len(one_line("n" * 10**6)) < 300 and len(one_line("n " * 10**6)) < 4100
+    assert str(tw.ModelError("a\r\nb\x00")) == "a b\\x00"
+
+
+def test_a_window_of_many_elements_is_not_made_at_import():
+    weights = [numpy_helper.from_array(np.array(10**12, np.int64), "n")]
+    made = model([helper.make_node("HannWindow", ["n"], ["y"], name="the_window")], weights)
+    with pytest.raises(tw.ModelError, match="the_window"):
+        tw.check_model(made)
+
+
+def test_import_model_asks_a_worker_first(monkeypatch):
+    asked = []
+    run = workers.Pool.run
+    monkeypatch.setattr(workers.Pool, "run", lambda self, jobs: [asked.extend(jobs), run(self, jobs)][1])
+    tw.import_model(VALID)
+    assert [job.what for job in asked] == ["the check of the model"]
+
+
+@pytest.mark.parametrize(("op", "domain", "inputs"), [("DynamicQuantizeLSTM", "com.microsoft", 1), ("Add", "", 2)])
+def test_an_input_that_is_left_out(op, domain, inputs):
+    made = model(
+        [helper.make_node(op, ["x", *[""] * (inputs - 1)], ["y"], name="the_node", domain=domain, hidden_size=4)]
+    )
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    if not domain:
+        del made.graph.node[0].attribute[:]
+    with pytest.raises(tw.ModelError, match=r"the_node.*is missing"):
+        tw.compile(made, workers=1)
