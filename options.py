@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from .cache import Cache
 from .jobs import Settings
-from .worker_process import Limits
+from .workers.process import Limits
 
 ExecutorKind = Literal["objects", "engine"]
 

@@ -12,10 +12,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from tilewright import worker_process, workers
+from tilewright import workers
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra import Pass, PassContext
+from tilewright.workers import process as worker_process
 
 
 def assert_and_abort() -> None:

@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
     from tilewright import driver
-    from tilewright.worker_process import Limits
+    from tilewright.workers.process import Limits
 
     path = _output(args)
     start = time.perf_counter()

@@ -68,9 +68,9 @@ def _run(args: argparse.Namespace) -> None:
 
 def _reproduce(bundle: str) -> None:
     """Do the bundle's step in a process of its own, with the limits it had; an error where that fails again."""
-    from tilewright import bundles, jobs
-    from tilewright.worker_process import Job, Limits
-    from tilewright.workers import Pool
+    from tilewright import jobs
+    from tilewright.workers import Pool, bundles
+    from tilewright.workers.process import Job, Limits
 
     record, module = bundles.read(bundle)
     step = record["step"]

@@ -11,10 +11,10 @@ import pytest
 from worker_jobs import fail_in_a_pass
 
 import tilewright as tw
-from tilewright import bundles, jobs
+from tilewright import jobs
 from tilewright.tools import opt
-from tilewright.worker_process import FACTS, MODULE
-from tilewright.workers import Job, Limits, Pool
+from tilewright.workers import Job, Limits, Pool, bundles
+from tilewright.workers.process import FACTS, MODULE
 
 KERNEL = "kernel 'k' (nodes conv1)"
 # The instruction is none of x86-64's, which LLVM's code generator says with an abort.

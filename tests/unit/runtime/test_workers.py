@@ -23,10 +23,11 @@ from worker_jobs import (
 )
 
 import tilewright as tw
-from tilewright import crew, driver, product, worker_process, workers
+from tilewright import driver, product, workers
 from tilewright.options import CompileReport
 from tilewright.tools import compile as compile_tool
-from tilewright.workers import Job, Limits, Pool
+from tilewright.workers import Job, Limits, Pool, crew
+from tilewright.workers import process as worker_process
 
 OUT_OF_TIME = "the compilation took more than its timeout of"
 

@@ -14,13 +14,13 @@ import threading
 import weakref
 from multiprocessing.connection import Connection
 
-from .errors import InternalError
-from .worker_process import NOTE_BYTES, read_note
+from ..errors import InternalError
+from .process import NOTE_BYTES, read_note
 
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
 _PROGRAM = """import sys
 sys.path[:] = sys.argv[4:]
-from tilewright.worker_process import serve
+from tilewright.workers.process import serve
 serve(*map(int, sys.argv[1:4]))"""
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _LAST_WORDS = re.compile(r"LLVM ERROR|Assertion|terminate called|\w*Error: ")

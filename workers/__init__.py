@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from .breadcrumbs import Trail, following
+from ..breadcrumbs import Trail, following
+from ..errors import CompileTimeoutError
 from .crew import Crew
 from .dispatch import Round
-from .errors import CompileTimeoutError
-from .worker_process import Job, Limits, at, run_here
+from .process import Job, Limits, at, run_here
 
 __all__ = ["Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
 

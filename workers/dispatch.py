@@ -13,13 +13,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..errors import InternalError, TilewrightError
 from . import bundles
 from .crew import Worker, last_words
-from .errors import InternalError, TilewrightError
-from .worker_process import Job, Reply, Task, at
+from .process import Job, Reply, Task, at
 
 if TYPE_CHECKING:
-    from .workers import Pool
+    from . import Pool
 
 _PATIENCE = 0.02  # seconds that jobs wait for the workers that there are before more are started
 _WALL_FACTOR = 2  # a job that waits for something that never comes uses no CPU

@@ -25,8 +25,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from .breadcrumbs import Snapshot, Trail, following
-from .errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
+from ..breadcrumbs import Snapshot, Trail, following
+from ..errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
 
 IDLE_SECONDS = 300
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
@@ -243,7 +243,7 @@ def _die_with(lifeline: int) -> None:
 
 def _warm_up() -> None:
     gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
-    from . import jobs
+    from .. import jobs
 
     jobs.warm_up()
     gc.enable()

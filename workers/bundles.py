@@ -22,10 +22,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from . import reuse
-from .errors import ArtifactError
-from .target import host_features
-from .worker_process import FACTS, MODULE, Limits
+from .. import reuse
+from ..errors import ArtifactError
+from ..target import host_features
+from .process import FACTS, MODULE, Limits
 
 MOST = 20  # bundles that stay
 RECORD = "bundle.json"
