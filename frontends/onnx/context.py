@@ -214,6 +214,8 @@ class Context:
         """
         shape = self.broadcast_shape(*tensors) if shape is None else shape
         operands = [t for t in tensors if splat(t) is None]
+        if wide := next((t for t in operands if t.rank > len(shape)), None):
+            self.invalid(f"an operand of shape {list(wide.shape)} does not broadcast to {list(shape)}")
         dtype = dtype or tensors[0].dtype
 
         def with_constants(*args: ir.Value) -> ir.Value:

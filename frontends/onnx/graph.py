@@ -154,7 +154,7 @@ class Graph:
         except Exception as error:
             if self.refusals:  # what could not be made may be the cause
                 outputs = self._failed(node, name, Unsupported(""), inputs)
-            elif isinstance(error, ValueError):  # a builder refuses shapes that do not fit together
+            elif isinstance(error, ValueError | ArithmeticError):  # shapes that do not fit together, absurd numbers
                 raise ModelError(f"node '{name}' ({node.op_type}): {error}") from error
             else:
                 raise
