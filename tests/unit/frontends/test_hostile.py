@@ -91,6 +91,7 @@ def test_what_keeps_to_the_limits_is_compiled_when_it_is_not_trusted():
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path):
     path = tmp_path / "m.onnx"
+    assert UNTRUSTED.file_bytes is not None
     with path.open("wb") as file:
         file.truncate(UNTRUSTED.file_bytes + 1)  # a hole, which takes no disk
     with pytest.raises(tw.ModelError, match=f"the most are {UNTRUSTED.file_bytes}"):
