@@ -16,6 +16,8 @@ from fuzz.values import draw_array
 from parallel import call_all
 
 import tilewright as tw
+from tilewright.frontends import import_model
+from tilewright.limits import UNTRUSTED
 from tilewright.model import OBJECTS, TensorInfo
 from tilewright.runtime.module import Module
 from tilewright.tools._isolation import Lost
@@ -43,7 +45,7 @@ def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Itera
 def check(number: Number) -> Verdict:
     """Make a mutant, compile it as one that is not trusted, and run it, all in this process."""
     try:
-        module = tw.compile(mutant(number), untrusted=True, workers=0, num_threads=1, cache=False)
+        module = _compiled(mutant(number))
         if not any(info.dtype in OBJECTS for info in module.inputs):
             _run(module, Random(f"{number}:inputs"))
     except tw.TilewrightError as error:
@@ -51,6 +53,12 @@ def check(number: Number) -> Verdict:
     except Exception as error:
         return Verdict("error", f"{type(error).__name__}: {error}")
     return Verdict("agrees")
+
+
+def _compiled(data: bytes) -> Module:
+    """The model, which is not trusted, compiled in this process: it is a child, whose time and memory are limited."""
+    import_model(data, limits=UNTRUSTED)
+    return tw.compile(data, workers=0, num_threads=1, cache=False)
 
 
 def _judged(error: tw.TilewrightError) -> Verdict:

@@ -98,10 +98,10 @@ def test_the_same_number_gives_the_same_mutant():
     ],
 )
 def test_what_becomes_of_a_mutant(outcome, kind, monkeypatch):
-    def compile(*args, **kwargs):
+    def fail(data):
         raise outcome
 
-    monkeypatch.setattr(damaged.tw, "compile", compile)
+    monkeypatch.setattr(damaged, "_compiled", fail)
     assert damaged.check((0, 0)).kind == kind
 
 
