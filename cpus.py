@@ -142,3 +142,8 @@ def caches(cpu: str) -> tuple[int, int]:
 def from_linux(flags: set[str]) -> tuple[str, ...]:
     """The features of a CPU, from those that Linux lists."""
     return tuple(feature for feature, (flag, _) in _FEATURES.items() if flag in flags)
+
+
+def linux_flags(features: Iterable[str]) -> list[str]:
+    """What Linux calls the features."""
+    return [_FEATURES[feature][0] for feature in features]

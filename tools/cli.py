@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "show a model's kernels, their work and time",
     "cache": "show, prune or verify the compile cache",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
+    "header": "write a C header for a compiled program",
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }

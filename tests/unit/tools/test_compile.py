@@ -90,7 +90,7 @@ def test_the_output_is_what_its_name_says(path, kind, name, right, tmp_path, cap
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize("name", ["check", "compile", "run", "bench", "explain", "opt", "zoo"])
+@pytest.mark.parametrize("name", ["check", "compile", "header", "run", "bench", "explain", "opt", "zoo"])
 def test_help_fits_a_screen(name, capsys):
     with pytest.raises(SystemExit):
         importlib.import_module(f"tilewright.tools.{name}").main(["--help"])

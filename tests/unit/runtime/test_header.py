@@ -1,0 +1,203 @@
+"""Compiled programs without Python: the header, the C program that comes with it, and how both refuse."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import c_programs
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import tilewright as tw
+from tilewright import driver
+from tilewright.runtime import header
+from tilewright.tools import header as header_tool
+
+W = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
+X = np.random.default_rng(1).standard_normal((8, 48)).astype(np.float32)
+
+
+def save(path: Path, extent: int | str = 8, weight: np.ndarray = W) -> Path:
+    """``s = x @ w``, ``relu(s)``; the names are none of C's."""
+    nodes = [helper.make_node("MatMul", ["in/x:0", "w"], ["int"], "mul"), helper.make_node("Relu", ["int"], ["INT"])]
+    infos = [
+        helper.make_tensor_value_info(name, 1, [extent, n]) for name, n in [("in/x:0", 48), ("int", 40), ("INT", 40)]
+    ]
+    graph = helper.make_graph(nodes, "net", infos[:1], infos[1:], [numpy_helper.from_array(weight, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
+    return path
+
+
+def compiled(folder: Path, name: str, **options) -> Path:
+    path, _, _ = driver.compile_to_file(str(save(folder / f"{name}.onnx")), folder / f"{name}.so", **options)
+    return path
+
+
+def example(program: Path, *options: str) -> Path:
+    """The example of a program, built beside it."""
+    source = program.with_suffix(".c")
+    assert header_tool.main([str(program), "--example", str(source), "--quiet", *options]) == 0
+    return c_programs.build(source, program.with_suffix(""))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Path:
+    return compiled(tmp_path_factory.mktemp("header"), "net")
+
+
+@pytest.fixture(scope="module")
+def built(program) -> Path:
+    return example(program)
+
+
+def test_the_example_gives_the_answer_of_python(program, built, tmp_path):
+    X.tofile(tmp_path / "x")
+    weights = program.with_suffix(".safetensors")
+    done = c_programs.run(built, program, weights, *(tmp_path / name for name in ("x", "s", "y")))
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, want in zip(("s", "y"), tw.load_module(program)(X), strict=True):
+        np.testing.assert_array_equal(np.fromfile(tmp_path / name, np.float32).reshape(want.shape), want)
+    lines = done.stdout.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["int float32[8,40]", "INT float32[8,40]"]
+    assert len(lines[0].split()) == 2 + 8 + 1
+
+
+def _damage(folder: Path, program: Path, how: str) -> tuple[Path, Path]:
+    """Copies of a program and its weights, of which one is not as it should be."""
+    library, weights = folder / "net.so", folder / "net.safetensors"
+    shutil.copy(program, library)
+    data = program.with_suffix(".safetensors").read_bytes()
+    if how == "truncated":
+        weights.write_bytes(data[:-64])
+    elif how == "of another model":
+        weights.write_bytes(data.replace(data[51:115], b"0" * 64))
+    elif how == "no library":
+        library.write_bytes(b"no library")
+    elif how == "another library":
+        shutil.copy(compiled(folder, "other", options=driver.make_options(opt_level=1)), library)
+    if how not in ("missing", "truncated", "of another model"):
+        weights.write_bytes(data)
+    return library, weights
+
+
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        ("missing", "cannot read the weights file .*net.safetensors: No such file"),
+        ("truncated", r"net.safetensors is truncated: it has \d+ bytes of \d+"),
+        ("of another model", "has the weights of another program: copy or compile both files together"),
+        ("no library", "cannot load .*net.so: .*"),
+        ("another library", "net: the code is not that of this header: make the header again"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_in_one_line(how, message, program, built, tmp_path):
+    done = c_programs.run(built, *_damage(tmp_path, program, how))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert re.match(f"error: .*{message}", done.stderr)
+
+
+def test_a_cpu_that_lacks_a_feature_is_told(tmp_path):
+    program = compiled(tmp_path, "foreign", options=driver.make_options("x86 -mattr=+xop"))
+    done = c_programs.run(example(program), program, program.with_suffix(".safetensors"))
+    assert done.returncode == 1
+    assert "compiled for target 'x86 -mattr=+xop', a CPU with " in done.stderr and "lacks" in done.stderr
+
+
+THREADS = """
+#include "net.h"
+#include <pthread.h>
+static net_t *model;
+static float in[NET_IN_IN_X_0_ELEMENTS], want[2][NET_OUT_INT_ELEMENTS];
+
+static void *work(void *failed) {
+  static __thread float got[2][NET_OUT_INT_ELEMENTS];
+  char error[256];
+  for (int i = 0; i < 200; i++)
+    if (net_run(model, in, got[0], got[1], error, sizeof error) || memcmp(got, want, sizeof got)) *(int *)failed = 1;
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  char error[256];
+  pthread_t threads[4];
+  int failed[4] = {0}, all = argc != 3;
+  for (size_t i = 0; i < NET_IN_IN_X_0_ELEMENTS; i++) in[i] = (float)(i % 13) - 6;
+  if (!(model = net_load(argv[1], argv[2], 2, error, sizeof error))) return 1;
+  if (net_run(model, in, want[0], want[1], error, sizeof error)) return 1;
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, &failed[i]);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL), all |= failed[i];
+  if (!net_run(model, in, want[0], want[0], error, sizeof error)) all = 1;
+  puts(error);
+  net_free(model);
+  return all;
+}
+"""
+
+
+def test_threads_share_a_model_and_a_run_that_fails_says_why(program, built, tmp_path):
+    (tmp_path / "threads.c").write_text(THREADS)
+    made = c_programs.build(tmp_path / "threads.c", tmp_path / "threads", f"-I{program.parent}")
+    done = c_programs.run(made, program, program.with_suffix(".safetensors"))
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("InputError: output 'INT' must be") and "overlaps that of another" in done.stdout
+
+
+DTYPES = ["bool", "int8", "uint16", "int64", "float16", "bfloat16", "double", "complex64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_has_its_c_type(dtype, tmp_path):
+    text = f"<ir_version: 9, opset_import: ['': 18]> g ({dtype}[3,0] none, {dtype}[3,4] x, {dtype} s) => ({dtype}[4,3] y, {dtype} t) {{\n"
+    text += "y = Transpose(x)\nt = Identity(s)\n}"
+    onnx.save(onnx.parser.parse_model(text.replace("'", '"')), tmp_path / "net.onnx")
+    program, manifest, _ = driver.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
+    done = c_programs.run(example(program), program, "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        f"y {manifest.outputs[0].dtype}[4,3]",
+        f"t {manifest.outputs[0].dtype}[]",
+    ]
+
+
+def test_open_sizes_are_refused_and_specialized_ones_are_not(tmp_path, capsys):
+    path = str(save(tmp_path / "open.onnx", "n"))
+    program, _, _ = driver.compile_to_file(path, tmp_path / "open.so", specialize=[{"n": 8}])
+    assert header_tool.main([str(program)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "open.so cannot be called from C: sizes are known only at run time; give --input-shape in/x:0:1,48" in error
+    assert "or take --specialized 1 (in/x:0:8,48)" in error
+    done = c_programs.run(example(program, "--specialized", "1"), program, program.with_suffix(".safetensors"))
+    assert done.stdout.startswith("int float32[8,40]:")
+    assert header_tool.main([str(program), "--specialized", "2"]) == 2
+    assert "has no specialized program 2: it has 1 of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, message", [("net.onnx", "cannot make a header of"), ("none.so", "there is no program")])
+def test_refuses_what_is_no_shared_library(name, message, capsys):
+    assert header_tool.main([name]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text, name", [("resnet18", "resnet18"), ("3d-net", "model_3d_net"), ("tw_x", "model_tw_x"), ("é", "tensor")]
+)
+def test_names_are_ones_of_c(text, name):
+    assert header.prefix(text) == name
+
+
+@pytest.mark.parametrize("names", [["a b", "a.b", "A_B"], ["", "é"], ["x" * 5000]])
+def test_names_of_tensors_differ(names: Sequence[str]):
+    infos = [tw.TensorInfo(name, (1,), "float32") for name in names]
+    made = [tensor.argument.upper() for tensor in header._tensors("in", infos)]
+    assert len(set(made)) == len(names) and all(name.isascii() for name in made)
+
+
+def test_texts_of_a_model_stay_texts_in_c():
+    assert header.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
+    assert header._comment("a*/b\nc/*") == "/* a* /b c/ * */"
