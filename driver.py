@@ -27,7 +27,7 @@ from .model import Model
 from .options import CompileReport, ExecutorKind, Options
 from .planning import Asked, as_file, model_bytes, plan_model, plan_source
 from .product import Product, Stepwise
-from .runtime import artifact
+from .runtime import archive, artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
@@ -122,18 +122,20 @@ def compile_to_file(
     workers: int | None = None,
     specialize: Sequence[Sizes] | None = None,
 ) -> tuple[Path, Manifest, CompileReport]:
-    """Compile a model into ``output`` (``model.so``, or ``model.o``) and the weights file beside it.
+    """Compile a model into ``output`` (``model.so``, ``model.o`` or ``libmodel.a``) and the weights file beside it.
 
     Returns the path written: a folder ``model.tw`` where there is no compiler to link with. The other arguments are
     those of ``compile``.
     """
     options = options or make_options()
-    relocatable = Path(output).suffix == ".o"
-    path = Path(output).absolute() if relocatable else artifact.program_path(output)
+    suffix = Path(output).suffix
+    path = Path(output).absolute() if suffix in (".o", archive.SUFFIX) else artifact.program_path(output)
     report = CompileReport()
     made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
-    save = artifact.save_object if relocatable else artifact.save
+    save = artifact.save_object if suffix == ".o" else artifact.save
     with report.stage("link"):
+        if suffix == archive.SUFFIX:
+            return archive.save(path, made.code, made.manifest, made.weights), made.manifest, report
         return save(path, made.code, made.weights), made.manifest, report
 
 

@@ -36,7 +36,17 @@ if TYPE_CHECKING:
     from tilewright.runtime.manifest import Manifest
 
 # What --emit can name, and the suffix of the file it writes.
-SUFFIXES = {"linalg": ".linalg.mlir", "kernels": ".kernels.mlir", "llvm": ".ll", "asm": ".s", "obj": ".o", "so": ".so"}
+SUFFIXES = {
+    "linalg": ".linalg.mlir",
+    "kernels": ".kernels.mlir",
+    "llvm": ".ll",
+    "asm": ".s",
+    "obj": ".o",
+    "lib": ".a",
+    "so": ".so",
+}
+# Of these, what is a whole program.
+PROGRAMS = ("so", "obj", "lib")
 
 
 @command
@@ -55,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted
         )
         shapes = dict(args.input_shape)
-        if args.emit in ("so", "obj"):
+        if args.emit in PROGRAMS:
             asked = args.specialize
             path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers, asked)
         else:
@@ -70,13 +80,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _output(args: argparse.Namespace) -> Path:
-    if args.specialize and args.emit not in ("so", "obj"):
+    if args.specialize and args.emit not in PROGRAMS:
         raise CompileError(f"--emit {args.emit} shows one program: give the sizes by --input-shape, not --specialize")
+    right = SUFFIXES[args.emit]
     if not args.output:
-        return Path(args.model).with_suffix(SUFFIXES[args.emit])
+        path = Path(args.model).with_suffix(right)
+        return path.with_name(f"lib{path.name}") if args.emit == "lib" else path
     path = Path(args.output)
-    if args.emit in ("so", "obj") and (path.suffix == ".o") != (args.emit == "obj"):
-        right = SUFFIXES[args.emit]
+    others = [SUFFIXES[kind] for kind in PROGRAMS if kind != "so"]  # a program's name may end with .tw, too
+    if args.emit in PROGRAMS and path.suffix != right and (args.emit != "so" or path.suffix in others):
         raise ArtifactError(f"cannot write {path}: for --emit {args.emit} give a name that ends with {right}")
     return path
 
@@ -92,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
     cli.add_argument(
-        "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj so (so)"
+        "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj lib so (so)"
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
