@@ -1,15 +1,84 @@
-"""What is known of x86-64 CPUs: their names, the features that code is made for, and their caches.
+"""What is known of CPUs: their names, the features that code is made for, and their caches.
 
-Names and features are LLVM's, so that no LLVM is needed to read a target; a test compares this table with LLVM's own.
+Names and features are LLVM's, so that no LLVM is needed to read a target; a test compares these tables with LLVM's own.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
-# Features that LLVM uses on its own when it makes code: Linux's name for them, and what each implies.
-_FEATURES = {
+
+@dataclass(frozen=True, eq=False)
+class Architecture:
+    """The CPUs of an architecture.
+
+    ``machine`` is what Linux calls it, ``baseline`` the CPU whose code all others run. ``table`` has each feature's
+    name in Linux, and what it implies. ``families`` are CPUs of the same features, the CPU that they are made from, and
+    what they have besides; ``sizes`` the KiB of their first and second level where they are not the ``usual`` ones.
+    ``unseen`` are features that LLVM would use and Linux does not show.
+    """
+
+    name: str
+    machine: str
+    baseline: str
+    table: Mapping[str, tuple[str, str]]
+    families: Sequence[tuple[str, str, str]]
+    sizes: Sequence[tuple[str, int, int]]
+    usual: tuple[int, int]
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def triple(self) -> str:
+        """LLVM's name of machine and system."""
+        return f"{self.machine}-unknown-linux-gnu"
+
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """All features in order."""
+        return tuple(self.table)
+
+    def closure(self, features: Iterable[str]) -> set[str]:
+        """The features with all that they imply."""
+        found: set[str] = set()
+        waiting = list(features)
+        while waiting:
+            feature = waiting.pop()
+            if feature not in found:
+                found.add(feature)
+                waiting += self.table[feature][1].split()
+        return found
+
+    def dependents(self, feature: str) -> set[str]:
+        """The feature and all that imply it: what is gone without it."""
+        return {other for other in self.features if feature in self.closure([other])}
+
+    @cached_property
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The features of each CPU, by its name; in the order of ``features``."""
+        cpus: dict[str, tuple[str, ...]] = {}
+        for names, parent, added in self.families:
+            features = self.closure([*cpus.get(parent, ()), *added.split()])
+            cpus |= dict.fromkeys(names.split(), tuple(f for f in self.features if f in features))
+        return cpus
+
+    def caches(self, cpu: str) -> tuple[int, int]:
+        """Bytes of a CPU's first-level data cache and of its second level."""
+        sizes = next((sizes for names, *sizes in self.sizes if cpu in names.split()), self.usual)
+        return sizes[0] << 10, sizes[1] << 10
+
+    def from_linux(self, flags: set[str]) -> tuple[str, ...]:
+        """The features of a CPU, from those that Linux lists."""
+        return tuple(feature for feature, (flag, _) in self.table.items() if flag in flags)
+
+    def linux_flags(self, features: Iterable[str]) -> list[str]:
+        """What Linux calls the features."""
+        return [self.table[feature][0] for feature in features]
+
+
+# Features that LLVM uses on its own when it makes code.
+_X86_FEATURES = {
     "sse3": ("pni", ""),
     "ssse3": ("ssse3", "sse3"),
     "sse4.1": ("sse4_1", "ssse3"),
@@ -43,14 +112,12 @@ _FEATURES = {
     "avx512bf16": ("avx512_bf16", "avx512bw"),
     "avx512fp16": ("avx512_fp16", "avx512bw"),
 }
-FEATURES = tuple(_FEATURES)
 
-# Features that LLVM would use and Linux does not show: nobody could tell whether such code runs, so none is made.
-UNSEEN = ("avx10.1", "avx10.2", "avxifma", "avxneconvert", "avxvnniint8", "avxvnniint16")
-UNSEEN += ("ccmp", "cf", "egpr", "ndd", "nf", "ppx", "push2pop2", "zu")
+# Nobody could tell whether code with these runs, so none is made.
+_X86_UNSEEN = ("avx10.1", "avx10.2", "avxifma", "avxneconvert", "avxvnniint8", "avxvnniint16")
+_X86_UNSEEN += ("ccmp", "cf", "egpr", "ndd", "nf", "ppx", "push2pop2", "zu")
 
-# CPUs of the same features, the CPU that they are made from, and what they have besides.
-_FAMILIES = (
+_X86_FAMILIES = (
     ("x86-64 generic k8 opteron athlon64 athlon-fx", "", ""),
     ("nocona k8-sse3 opteron-sse3 athlon64-sse3", "x86-64", "sse3"),
     ("amdfam10 barcelona", "nocona", "sse4a popcnt lzcnt"),
@@ -91,9 +158,7 @@ _FAMILIES = (
     ("znver5", "znver4", "avxvnni"),
 )
 
-# KiB of the first and the second level where they are not those of the first row.
-_USUAL_CACHES = (32, 256)
-_CACHES = (
+_X86_CACHES = (
     ("skylake-avx512 skx cascadelake cooperlake x86-64-v4", 32, 1024),
     ("icelake-client rocketlake", 48, 512),
     ("icelake-server tigerlake alderlake", 48, 1280),
@@ -105,45 +170,37 @@ _CACHES = (
     ("znver5", 48, 1024),
 )
 
+X86 = Architecture("x86", "x86_64", "x86-64", _X86_FEATURES, _X86_FAMILIES, _X86_CACHES, (32, 256), _X86_UNSEEN)
 
-def closure(features: Iterable[str]) -> set[str]:
-    """The features with all that they imply."""
-    found: set[str] = set()
-    waiting = list(features)
-    while waiting:
-        feature = waiting.pop()
-        if feature not in found:
-            found.add(feature)
-            waiting += _FEATURES[feature][1].split()
-    return found
+# Code for AArch64 uses no more than these, whatever else the CPU has: vectors of open length (SVE) are not among them.
+_ARM_FEATURES = {"dotprod": ("asimddp", ""), "i8mm": ("i8mm", "dotprod")}
 
+_ARM_FAMILIES = (
+    ("generic cortex-a34 cortex-a35 cortex-a53 cortex-a57 cortex-a72 cortex-a73 kryo falkor carmel a64fx", "", ""),
+    ("thunderx thunderxt81 thunderxt83 thunderxt88 thunderx2t99 thunderx3t110 exynos-m3 cyclone", "generic", ""),
+    ("apple-a7 apple-a8 apple-a9 apple-a10 apple-a11 apple-a12 apple-s4 apple-s5", "generic", ""),
+    ("cortex-a55 cortex-a65 cortex-a65ae cortex-a75 cortex-a76 cortex-a76ae cortex-a77", "generic", "dotprod"),
+    ("cortex-a78 cortex-a78ae cortex-a78c cortex-x1 cortex-x1c cortex-r82 cortex-r82ae", "cortex-a76", ""),
+    ("neoverse-e1 neoverse-n1 exynos-m4 exynos-m5 saphira tsv110", "cortex-a76", ""),
+    ("apple-a13 apple-a14 apple-m1 apple-s6 apple-s7 apple-s8", "cortex-a76", ""),
+    ("cortex-a510 cortex-a520 cortex-a520ae cortex-a320", "cortex-a55", "i8mm"),
+    ("cortex-a710 cortex-a715 cortex-a720 cortex-a720ae cortex-a725", "cortex-a510", ""),
+    ("cortex-x2 cortex-x3 cortex-x4 cortex-x925 c1-nano c1-pro c1-premium c1-ultra", "cortex-a710", ""),
+    ("neoverse-v1 neoverse-512tvb neoverse-v2 neoverse-v3 neoverse-v3ae neoverse-n2 neoverse-n3", "cortex-a710", ""),
+    ("ampere1 ampere1a ampere1b ampere1c cobalt-100 grace gb10 olympus oryon-1 fujitsu-monaka", "neoverse-n2", ""),
+    ("apple-a15 apple-a16 apple-a17 apple-a18 apple-a19 apple-s9 apple-s10", "apple-a14", "i8mm"),
+    ("apple-m2 apple-m3 apple-m4 apple-m5", "apple-a15", ""),
+)
 
-def dependents(feature: str) -> set[str]:
-    """The feature and all that imply it: what is gone without it."""
-    return {other for other in FEATURES if feature in closure([other])}
+_ARM_CACHES = (
+    ("generic cortex-a34 cortex-a35 cortex-a53 cortex-a55 cortex-a510 cortex-a520 cortex-a320", 32, 256),
+    ("cortex-a57 cortex-a72 cortex-a73", 32, 1024),
+    ("neoverse-n1 neoverse-n2 neoverse-v1 neoverse-512tvb ampere1 ampere1a cobalt-100 grace", 64, 1024),
+    ("neoverse-v2 neoverse-v3 neoverse-v3ae neoverse-n3 ampere1b ampere1c cortex-x4 cortex-x925", 64, 2048),
+    ("apple-m1 apple-a14", 128, 4096),
+    ("apple-m2 apple-m3 apple-m4 apple-m5 apple-a15 apple-a16 apple-a17", 128, 4096),
+)
 
+AARCH64 = Architecture("aarch64", "aarch64", "generic", _ARM_FEATURES, _ARM_FAMILIES, _ARM_CACHES, (64, 512))
 
-@functools.cache
-def known() -> dict[str, tuple[str, ...]]:
-    """The features of each CPU, by its name; in the order of FEATURES."""
-    cpus: dict[str, tuple[str, ...]] = {}
-    for names, parent, added in _FAMILIES:
-        features = closure([*cpus.get(parent, ()), *added.split()])
-        cpus |= dict.fromkeys(names.split(), tuple(f for f in FEATURES if f in features))
-    return cpus
-
-
-def caches(cpu: str) -> tuple[int, int]:
-    """Bytes of a CPU's first-level data cache and of its second level."""
-    sizes = next((sizes for names, *sizes in _CACHES if cpu in names.split()), _USUAL_CACHES)
-    return sizes[0] << 10, sizes[1] << 10
-
-
-def from_linux(flags: set[str]) -> tuple[str, ...]:
-    """The features of a CPU, from those that Linux lists."""
-    return tuple(feature for feature, (flag, _) in _FEATURES.items() if flag in flags)
-
-
-def linux_flags(features: Iterable[str]) -> list[str]:
-    """What Linux calls the features."""
-    return [_FEATURES[feature][0] for feature in features]
+ARCHITECTURES = {architecture.name: architecture for architecture in (X86, AARCH64)}

@@ -30,6 +30,7 @@ from .product import Product, Stepwise
 from .runtime import archive, artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
+from .runtime.shared import compiler
 from .runtime.threads import default_threads
 from .specialization import Sizes
 from .target import Target
@@ -130,6 +131,8 @@ def compile_to_file(
     options = options or make_options()
     suffix = Path(output).suffix
     path = Path(output).absolute() if suffix in (".o", archive.SUFFIX) else artifact.program_path(output)
+    if suffix == ".o" and compiler(options.target.architecture.machine) is None:
+        options = replace(options, executor="engine")  # makes one object, so that nothing is to be joined
     report = CompileReport()
     made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
     save = artifact.save_object if suffix == ".o" else artifact.save

@@ -199,20 +199,22 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
-def emit_support() -> bytes:
+def emit_support(target: Target) -> bytes:
     """The object that every product has once."""
     from .passes.lower import entry
 
-    return entry.emit_support()
+    return entry.emit_support(target)
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int) -> bytes:
+def emit_entry(
+    program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int, target: Target
+) -> bytes:
     """The object around a program's kernels, which may come without their objects; ``number`` is the program's."""
     from .passes.lower import entry
 
     if program.routine is not None:  # the runtime carries it out
-        return entry.emit_kernel_table(tuple(kernels), metadata, number)
-    return entry.emit_entry(program, kernels, metadata, number)
+        return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
+    return entry.emit_entry(program, kernels, metadata, number, target)
 
 
 def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:

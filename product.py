@@ -25,7 +25,7 @@ from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.timed import TimedRoutine
 from .runtime.weights import Weights, WeightsWriter
 from .sizes import is_open
-from .target import host
+from .target import Target, host
 from .workers import Job, Pool
 
 # How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
@@ -97,7 +97,7 @@ def make(
                 manifest, code, linker = _make_whole(plan, names, options, describe, report)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(plan, kernels, manifest, pool)
+            code, linker = _make_objects(plan, kernels, manifest, options.target, pool)
     report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
@@ -159,13 +159,13 @@ def _called(programs: Iterable[Program]) -> list[str]:
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, pool: Pool) -> Linked:
+def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, target: Target, pool: Pool) -> Linked:
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
-    work = [Job("the entry's support", jobs.emit_support, ())]
+    work = [Job("the entry's support", jobs.emit_support, (target,))]
     for number, program in enumerate(plan.programs):
         own = {name: bare[name] for name in _called([program])}
         metadata = None if number else manifest.to_json()
-        work.append(Job("the program's entry", jobs.emit_entry, (program, own, metadata, number)))
+        work.append(Job("the program's entry", jobs.emit_entry, (program, own, metadata, number, target)))
     code = Code((*pool.run(work), *(kernel.object for kernel in kernels.values())))
     return code, lambda: link(code.objects)
 

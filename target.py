@@ -8,11 +8,14 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from . import cpus
+from .cpus import Architecture
 from .errors import TargetError
 
 NATIVE = "native"
+_ARCHITECTURES = "'x86' (this CPU) and 'aarch64'"
 _OPTIONS = "-mcpu=NAME and -mattr=+FEATURE,-FEATURE"
 # What stands for a cache whose size the system, or the CPU's name, does not tell.
 _L1_BYTES, _L2_BYTES, _L3_BYTES = 32 << 10, 256 << 10, 8 << 20
@@ -20,14 +23,15 @@ _L1_BYTES, _L2_BYTES, _L3_BYTES = 32 << 10, 256 << 10, 8 << 20
 
 @dataclass(frozen=True)
 class DotProduct:
-    """The instruction that sums of products of bytes are made with.
+    """The ``instruction`` that sums of products of bytes are made with.
 
-    ``lanes`` is how many sums of 32 bits it makes, ``terms`` how many products each of them adds up: four of bytes, or
-    two of numbers of 16 bits, which bytes are widened to.
+    ``lanes`` is how many sums of 32 bits it makes, ``terms`` how many products each of them adds up: four of bytes, two
+    of numbers of 16 bits, or one of 32 bits, which bytes are widened to.
     """
 
     lanes: int
     terms: int
+    instruction: Literal["vpdpbusd", "pmaddwd", "usdot", "sdot", "mla"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Target:
     """A CPU, and the numbers that schedules are made from.
 
     ``cpu`` is LLVM's name, or "native" for this machine's; ``changes`` ("+fma", "-avx2") were asked for besides.
-    ``features`` are all that code may use (of ``cpus.FEATURES``). ``lanes`` is the number of float32 in a vector
+    ``features`` are all that code may use (of its architecture's). ``lanes`` is the number of float32 in a vector
     register, ``registers`` their count. Cache sizes are in bytes; ``cores`` are those that this process may use.
     """
 
@@ -51,21 +55,40 @@ class Target:
     cores: int = 1
 
     @property
+    def architecture(self) -> Architecture:
+        """What is known of its architecture."""
+        return cpus.ARCHITECTURES[self.arch]
+
+    @property
     def triple(self) -> str:
         """LLVM's name of machine and system."""
-        return "x86_64-unknown-linux-gnu"
+        return self.architecture.triple
+
+    @property
+    def baseline(self) -> Target:
+        """Any CPU of the architecture."""
+        return BASELINES[self.arch]
 
     @property
     def has_fma(self) -> bool:
         """Whether a product and a sum are one instruction."""
-        return "fma" in self.features or "fma4" in self.features
+        return self.arch == cpus.AARCH64.name or "fma" in self.features or "fma4" in self.features
+
+    @property
+    def streams(self) -> bool:
+        """Whether stores that pass the caches are worth it: AArch64's are hints, and take two instructions."""
+        return self.arch == cpus.X86.name
 
     @property
     def dot_product(self) -> DotProduct:
-        """The instruction for sums of products of bytes: VNNI's, or that of all x86-64 CPUs in the widest vectors."""
+        """The instruction for sums of products of bytes that the CPU has, in the widest vectors."""
+        if self.arch == cpus.AARCH64.name:
+            if "dotprod" not in self.features:
+                return DotProduct(4, 1, "mla")
+            return DotProduct(4, 4, "usdot" if "i8mm" in self.features else "sdot")
         if "avx512vnni" in self.features or "avxvnni" in self.features:
-            return DotProduct(16 if "avx512vnni" in self.features else 8, 4)
-        return DotProduct(16 if "avx512bw" in self.features else 8 if "avx2" in self.features else 4, 2)
+            return DotProduct(16 if "avx512vnni" in self.features else 8, 4, "vpdpbusd")
+        return DotProduct(16 if "avx512bw" in self.features else 8 if "avx2" in self.features else 4, 2, "pmaddwd")
 
     def __str__(self) -> str:
         """The text that ``parse`` takes."""
@@ -77,22 +100,29 @@ class Target:
     def parse(text: str | Target) -> Target:
         """A target from ``"x86 [-mcpu=NAME] [-mattr=+FEATURE,-FEATURE]"``; ``"x86"`` is this machine.
 
+        ``"aarch64 ..."`` are AArch64's CPUs, all of them where none is named.
+
         A CPU that is named brings its own vectors and caches; its third level is taken to be 8 MiB. Raises TargetError
         for anything that is not known, and says what is.
         """
         if isinstance(text, Target):
             return text
         arch, *words = text.split() or [""]
-        if arch != "x86":
-            raise TargetError(f"unknown target '{text}': the known one is 'x86' (this CPU), with {_OPTIONS} for others")
+        if arch not in cpus.ARCHITECTURES:
+            raise TargetError(
+                f"unknown target '{text}': the known ones are {_ARCHITECTURES}, with {_OPTIONS} for others"
+            )
+        known = cpus.ARCHITECTURES[arch]
         options = _options(words, text)
-        cpu, changes = options.get("-mcpu", NATIVE), tuple(filter(None, options.get("-mattr", "").split(",")))
-        if cpu == NATIVE and not changes:
+        usual = NATIVE if known is cpus.X86 else known.baseline
+        cpu, changes = options.get("-mcpu", usual), tuple(filter(None, options.get("-mattr", "").split(",")))
+        native = cpu == NATIVE and known is cpus.X86
+        if native and not changes:
             return host()
-        if cpu != NATIVE and cpu not in cpus.known():
-            raise TargetError(f"unknown CPU '{cpu}' in target '{text}': {_choices(cpu, cpus.known())}")
-        features = host().features if cpu == NATIVE else cpus.known()[cpu]
-        return _target(cpu, changes, _changed(features, changes, text))
+        if not native and cpu not in known.known:
+            raise TargetError(f"unknown CPU '{cpu}' in target '{text}': {_choices(cpu, known.known)}")
+        features = host().features if native else known.known[cpu]
+        return _target(known, cpu, changes, _changed(known, features, changes, text))
 
     def missing(self) -> tuple[str, ...]:
         """The features that code for this target may use and this machine's CPU lacks."""
@@ -100,6 +130,11 @@ class Target:
 
     def refuse_foreign(self) -> None:
         """Raise TargetError where code for this target cannot run on this machine."""
+        if self.architecture.machine != os.uname().machine:
+            raise TargetError(
+                f"code for target '{self}' cannot run here: this machine is {os.uname().machine}; "
+                "write the program with compile.py and run it on such a CPU"
+            )
         if missing := self.missing():
             raise TargetError(
                 f"code for target '{self}' cannot run here: this CPU lacks {', '.join(missing)}; "
@@ -107,8 +142,9 @@ class Target:
             )
 
 
-# Code that runs on every x86-64 CPU.
-BASELINE = Target(cpu="x86-64")
+# Code that runs on every CPU of an architecture.
+BASELINES = {"x86": Target(cpu=cpus.X86.baseline)}
+BASELINES["aarch64"] = Target("aarch64", cpus.AARCH64.baseline, registers=32)
 
 
 @functools.cache
@@ -116,7 +152,7 @@ def host() -> Target:
     """This machine. Raises TargetError where it is not a CPU that we make code for."""
     if os.uname().machine != "x86_64":
         raise TargetError(f"no code generator for this machine ({os.uname().machine}): x86-64 is needed")
-    return _target(NATIVE, (), host_features())
+    return _target(cpus.X86, NATIVE, (), host_features())
 
 
 @functools.cache
@@ -124,7 +160,7 @@ def host_features() -> tuple[str, ...]:
     """Those features of this machine's CPU that code is made for, by LLVM's names."""
     with open("/proc/cpuinfo") as f:
         lines = (line.split(":", 1)[1] for line in f if line.startswith("flags"))
-        return cpus.from_linux(set(next(lines, "").split()))
+        return cpus.X86.from_linux(set(next(lines, "").split()))
 
 
 def lacking(features: Iterable[str]) -> tuple[str, ...]:
@@ -132,15 +168,15 @@ def lacking(features: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(features) - set(host_features())))
 
 
-def _target(cpu: str, changes: tuple[str, ...], features: tuple[str, ...]) -> Target:
+def _target(known: Architecture, cpu: str, changes: tuple[str, ...], features: tuple[str, ...]) -> Target:
     wide = "avx512f" in features
-    lanes, registers = 16 if wide else 8 if "avx" in features else 4, 32 if wide else 16
+    lanes, registers = 16 if wide else 8 if "avx" in features else 4, 32 if wide or known is cpus.AARCH64 else 16
     if cpu == NATIVE:
         usual = (_L1_BYTES, _L2_BYTES, _L3_BYTES)
         sizes = [_cache_bytes(level + 1) or usual[level] for level in range(3)]
     else:
-        sizes = [*cpus.caches(cpu), _L3_BYTES]
-    return Target("x86", cpu, changes, features, lanes, registers, *sizes, cores=len(os.sched_getaffinity(0)))
+        sizes = [*known.caches(cpu), _L3_BYTES]
+    return Target(known.name, cpu, changes, features, lanes, registers, *sizes, cores=len(os.sched_getaffinity(0)))
 
 
 def _options(words: Sequence[str], text: str) -> dict[str, str]:
@@ -156,16 +192,16 @@ def _options(words: Sequence[str], text: str) -> dict[str, str]:
     return options
 
 
-def _changed(features: Sequence[str], changes: Sequence[str], text: str) -> tuple[str, ...]:
+def _changed(known: Architecture, features: Sequence[str], changes: Sequence[str], text: str) -> tuple[str, ...]:
     """The features after changes, one by one as LLVM makes them: what a feature implies comes and goes with it."""
     now = set(features)
     for change in changes:
         sign, feature = change[0], change[1:]
-        if sign not in "+-" or feature not in cpus.FEATURES:
-            choices = _choices(change.lstrip("+-"), cpus.FEATURES)
+        if sign not in "+-" or feature not in known.features:
+            choices = _choices(change.lstrip("+-"), known.features)
             raise TargetError(f"unknown feature '{change}' in target '{text}': {choices}, each after a + or a -")
-        now = now | cpus.closure([feature]) if sign == "+" else now - cpus.dependents(feature)
-    return tuple(f for f in cpus.FEATURES if f in now)
+        now = now | known.closure([feature]) if sign == "+" else now - known.dependents(feature)
+    return tuple(f for f in known.features if f in now)
 
 
 def _choices(name: str, known: Iterable[str]) -> str:

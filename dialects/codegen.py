@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
@@ -17,7 +18,7 @@ import llvm
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
-from ..cpus import UNSEEN
+from ..cpus import AARCH64
 from ..errors import InternalError, TargetError
 from ..target import NATIVE, Target
 from .context import at_node
@@ -70,8 +71,8 @@ def _library() -> ctypes.CDLL:
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
-    for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter"):
-        getattr(lib, f"LLVMInitializeX86{part}")()
+    for name, part in itertools.product(("X86", "AArch64"), ("TargetInfo", "Target", "TargetMC", "AsmPrinter")):
+        getattr(lib, f"LLVMInitialize{name}{part}")()
     return lib
 
 
@@ -92,10 +93,14 @@ def host_cpu() -> tuple[str, str]:
 def function_attributes(target: Target) -> dict[str, str]:
     """What LLVM is told of the CPU that a function is for, by the names of its attributes.
 
-    Vectors are as wide as schedules are made for: LLVM prefers half of them on some CPUs.
+    Vectors are as wide as schedules are made for: LLVM prefers half of them on some CPUs. Of an AArch64 CPU it takes
+    the costs of instructions and no features of its own: it would use vectors of open length.
     """
+    if target.arch == AARCH64.name:
+        features = ",".join(f"+{feature}" for feature in target.features)
+        return {"target-cpu": AARCH64.baseline, "tune-cpu": target.cpu, "target-features": features}
     cpu, features = host_cpu() if target.cpu == NATIVE else (target.cpu, "")
-    changes = [*filter(None, [features]), *(f"-{feature}" for feature in UNSEEN), *target.changes]
+    changes = [*filter(None, [features]), *(f"-{feature}" for feature in target.architecture.unseen), *target.changes]
     width = str(target.lanes * 32)
     return {"target-cpu": cpu, "target-features": ",".join(changes), "prefer-vector-width": width}
 

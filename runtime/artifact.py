@@ -76,11 +76,16 @@ def program_path(path: str | os.PathLike[str]) -> Path:
 
 def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> Path:
     """Write a program as one relocatable object, to be linked into something else, with its weights beside it."""
-    target, command = Path(path).absolute(), compiler()
-    if command is None:
+    target, (first, *others) = Path(path).absolute(), code.all_objects()
+    command = compiler(elf.machine(first))
+    if command is None and others:
         raise ArtifactError(f"cannot write {path}: joining objects needs a C compiler; install one or set CC")
     with ExitStack() as files:
-        link_relocatable(code.all_objects(), files.enter_context(replacing(target)), command)
+        joined = files.enter_context(replacing(target))
+        if others:
+            link_relocatable((first, *others), joined, command or [])
+        else:
+            joined.write_bytes(first)
         if weights is not None:
             weights.save(files.enter_context(replacing(weights_path(target))))
     return target
@@ -93,7 +98,8 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
     half-written is left of a failure.
     """
     target = program_path(path)
-    command = compiler()
+    objects = () if code.shared else code.all_objects()
+    command = compiler(elf.machine(objects[0])) if objects else None
     if target.suffix == SUFFIX and not code.shared and command is None:
         target = target.with_suffix(FOLDER_SUFFIX)
     if target.suffix == FOLDER_SUFFIX:
@@ -103,7 +109,7 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
         if code.shared:
             library.write_bytes(code.shared)
         else:
-            link_shared(code.all_objects(), library, command or [])
+            link_shared(objects, library, command or [])
             seal(library)
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
         if weights is not None:

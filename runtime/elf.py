@@ -9,6 +9,9 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
+_MACHINES = {62: "x86_64", 183: "aarch64"}
+
+
 class ElfError(ValueError):
     """The bytes are no ELF file, or end before what its headers name."""
 
@@ -16,6 +19,11 @@ class ElfError(ValueError):
 def is_elf(data: bytes) -> bool:
     """Whether the bytes begin as a 64-bit little-endian ELF file does."""
     return data.startswith(_MAGIC)
+
+
+def machine(data: bytes) -> str:
+    """What Linux calls the machine that an ELF file is for; "" for one that we make no code for."""
+    return _MACHINES.get(int.from_bytes(data[18:20], "little"), "")
 
 
 def section(data: bytes, name: str) -> bytes | None:

@@ -104,7 +104,7 @@ class Interface:
                 yield f"static const int64_t {self._shape(tensor)}[] = {{{extents}}};"
         yield ""
         yield _table(f"tw_tensor {self.name}_tensors", [*map(self._tensor, tensors), "{NULL, {kDLInt, 8, 1}, 0, NULL}"])
-        flags = [*map(string, cpus.linux_flags(self.manifest.cpu_features)), "NULL"]
+        flags = [*map(string, cpus.ARCHITECTURES[self.manifest.arch].linux_flags(self.manifest.cpu_features)), "NULL"]
         yield _table(f"char *const {self.name}_cpu_flags", flags)
         offsets = textwrap.wrap(", ".join(map(str, [*self._offsets(), 0])), 116)
         yield _table(f"uint64_t {self.name}_weights", [row.removesuffix(",") for row in offsets])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ..cpus import ARCHITECTURES
 from ..errors import ArtifactError
 from ..model import TensorInfo
 from ..program import Call, Kernel, Program, Routine
@@ -62,6 +64,11 @@ class Manifest:
     def steps(self) -> RoutineRecord | None:
         """What the runtime carries out, of a program without an entry."""
         return RoutineRecord(self.routine, self.kernels) if self.routine else None
+
+    @property
+    def arch(self) -> str:
+        """The architecture of the target, one of ``cpus.ARCHITECTURES``."""
+        return self.target.partition(" ")[0]
 
     @property
     def program(self) -> Program:
@@ -127,10 +134,17 @@ class Manifest:
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))
         if fields["routine"] is not None:
             fields["routine"] = Routine.from_json(fields["routine"])
+        if fields["target"].partition(" ")[0] not in ARCHITECTURES:
+            raise ValueError(fields["target"])
         return Manifest(**fields)
 
     def check_cpu(self, where: str) -> None:
-        """Raise ArtifactError where this machine's CPU lacks a feature that the code may use."""
+        """Raise ArtifactError where this machine's CPU is another one, or lacks a feature that the code may use."""
+        if ARCHITECTURES[self.arch].machine != os.uname().machine:
+            raise ArtifactError(
+                f"{where}: compiled for target '{self.target}', and this machine is {os.uname().machine}: compile the "
+                "model for this CPU"
+            )
         if missing := lacking(self.cpu_features):
             raise ArtifactError(
                 f"{where}: compiled for target '{self.target}', a CPU with {', '.join(missing)}, which this one lacks: "

@@ -34,15 +34,19 @@ _SEAL = b"\ntilewright sha256:"
 _SEAL_BYTES = len(_SEAL) + 64 + 1
 
 
-def compiler() -> list[str] | None:
-    """The command that links: ``$CC``, the system's compiler, or that of the package ziglang; None without any."""
+def compiler(machine: str = "") -> list[str] | None:
+    """The command that links: ``$CC``, the system's compiler, or that of the package ziglang; None without any.
+
+    ``machine`` is what objects are for, as Linux calls it, where that is not this machine.
+    """
+    foreign = machine not in ("", os.uname().machine)
     if os.environ.get("CC"):
         return shlex.split(os.environ["CC"])
-    found = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    found = next(filter(None, map(shutil.which, [f"{machine}-linux-gnu-gcc"] if foreign else _COMPILERS)), None)
     if found:
         return [found]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
+        return [sys.executable, "-m", "ziglang", "cc", *(["-target", f"{machine}-linux-gnu"] if foreign else [])]
     return None
 
 

@@ -12,7 +12,8 @@ from ...target import Target, host
 from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
 from ..infra import Pass
 from ..schedule.block_sums import block_sum
-from ..schedule.dot_product import GROUP, byte_sum
+from ..schedule.dot_instructions import GROUP
+from ..schedule.dot_product import byte_sum
 from ..schedule.packing import block_packing, contraction_packing
 from ..structure import is_static, operations, shape_of
 from .edit import param_values, programs

@@ -8,8 +8,8 @@
 
 A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one.
 The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
-functions that are the same in every program. All of it is code for any x86-64 CPU, so that a program can say what it is
-for wherever it is loaded.
+functions that are the same in every program. All of it is code for any CPU of the architecture, so that a program can
+say what it is for wherever it is loaded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
 from ...program import METADATA_SECTION, Call, Kernel, Program, Slot, exported
-from ...target import BASELINE
+from ...target import Target, host
 
 _SUPPORT = Path(__file__).with_name("entry.mlir")
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
@@ -50,23 +50,31 @@ llvm.func @tw_raise_out_of_memory() -> i32
 
 
 @functools.cache
-def emit_support() -> bytes:
-    """The object with the functions that are the same in every program: made once in a process."""
-    return _emit(_support_text(), _SUPPORT_OPT_LEVEL)
+def emit_support(target: Target | None = None) -> bytes:
+    """The object with the functions that are the same in every program: made once in a process for a target."""
+    return _emit(_support_text(), target, _SUPPORT_OPT_LEVEL)
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | None = "{}", number: int = 0) -> bytes:
+def emit_entry(
+    program: Program,
+    kernels: Mapping[str, Kernel],
+    metadata: str | None = "{}",
+    number: int = 0,
+    target: Target | None = None,
+) -> bytes:
     """The object that defines ``create`` and, with a text for it, ``metadata``; ``number`` is that of the program.
 
     The symbols of the kernels and of ``emit_support`` stay open for the linker.
     """
-    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number))
+    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number), target)
 
 
-def emit_kernel_table(names: Sequence[str], metadata: str | None = "{}", number: int = 0) -> bytes:
+def emit_kernel_table(
+    names: Sequence[str], metadata: str | None = "{}", number: int = 0, target: Target | None = None
+) -> bytes:
     """An object that exports ``kernel``, ``run_calls`` and ``metadata`` as an entry does, without one."""
     declared = "".join(map(_declaration, names))
-    return _emit(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata))
+    return _emit(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata), target)
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -78,9 +86,9 @@ def _support_text() -> str:
     return packed.SUPPORT.read_text() + _SUPPORT.read_text()
 
 
-def _emit(text: str, opt_level: int = _OPT_LEVEL) -> bytes:
+def _emit(text: str, target: Target | None = None, opt_level: int = _OPT_LEVEL) -> bytes:
     with reused_context(), ir.Location.unknown():
-        return codegen.emit(_lower(text), BASELINE, "obj", opt_level)
+        return codegen.emit(_lower(text), (target or host()).baseline, "obj", opt_level)
 
 
 def _lower(text: str) -> ir.Module:

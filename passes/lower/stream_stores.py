@@ -46,7 +46,10 @@ class StreamStores(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Mark the stores of all scheduled functions of the module."""
-        least = self.least or (self.target or host()).l3_bytes // 2  # what was read is in the cache as well
+        target = self.target or host()
+        if not target.streams:
+            return
+        least = self.least or target.l3_bytes // 2  # what was read is in the cache as well
         for function in scheduled_functions(module):
             if takes_sizes(function):  # how much is written is not known here
                 continue

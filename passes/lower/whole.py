@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ...dialects import codegen, ir
 from ...dialects.context import make_context
 from ...program import Kernel, Program
-from ...target import BASELINE, Target
+from ...target import Target
 from ..infra import PassContext
 from ..kernel import symbol
 from ..pipeline import lower_kernel
@@ -37,7 +37,7 @@ def lower_program(
             _say_target(module, target)
             _merge(merged, module)
         around = entry.entry_module(program, kernels, describe(kernels))
-        _say_target(around, BASELINE)
+        _say_target(around, target.baseline)
         _merge(merged, around)
         return merged, kernels
 

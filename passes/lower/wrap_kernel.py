@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...dialects import ir
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
+from ...target import Target, host
 from ..infra import Pass
 from ..kernel import (
     AHEAD,
@@ -32,7 +33,8 @@ from ..kernel import (
 BODY, STREAMED = "__body", "__streams"
 
 # The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
-_FLUSH = """
+_FLUSH, _RESTORE = {}, {}
+_FLUSH["x86"] = """
         %one = llvm.mlir.constant(1 : i32) : i32
         %bits = llvm.mlir.constant(0x8040 : i32) : i32
         %before = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
@@ -42,7 +44,14 @@ _FLUSH = """
         %flushing = llvm.or %mode, %bits : i32
         llvm.store %flushing, %within : i32, !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
-_RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
+_RESTORE["x86"] = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
+# The bit stands for both.
+_FLUSH["aarch64"] = """
+        %bit = llvm.mlir.constant(0x1000000 : i64) : i64
+        %before = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
+        %flushing = llvm.or %before, %bit : i64
+        llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%flushing) : (i64) -> ()"""
+_RESTORE["aarch64"] = 'llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%before) : (i64) -> ()'
 
 _DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, PARALLEL_FROM, SCRATCH, ASKS_SCRATCH, FLUSH)
 
@@ -70,15 +79,16 @@ class WrapKernel(Pass):
     """
 
     name: ClassVar[str] = "wrap-kernel"
+    target: Target | None = None
 
     def apply(self, module: ir.Module) -> None:
         """Wrap all kernels of the module: the functions that ``plan-scratch`` has been at."""
         for op in list(module.body.operations):
             if op.operation.name == "llvm.func" and SCRATCH in op.attributes:
-                _wrap(module, op)
+                _wrap(module, op, (self.target or host()).arch)
 
 
-def _wrap(module: ir.Module, body: ir.OpView) -> None:
+def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
     name = symbol(body)
     sizes = count_of(body, SIZES)
     count = len(list(body.regions[0].blocks[0].arguments)) - 3 - sizes
@@ -92,7 +102,8 @@ def _wrap(module: ir.Module, body: ir.OpView) -> None:
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     if STREAMS in body.attributes:
         _add_streamed(body, name + STREAMED)
-    parsed = ir.Module.parse(_entry_text(name, count, sizes, FLUSH in body.attributes, STREAMS in body.attributes))
+    flush = arch if FLUSH in body.attributes else None
+    parsed = ir.Module.parse(_entry_text(name, count, sizes, flush, STREAMS in body.attributes))
     entry = list(parsed.body.operations)[-1].operation.clone(ip=ir.InsertionPoint(module.body))
     for attribute in _DESCRIBING:
         if attribute in body.attributes:
@@ -116,7 +127,8 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
         store.attributes["alignment"] = integer(element_bits(value.element_type) // 8)
 
 
-def _entry_text(name: str, count: int, sizes: int, flush: bool, streams: bool) -> str:
+def _entry_text(name: str, count: int, sizes: int, flush: str | None, streams: bool) -> str:
+    """The entry. ``flush`` is the architecture whose thread takes denormals for zero in it."""
     kinds = ["!llvm.ptr"] * count + ["i64"] * sizes
     loads = "\n".join(
         f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, {kind}\n"
@@ -132,9 +144,9 @@ def _entry_text(name: str, count: int, sizes: int, flush: bool, streams: bool) -
       {declared}
       llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         {loads}
-        {_FLUSH if flush else ""}
+        {_FLUSH[flush] if flush else ""}
         {_where_aligned(f"%p{count - 1}", plain, streamed[0]) if streamed else plain}
-        {_RESTORE if flush else ""}
+        {_RESTORE[flush] if flush else ""}
         llvm.return
       }}"""
 

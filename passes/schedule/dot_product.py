@@ -1,9 +1,10 @@
 """Sums of products of bytes, four of them at a time, in 32 bits.
 
-VNNI's instruction multiplies and adds four unsigned bytes of the one operand and signed ones of the other. Where there
-is none, bytes become numbers of 16 bits, and an instruction adds two products of them: both are exact. (One that
-multiplies bytes and adds pairs in 16 bits is not: it saturates.) A weight is packed so that four steps of the sum lie
-together for each output channel; four neighbours of a row of the other operand are one word, that goes to all lanes.
+VNNI's instruction, and USDOT of AArch64, multiplies and adds four unsigned bytes of the one operand and signed ones of
+the other. Where there is none, bytes become numbers of 16 bits, and an instruction adds two products of them; on
+AArch64 they become signed, which SDOT takes, or numbers of 32 bits. All are exact. (One that multiplies bytes and adds
+pairs in 16 bits is not: it saturates.) A weight is packed so that four steps of the sum lie together for each output
+channel; four neighbours of a row of the other operand are one word, that goes to all lanes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from ...dialects import arith, ir, tensor, vector
 from ...dialects.builders import element_of, index_constant
 from ...dialects.walk import defining_op
-from ...target import DotProduct, Target
+from ...target import Target
 from ..classify import (
     Contraction,
     Conv,
@@ -27,18 +28,11 @@ from ..classify import (
     loop_extents,
 )
 from ..structure import shape_of
+from .dot_instructions import GROUP, add_products, registers_beside, terms_of
 from .loops import chunked
 from .regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .structured import Tile, loop_along, read_vector, write_vector
 from .tiler import Tiler, loop_intervals, packed_dims, packed_region, read_region
-
-# Steps of a sum that lie together.
-GROUP = 4
-
-# The instructions: those that add four products of bytes to each sum, and those that make a sum of two of 16 bits.
-_INSTRUCTIONS = {DotProduct(lanes, 4): f"llvm.x86.avx512.vpdpbusd.{32 * lanes}" for lanes in (8, 16)}
-_INSTRUCTIONS |= {DotProduct(4, 2): "llvm.x86.sse2.pmadd.wd", DotProduct(8, 2): "llvm.x86.avx2.pmadd.wd"}
-_INSTRUCTIONS |= {DotProduct(16, 2): "llvm.x86.avx512.pmaddw.d.512"}
 
 
 def byte_sum(op: ir.Operation, kind: OpClass) -> int | None:
@@ -77,15 +71,13 @@ def grouped_loop(op: ir.Operation, kind: OpClass) -> int | None:
 def most_rows(width: int, target: Target) -> int:
     """Rows of a register tile of ``width`` channels.
 
-    Beside their sums registers hold a row of the weight and a word of the data, each in as many parts as instructions
-    take; where these are several, a product and the mask that makes parts, too. Of vectors that are narrower than the
-    widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits (BW) has no more (VL), either.
+    Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
+    (BW) has no more (VL), either.
     """
     dot = target.dot_product
-    columns, parts = -(-width // dot.lanes), GROUP // dot.terms
-    beside = parts * (columns + 1) + (2 if parts > 1 else 0)
+    columns = -(-width // dot.lanes)
     registers = target.registers if dot.lanes == target.lanes else 16
-    return max((registers - beside) // columns, 1)
+    return max((registers - registers_beside(dot, columns)) // columns, 1)
 
 
 def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
@@ -134,12 +126,12 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
     walkers = [dim_of(e) for e in indexing_maps(op)[-1].results]
     row_loops = [walkers[d] for d in acc.dims[:-1]]
     whole = [*loops[:grouped], _whole(loops[grouped]), *loops[grouped + 1 :]]
-    parts = [_terms(part, dot, signed=True) for part in _weight(tiler, op, kind.weight, whole, dot.lanes)]
+    parts = [terms_of(part, dot, signed=True) for part in _weight(tiler, op, kind.weight, whole, dot.lanes)]
     sums = read_vector(acc.value)
     for place in itertools.product(*map(range, rows)):
-        word = _terms(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
+        word = terms_of(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
         row = vector.extract(sums, [], list(place)) if place else sums
-        row = _joined([_dot(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
+        row = _joined([add_products(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
         sums = vector.insert(row, sums, [], list(place)) if place else row
     return Tile(write_vector(sums, acc.value), acc.dims)
 
@@ -236,33 +228,3 @@ def _joined(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
     for i, part in enumerate(parts):
         row = vector.insert_strided_slice(part, row, [i * ir.VectorType(part.type).shape[0]], [1])
     return row
-
-
-def _terms(groups: ir.Value, dot: DotProduct, signed: bool) -> list[ir.Value]:
-    """Groups of four bytes as operands of the instruction: themselves, or two of each and the other two, widened."""
-    if dot.terms == GROUP:
-        return [groups]
-    number = ir.IntegerType.get_signless(16)
-    pairs = vector.bitcast(ir.VectorType.get([dot.lanes * 2], number), groups)
-    bits = vector.broadcast(pairs.type, arith.ConstantOp(number, 8).result)
-    shifted = arith.shrsi if signed else arith.shrui
-    return [shifted(arith.shli(pairs, bits), bits), shifted(pairs, bits)]
-
-
-def _dot(dot: DotProduct, acc: ir.Value, data: Sequence[ir.Value], weight: Sequence[ir.Value]) -> ir.Value:
-    """Sums with the products of all terms of data and weight."""
-    for terms in zip(data, weight, strict=True):
-        if dot.terms == GROUP:
-            acc = _call(_INSTRUCTIONS[dot], acc.type, [acc, *terms])
-        else:
-            acc = arith.addi(acc, _call(_INSTRUCTIONS[dot], acc.type, terms))
-    return acc
-
-
-def _call(intrinsic: str, result: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
-    attributes = {
-        "intrin": ir.StringAttr.get(intrinsic),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-    }
-    return ir.Operation.create("llvm.call_intrinsic", [result], list(operands), attributes).results[0]

@@ -20,7 +20,7 @@ import tilewright as tw
 from tilewright import cpus, driver, target
 from tilewright.dialects import PassManager, codegen, ir
 from tilewright.dialects.context import make_context
-from tilewright.target import BASELINE, DotProduct, Target, host
+from tilewright.target import DotProduct, Target, host
 from tilewright.tools import _children, _markdown, bench, explain
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import run as run_tool
@@ -53,7 +53,8 @@ def test_a_named_cpu_brings_its_vectors(cpu):
     ],
 )
 def test_every_cpu_adds_up_products_of_bytes(text, lanes, terms):
-    assert Target.parse(f"x86 -mcpu={text}").dot_product == DotProduct(lanes, terms)
+    name = {4: "vpdpbusd", 2: "pmaddwd"}[terms]
+    assert Target.parse(f"x86 -mcpu={text}").dot_product == DotProduct(lanes, terms, name)
 
 
 def test_the_target_without_options_is_this_machine():
@@ -69,7 +70,7 @@ def test_the_target_without_options_is_this_machine():
 
 def test_a_system_that_tells_of_no_caches_gets_the_usual_ones(monkeypatch):
     monkeypatch.setattr(target, "_cache_bytes", lambda level: 0)
-    made = target._target("native", (), ())
+    made = target._target(cpus.X86, "native", (), ())
     assert (made.l1_bytes, made.l2_bytes, made.l3_bytes) == (32 << 10, 256 << 10, 8 << 20)
 
 
@@ -98,8 +99,8 @@ def test_a_targets_text_is_read_again(text):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("", "unknown target '': the known one is 'x86'"),
-        ("vax", "unknown target 'vax': the known one is 'x86'"),
+        ("", "unknown target '': the known ones are 'x86'"),
+        ("vax", "unknown target 'vax': the known ones are 'x86'"),
         ("x86 -mcpu=Haswel", "unknown CPU 'Haswel' in target 'x86 -mcpu=Haswel': the known ones are haswell, x86-64, "),
         ("x86 -mcpu=i686", "unknown CPU 'i686'"),
         ("x86 -mcpu", "unknown option '-mcpu' in target"),
@@ -127,13 +128,13 @@ def test_an_unknown_cpu_lists_all_known_ones_once():
         Target.parse("x86 -mcpu=skylake-avx51")
     listed = str(info.value).split("the known ones are ")[1].split(", ")
     assert listed[0] == "skylake-avx512"
-    assert sorted(listed) == sorted(cpus.known())
+    assert sorted(listed) == sorted(cpus.X86.known)
 
 
 @functools.cache
 def help_of_llvm() -> tuple[list[str], set[str]]:
     """The names of CPUs and of features that LLVM knows, which it prints for the CPU "help"."""
-    code = f"from tilewright.dialects import codegen; codegen._target_machine('{BASELINE.triple}', 'help', '', 0)"
+    code = f"from tilewright.dialects import codegen; codegen._target_machine('{cpus.X86.triple}', 'help', '', 0)"
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
     names, features = text.split("Available features", 1)
     return re.findall(r"^  (\S+) +- Select", names, re.M), set(re.findall(r"^  (\S+) +- ", features, re.M))
@@ -143,7 +144,7 @@ def of_llvm(cpu: str, changes: str = "") -> set[str]:
     """The features that LLVM gives a CPU."""
     quoted = ", ".join(f'"{change}"' for change in changes.split(","))
     given = f", features = <[{quoted}]>" if changes else ""
-    attribute = f'#llvm.target<triple = "{BASELINE.triple}", chip = "{cpu}"{given}>'
+    attribute = f'#llvm.target<triple = "{cpus.X86.triple}", chip = "{cpu}"{given}>'
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(f"module attributes {{llvm.target = {attribute}}} {{}}")
         upstream = "llvm-target-to-target-features{initialize-llvm-targets=true}"
@@ -155,32 +156,32 @@ def test_llvm_says_the_same_of_every_cpu():
     theirs = {name: of_llvm(name) for name in help_of_llvm()[0]}
     theirs = {name: features for name, features in theirs.items() if "64bit" in features}
     # With underscores are other spellings, for a feature of C compilers that chooses functions at run time.
-    assert {name for name in theirs if "_" not in name} == set(cpus.known())
-    for name, features in cpus.known().items():
-        assert set(features) == theirs[name] & set(cpus.FEATURES), name
+    assert {name for name in theirs if "_" not in name} == set(cpus.X86.known)
+    for name, features in cpus.X86.known.items():
+        assert set(features) == theirs[name] & set(cpus.X86.features), name
 
 
-@pytest.mark.parametrize("feature", cpus.FEATURES)
+@pytest.mark.parametrize("feature", cpus.X86.features)
 def test_llvm_says_the_same_of_what_a_feature_implies(feature):
-    everything = ",".join(f"+{name}" for name in cpus.FEATURES)
-    assert of_llvm("x86-64", f"+{feature}") & set(cpus.FEATURES) == cpus.closure([feature])
-    left = of_llvm("x86-64", f"{everything},-{feature}") & set(cpus.FEATURES)
-    assert left == set(cpus.FEATURES) - cpus.dependents(feature)
+    everything = ",".join(f"+{name}" for name in cpus.X86.features)
+    assert of_llvm("x86-64", f"+{feature}") & set(cpus.X86.features) == cpus.X86.closure([feature])
+    left = of_llvm("x86-64", f"{everything},-{feature}") & set(cpus.X86.features)
+    assert left == set(cpus.X86.features) - cpus.X86.dependents(feature)
 
 
 def test_llvm_sees_the_same_machine():
     listed = dict.fromkeys(re.findall(r"\+([^,]+)", codegen.host_cpu()[1]))
-    assert set(host().features) == set(listed) & set(cpus.FEATURES)
+    assert set(host().features) == set(listed) & set(cpus.X86.features)
 
 
 def test_no_code_is_made_for_features_that_linux_does_not_show():
-    assert set(cpus.UNSEEN) <= help_of_llvm()[1]
+    assert set(cpus.X86.unseen) <= help_of_llvm()[1]
     for chosen in (host(), Target.parse("x86 -mcpu=diamondrapids")):
         told = codegen.function_attributes(chosen)["target-features"].split(",")
-        assert {f"-{name}" for name in cpus.UNSEEN} <= set(told)
-    with_all = of_llvm("diamondrapids", ",".join(f"-{name}" for name in cpus.UNSEEN))
-    assert not with_all & set(cpus.UNSEEN)
-    assert set(Target.parse("x86 -mcpu=diamondrapids").features) == with_all & set(cpus.FEATURES)
+        assert {f"-{name}" for name in cpus.X86.unseen} <= set(told)
+    with_all = of_llvm("diamondrapids", ",".join(f"-{name}" for name in cpus.X86.unseen))
+    assert not with_all & set(cpus.X86.unseen)
+    assert set(Target.parse("x86 -mcpu=diamondrapids").features) == with_all & set(cpus.X86.features)
 
 
 def model() -> onnx.ModelProto:
