@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -11,6 +12,10 @@ import pytest
 from tvm_ffi import libinfo
 
 from tilewright.runtime import threads
+from tilewright.runtime.example import example
+from tilewright.runtime.header import Interface
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.weights import Weights
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pthread")
 
@@ -26,6 +31,24 @@ def build(source: Path, output: Path, *more: str | Path) -> Path:
     command = ["cc", *STRICT, *include, source, *more, *libraries, "-Wl,--no-as-needed", "-o", output]
     subprocess.run(list(map(str, command)), check=True)
     return output
+
+
+def build_for_aarch64(folder: Path, manifest: Manifest, command: Sequence[str]) -> Path:
+    """The example of ``libnet.a`` in a folder as a static program for one thread, with a stub in place of tvm-ffi.
+
+    It does not ask for the CPU's features: an emulator may show it the list of this machine.
+    """
+    weights = Weights.open(folder / "net.safetensors") if manifest.weights else None
+    text = example(Interface("net", manifest, b"", weights, linked=True), "net.h")
+    (folder / "main.c").write_text(text.replace("net_load(argv[1], 0,", "net_load(argv[1], 1,"))
+    header = folder / "net.h"
+    header.write_text(re.sub(r"(cpu_flags\[\] = \{)[^}]*\}", r"\1NULL}", header.read_text()))
+    # The package ziglang brings a C library that is linked in.
+    words = [word.replace("linux-gnu", "linux-musl") if "-target" in command else word for word in command]
+    sources = [folder / "main.c", Path(__file__).with_name("ffi_stub.c"), folder / "libnet.a"]
+    include = ["-isystem", libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
+    subprocess.run(list(map(str, [*words, "-static", *include, *sources, "-lm", "-o", folder / "main"])), check=True)
+    return folder / "main"
 
 
 def run(program: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
+from llvm_cpus import help_of_llvm, of_llvm
 
 import tilewright as tw
 from tilewright import cpus, driver, target
@@ -129,27 +130,6 @@ def test_an_unknown_cpu_lists_all_known_ones_once():
     listed = str(info.value).split("the known ones are ")[1].split(", ")
     assert listed[0] == "skylake-avx512"
     assert sorted(listed) == sorted(cpus.X86.known)
-
-
-@functools.cache
-def help_of_llvm() -> tuple[list[str], set[str]]:
-    """The names of CPUs and of features that LLVM knows, which it prints for the CPU "help"."""
-    code = f"from tilewright.dialects import codegen; codegen._target_machine('{cpus.X86.triple}', 'help', '', 0)"
-    text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
-    names, features = text.split("Available features", 1)
-    return re.findall(r"^  (\S+) +- Select", names, re.M), set(re.findall(r"^  (\S+) +- ", features, re.M))
-
-
-def of_llvm(cpu: str, changes: str = "") -> set[str]:
-    """The features that LLVM gives a CPU."""
-    quoted = ", ".join(f'"{change}"' for change in changes.split(","))
-    given = f", features = <[{quoted}]>" if changes else ""
-    attribute = f'#llvm.target<triple = "{cpus.X86.triple}", chip = "{cpu}"{given}>'
-    with make_context(), ir.Location.unknown():
-        module = ir.Module.parse(f"module attributes {{llvm.target = {attribute}}} {{}}")
-        upstream = "llvm-target-to-target-features{initialize-llvm-targets=true}"
-        PassManager.parse(f"builtin.module({upstream})").run(module.operation)
-        return set(re.findall(r'"\+([^"]+)"', str(module)))
 
 
 def test_llvm_says_the_same_of_every_cpu():
