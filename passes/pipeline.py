@@ -126,7 +126,7 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         PrefetchRows(),
         PlanScratch(),
         LowerToLlvm(),
-        WrapKernel(target=target),
+        WrapKernel(arch=target.arch),
     )
 
 

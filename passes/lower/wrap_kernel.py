@@ -8,7 +8,6 @@ from typing import ClassVar
 from ...dialects import ir
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
-from ...target import Target, host
 from ..infra import Pass
 from ..kernel import (
     AHEAD,
@@ -76,16 +75,19 @@ class WrapKernel(Pass):
     Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero. One that
     ``stream-stores`` has marked has two bodies: ``@k__streams`` is called where the result begins at a line, and its
     stores are seen by all before ``@k`` returns; the other has plain stores.
+
+    Options:
+        arch: the architecture, which decides how a thread does that.
     """
 
     name: ClassVar[str] = "wrap-kernel"
-    target: Target | None = None
+    arch: str = "x86"
 
     def apply(self, module: ir.Module) -> None:
         """Wrap all kernels of the module: the functions that ``plan-scratch`` has been at."""
         for op in list(module.body.operations):
             if op.operation.name == "llvm.func" and SCRATCH in op.attributes:
-                _wrap(module, op, (self.target or host()).arch)
+                _wrap(module, op, self.arch)
 
 
 def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:

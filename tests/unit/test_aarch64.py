@@ -12,8 +12,8 @@ import c_programs
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 from llvm_cpus import help_of_llvm, of_llvm
+from onnx import numpy_helper
 
 import tilewright as tw
 from tilewright import cpus, driver
@@ -152,7 +152,7 @@ def test_this_machine_refuses_to_run_it(tmp_path, monkeypatch):
     assert path == tmp_path / "net.tw"
     with pytest.raises(tw.ArtifactError, match=r"net\.tw: compiled for target 'aarch64.*', and this machine is x86_64"):
         tw.load_module(path)
-    with pytest.raises(tw.TargetError, match="^code for target 'aarch64.*' cannot run here: this machine is x86_64"):
+    with pytest.raises(tw.TargetError, match=r"^code for target 'aarch64.*' cannot run here: this machine is x86_64"):
         tw.compile(network(MODELS["gemm"]), target="aarch64")
 
 

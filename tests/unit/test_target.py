@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 from llvm_cpus import help_of_llvm, of_llvm
+from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import cpus, driver, target
-from tilewright.dialects import PassManager, codegen, ir
-from tilewright.dialects.context import make_context
+from tilewright.dialects import codegen
 from tilewright.target import DotProduct, Target, host
 from tilewright.tools import _children, _markdown, bench, explain
 from tilewright.tools import compile as compile_tool
