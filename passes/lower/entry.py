@@ -6,10 +6,9 @@
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
     metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
 
-A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one.
-The generated part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have the
-functions that are the same in every program. All of it is code for any CPU of the architecture, so that a program can
-say what it is for wherever it is loaded.
+A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one. The generated
+part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have what is the same in
+every program. All is code for any CPU of the architecture, so that a program can say what it is for wherever it is.
 """
 
 from __future__ import annotations

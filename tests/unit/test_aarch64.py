@@ -33,7 +33,8 @@ MODELS = {
     "gemm": "(float[16,48] x) => (float[16,40] y) { s = MatMul(x, w_48_40)\n y = Relu(s) }",
     "softmax": "(float[16,100] x) => (float[16,100] y) { y = Softmax(x) }",
     "norm": "(float[16,96] x) => (float[16,96] y) { y = LayerNormalization(x, w_96) }",
-    "pool": "(float[1,16,8,8] x) => (float[1,16,4,4] y) { y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) }",
+    "pool": """(float[1,16,8,8] x) => (float[1,16,4,4] y)
+        { s = Conv(x, w_16_16_1_1)\n y = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(s) }""",
     "gelu": "(float[16,96] x) => (float[16,96] y) { s = Erf(x)\n y = Mul(s, x) }",
     "transpose": "(float[64,48] x) => (float[48,64] y) { y = Transpose(x) }",
     "attention": """(float[2,32,16] x, float[2,16,48] k, float[2,48,16] v) => (float[2,32,16] y)
@@ -41,7 +42,11 @@ MODELS = {
     "int8": "(uint8[16,64] x) => (int32[16,48] y) { y = MatMulInteger(x, b_64_48) }",
 }
 # What only vectors of the CPU's own kind have.
-SIGNS = dict.fromkeys(MODELS, r"\tfmla\tv\d+\.4s") | {"pool": r"\tv\d+\.4s", "transpose": r"\t(zip|trn|uzp)\d\tv"}
+SIGNS = dict.fromkeys(MODELS, r"\tfmla\tv\d+\.4s") | {
+    "pool": r"\tfcmgt\tv\d+\.4s",
+    "transpose": r"\t(zip|trn|uzp)\d\tv",
+}
+SIGNS["norm"] = r"\tfmul\tv\d+\.4s"  # no product of it is added up
 SIGNS["int8"] = r"\tsdot\tv\d+\.4s"
 
 
