@@ -47,7 +47,9 @@ def build_for_aarch64(folder: Path, manifest: Manifest, command: Sequence[str]) 
     words = [word.replace("linux-gnu", "linux-musl") if "-target" in command else word for word in command]
     sources = [folder / "main.c", Path(__file__).with_name("ffi_stub.c"), folder / "libnet.a"]
     include = ["-isystem", libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
-    subprocess.run(list(map(str, [*words, "-O1", "-static", *include, *sources, "-lm", "-o", folder / "main"])), check=True)
+    subprocess.run(
+        list(map(str, [*words, "-O1", "-static", *include, *sources, "-lm", "-o", folder / "main"])), check=True
+    )
     return folder / "main"
 
 
