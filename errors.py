@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 
 class TilewrightError(Exception):
     """Base of all errors that Tilewright raises on purpose; commands print it as one line and exit with code 2."""
@@ -41,6 +43,10 @@ class TargetError(TilewrightError):
 
 class InputError(TilewrightError):
     """Wrong names, shapes, dtypes or layout of the tensors given to a compiled module."""
+
+
+class TimeoutError(TilewrightError, builtins.TimeoutError):
+    """What was given a time limit took longer."""
 
 
 class ArtifactError(TilewrightError):

@@ -15,7 +15,7 @@ from ..specialization import called, shapes
 from ..target import lacking
 
 FORMAT = 9  # of the text
-ABI = 1  # of the code: what `create` takes, how kernels are called
+ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
+from .deadline import Deadline
+from .limit import Limit
 from .runner import Entry, Runner, start
 from .threads import default_threads
 
@@ -27,10 +29,19 @@ class Module:
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
+    Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
+    until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
     """
 
-    def __init__(self, program: artifact.Program, num_threads: int | None = None, report: Any = None) -> None:
+    def __init__(
+        self,
+        program: artifact.Program,
+        num_threads: int | None = None,
+        report: Any = None,
+        max_concurrency: int | None = None,
+    ) -> None:
         self.report = report
+        self._limit = None if max_concurrency is None else Limit(max_concurrency)
         self._program = program
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
@@ -69,19 +80,27 @@ class Module:
         """The number of threads that a call uses when no other call does."""
         return self._threads
 
-    def run(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> list[np.ndarray]:
         """Run on arrays by input name; returns new arrays in the order of the model's outputs.
 
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's.
+
+        Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of the
+        kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
+        deadline = None if timeout is None else Deadline(timeout)
         names = {info.name for info in self.inputs}
         unknown = [name for name in inputs if name not in names]
         missing = [info.name for info in self.inputs if info.name not in inputs]
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
         arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
-        return self._runner(arrays).run(arrays)
+        runner = self._runner(arrays)
+        if self._limit is None:
+            return runner.run(arrays, deadline)
+        with self._limit.entered(deadline):
+            return runner.run(arrays, deadline)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
@@ -126,15 +145,22 @@ class Module:
         return artifact.save(path, self._program.code, self._program.weights)
 
 
-def load_module(path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True) -> Module:
+def load_module(
+    path: str | os.PathLike[str],
+    num_threads: int | None = None,
+    sealed: bool = True,
+    max_concurrency: int | None = None,
+) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
+
+    ``num_threads`` and ``max_concurrency`` are those of ``Module``.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
     ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
 
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
     """
-    return Module(artifact.load(path, sealed), num_threads)
+    return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:

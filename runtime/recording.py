@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ import numpy as np
 from ..arena import Buffer, assign
 from ..program import Kernel
 from .actions import VIEWS
+from .calls import CallTable, Team
+from .deadline import Deadline
 from .pool import Pool
 from .segments import Segment
 from .tensor import ALIGNMENT, aligned_bytes
-from .threads import Team
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -149,7 +149,7 @@ class Tape:
     """What steps of a segment note in their order: of calls a row of the table, their sizes, and the tensors they make;
     of choices of tensors their conditions.
 
-    A row has what ``tw_run_calls`` reads: address, number of words, extent, pieces, scratch bytes of a thread.
+    A row is one of ``CallTable.calls``.
     """
 
     def __init__(self) -> None:
@@ -161,11 +161,9 @@ class Tape:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Calls as ``tw_run_calls`` takes them. It holds no memory but its tables; several threads may run it at once."""
+    """Calls in a table. It holds no memory but that; several threads may run it at once."""
 
-    wiring: Wiring
-    calls: np.ndarray
-    offsets: np.ndarray  # of each word
+    table: CallTable
     arena_bytes: int
     nbytes: int  # of the arena and the scratch memory behind it
     made: tuple[tuple[Shape, np.dtype], ...]  # those that are kept
@@ -179,10 +177,9 @@ class Recording:
         buffers = [Buffer(sizes[i], *life) for i, life in zip(wiring.inside, wiring.lives, strict=True)]
         places, arena_bytes = assign(buffers)
         scratch = max(stride * (threads if pieces else 1) for _, _, _, pieces, stride in tape.calls)
+        offsets = _packed([0, *places, *tape.sizes])[wiring.offsets]
         return Recording(
-            wiring=wiring,
-            calls=np.array(tape.calls, np.int64),
-            offsets=_packed([0, *places, *tape.sizes])[wiring.offsets],
+            table=CallTable(np.array(tape.calls, np.int64), wiring.bases, offsets, wiring.most),
             arena_bytes=arena_bytes,
             nbytes=max(arena_bytes + scratch, ALIGNMENT),
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
@@ -190,15 +187,16 @@ class Recording:
             scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
         )
 
-    @cached_property
-    def _tables(self) -> tuple[int, int, int]:
-        """The addresses of what ``tw_run_calls`` reads: calls, bases and offsets."""
-        return self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
-
     def run(
-        self, team: Team, pool: Pool, given: Sequence[Any], weights: np.ndarray, words: Sequence[int]
+        self,
+        team: Team,
+        pool: Pool,
+        given: Sequence[Any],
+        weights: np.ndarray,
+        words: Sequence[int],
+        deadline: Deadline | None = None,
     ) -> dict[int, Any]:
-        """Make the calls; gives what registers hold afterwards.
+        """Make the calls; gives what registers hold afterwards. TimeoutError behind the ``deadline``.
 
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
@@ -206,9 +204,7 @@ class Recording:
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
         bases = np.concatenate((_packed([0, arena]), weights, _packed([*words, *others])))
-        calls, which, offsets = self._tables
-        scratch = arena + self.arena_bytes
-        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch)
+        team.run_calls(self.table, bases, arena + self.arena_bytes, deadline)
         of_base: list[Any] = [0, block, *given, *made]
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 

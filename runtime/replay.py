@@ -12,11 +12,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..program import Step
-from .actions import Action, Registers, action, where
+from .actions import DEADLINE, Action, Registers, action, where
+from .calls import Team
 from .pool import Pool
 from .recording import LoadedKernel, Recording, Shaped, Tape, Wiring
 from .segments import Segment, open_extents
-from .threads import Team
 
 _UNFIT = "the inputs' sizes do not fit"
 _MOST_RECORDINGS = 8  # of each segment: the sizes that a program sees in turn
@@ -53,7 +53,8 @@ def replayed(steps: Sequence[Step], resources: Resources) -> Action:
         record = recorder.record if float in map(type, numbers) else recorded
         recording = record(*[array.shape for array in arrays], *numbers)
         words = [*[array.ctypes.data for array in arrays], *passed]
-        for register, value in recording.run(team, pool, [*weights, *arrays, *passed], addresses, words).items():
+        given = [*weights, *arrays, *passed]
+        for register, value in recording.run(team, pool, given, addresses, words, registers[DEADLINE]).items():
             registers[register] = value
         for register in segment.dead:
             registers[register] = None

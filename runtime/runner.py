@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,9 +13,11 @@ import tvm_ffi
 from ..model import OBJECTS, TensorInfo, numpy_dtype
 from . import tensor
 from .artifact import Program
+from .deadline import Deadline
 from .link import Library, Numbered
 from .manifest import Manifest
 from .routines import Routines
+from .stepped import Stepped
 from .threads import team_lock
 from .weights import Weights
 
@@ -22,8 +25,11 @@ from .weights import Weights
 class Runner(Protocol):
     """A program that may be run from several threads at once."""
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes."""
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes.
+
+        A signal's exception, or TimeoutError behind the ``deadline``, ends the run between two kernels.
+        """
         ...
 
 
@@ -40,10 +46,17 @@ class Entry:
             owned = [create, tensor.as_tensor(weights.data)]
         pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
         self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
+        self._weights = weights  # the addresses are of its memory
+        self._start = partial(Stepped, library, manifest, addresses, threads)
+        self._stepped: Stepped | None = None
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
         outputs = [tensor.empty(info) for info in self._outputs]
+        if deadline is not None:
+            self._stepped = self._stepped or self._start()
+            self._stepped.run(inputs, outputs, deadline)
+            return outputs
         self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
         return outputs
 
@@ -59,9 +72,9 @@ class Carried:
         params = weights.arrays(manifest.params) if weights is not None else []
         self._routines = Routines(library, manifest.steps, params, threads)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
-        made = self._routines.run(inputs)
+        made = self._routines.run(inputs, deadline)
         return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
 
 

@@ -26,42 +26,6 @@ def team_lock() -> int:
     return ctypes.addressof(_TEAM_LOCK)
 
 
-# void tw_run_calls(int64 count, calls, bases of words, offsets of words, int64 most, bases, scratch, context)
-_RUN_CALLS = ctypes.CFUNCTYPE(
-    None,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_int64,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-    ctypes.c_void_p,
-)
-
-
-class Team:
-    """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
-
-    class _Context(ctypes.Structure):
-        """What ``tw_parallel_for`` reads of a program's context."""
-
-        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p))
-
-    def __init__(self, address: int, threads: int) -> None:
-        self.threads = threads
-        self._run = _RUN_CALLS(address)
-        self._context = Team._Context(threads, team_lock())
-
-    def run_calls(self, count: int, calls: int, which: int, offsets: int, most: int, bases: int, scratch: int) -> None:
-        """Make the calls of a table in order; all but ``count`` and ``most`` are addresses.
-
-        A call's words follow those of the call before, ``most`` at most: each is one ``which`` of the ``bases``, and an
-        offset to it. ctypes lets go of the interpreter meanwhile.
-        """
-        self._run(count, calls, which, offsets, most, bases, scratch, ctypes.addressof(self._context))
-
-
 def default_threads() -> int:
     """The number of CPUs that this process may use: its affinity, and its control groups' quotas rounded up."""
     quotas = [math.ceil(quota) for folder in _cgroup_folders(Path("/sys/fs/cgroup")) for quota in _quota(folder)]
