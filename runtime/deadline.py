@@ -22,6 +22,6 @@ class Deadline:
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError(
-                f"the run took longer than its {self._seconds:g} s and was ended: allow a longer timeout"
+                f"the run took longer than {self._seconds:g} s and was ended: allow a longer timeout"
             )
         return left

@@ -86,8 +86,8 @@ class Module:
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's.
 
-        Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of the
-        kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
+        Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of
+        the kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
         deadline = None if timeout is None else Deadline(timeout)
         names = {info.name for info in self.inputs}

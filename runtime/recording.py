@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ import numpy as np
 from ..arena import Buffer, assign
 from ..program import Kernel
 from .actions import VIEWS
-from .calls import CallTable, Team
 from .deadline import Deadline
 from .pool import Pool
 from .segments import Segment
 from .tensor import ALIGNMENT, aligned_bytes
+from .threads import Team
 
 # void kernel(void **args, int64_t lo, int64_t hi, void *scratch)
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -149,7 +150,7 @@ class Tape:
     """What steps of a segment note in their order: of calls a row of the table, their sizes, and the tensors they make;
     of choices of tensors their conditions.
 
-    A row is one of ``CallTable.calls``.
+    A row has what ``tw_run_calls`` reads: address, number of words, extent, pieces, scratch bytes of a thread.
     """
 
     def __init__(self) -> None:
@@ -161,9 +162,11 @@ class Tape:
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """Calls in a table. It holds no memory but that; several threads may run it at once."""
+    """Calls as ``tw_run_calls`` takes them. It holds no memory but its tables; several threads may run it at once."""
 
-    table: CallTable
+    wiring: Wiring
+    calls: np.ndarray
+    offsets: np.ndarray  # of each word
     arena_bytes: int
     nbytes: int  # of the arena and the scratch memory behind it
     made: tuple[tuple[Shape, np.dtype], ...]  # those that are kept
@@ -177,15 +180,21 @@ class Recording:
         buffers = [Buffer(sizes[i], *life) for i, life in zip(wiring.inside, wiring.lives, strict=True)]
         places, arena_bytes = assign(buffers)
         scratch = max(stride * (threads if pieces else 1) for _, _, _, pieces, stride in tape.calls)
-        offsets = _packed([0, *places, *tape.sizes])[wiring.offsets]
         return Recording(
-            table=CallTable(np.array(tape.calls, np.int64), wiring.bases, offsets, wiring.most),
+            wiring=wiring,
+            calls=np.array(tape.calls, np.int64),
+            offsets=_packed([0, *places, *tape.sizes])[wiring.offsets],
             arena_bytes=arena_bytes,
             nbytes=max(arena_bytes + scratch, ALIGNMENT),
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
             views=tuple((register, base, results[register].shape) for register, base in wiring.views),
             scalars={register: v for register, v in results.items() if not isinstance(v, Shaped)},
         )
+
+    @cached_property
+    def _tables(self) -> tuple[int, int, int]:
+        """The addresses of what ``tw_run_calls`` reads: calls, bases and offsets."""
+        return self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
 
     def run(
         self,
@@ -204,7 +213,9 @@ class Recording:
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
         bases = np.concatenate((_packed([0, arena]), weights, _packed([*words, *others])))
-        team.run_calls(self.table, bases, arena + self.arena_bytes, deadline)
+        calls, which, offsets = self._tables
+        scratch = arena + self.arena_bytes
+        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
         of_base: list[Any] = [0, block, *given, *made]
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..errors import InputError
 from ..program import Step
 from .actions import DEADLINE, Action, Registers, action, where
-from .calls import Team
 from .pool import Pool
 from .recording import LoadedKernel, Recording, Shaped, Tape, Wiring
 from .segments import Segment, open_extents
+from .threads import Team
 
 _UNFIT = "the inputs' sizes do not fit"
 _MOST_RECORDINGS = 8  # of each segment: the sizes that a program sees in turn

@@ -13,7 +13,6 @@ import numpy as np
 
 from ..program import Routine, Step
 from .actions import DEADLINE, Action, Registers, action
-from .calls import Team
 from .deadline import Deadline
 from .link import Library
 from .manifest import RoutineRecord
@@ -21,6 +20,7 @@ from .pool import Pool
 from .recording import LoadedKernel
 from .replay import Resources, replayed
 from .segments import grouped
+from .threads import Team
 
 Watch = Callable[[Step, Action], Action]
 

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from ..errors import CompileError
+from .deadline import Deadline
 
 # Runtimes that have LLVM's entry points (__kmpc_fork_call ...). GNU's libgomp has not, and may stay beside one of them.
 _RUNTIMES = ("libomp.so", "libiomp5.so")
@@ -24,6 +25,66 @@ os.register_at_fork(after_in_child=lambda: setattr(_TEAM_LOCK, "value", 0))
 def team_lock() -> int:
     """Address of the process-wide lock word of the thread team."""
     return ctypes.addressof(_TEAM_LOCK)
+
+
+# int64 tw_run_calls(int64 count, calls, bases of words, offsets of words, int64 most, bases, scratch, context,
+#                    int64 nanoseconds)
+_RUN_CALLS = ctypes.CFUNCTYPE(
+    ctypes.c_int64,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+)
+CALL = ctypes.c_int64 * 5  # address, number of words, extent, pieces (0: this thread does all), scratch bytes of a thread
+# Code comes back to Python so often: signals (Ctrl-C) are handled then.
+_SECONDS = 0.05
+
+
+class Team:
+    """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
+
+    class _Context(ctypes.Structure):
+        """What ``tw_parallel_for`` reads of a program's context."""
+
+        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p))
+
+    def __init__(self, address: int, threads: int) -> None:
+        self.threads = threads
+        self._run = _RUN_CALLS(address)
+        self._context = Team._Context(threads, team_lock())
+
+    def run_calls(
+        self,
+        count: int,
+        calls: int,
+        which: int,
+        offsets: int,
+        most: int,
+        bases: int,
+        scratch: int,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Make the calls of a table (rows of ``CALL``) in order; all but ``count`` and ``most`` are addresses.
+
+        A call's words follow those of the call before, ``most`` at most: each is one ``which`` of the ``bases``, and an
+        offset to it. ctypes lets go of the interpreter meanwhile. A signal's exception, or TimeoutError behind the
+        ``deadline``, ends the run between two calls.
+        """
+        context = ctypes.addressof(self._context)
+        while count:
+            seconds = _SECONDS if deadline is None else min(_SECONDS, deadline.check())
+            nanoseconds = int(seconds * 1e9)
+            made = self._run(count, calls, which, offsets, most, bases, scratch, context, nanoseconds)
+            count -= made
+            if count:
+                skipped = 8 * sum(row[1] for row in (CALL * made).from_address(calls))
+                calls, which, offsets = calls + made * ctypes.sizeof(CALL), which + skipped, offsets + skipped
 
 
 def default_threads() -> int:

@@ -154,7 +154,7 @@ llvm.func @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = 
   llvm.return %result : i32
 }
 
-// Makes calls of a table in order (runtime/calls.py), `count` (1 or more) or those that begin within so many nanoseconds,
+// Makes calls of a table in order (runtime/threads.py), `count` (1 or more) or those that begin within so many nanoseconds,
 // and returns how many it made. A call's words follow those of the call before, `most` of them at most: each is one of the
 // bases, which are the addresses of this run (or 0, of sizes), and an offset to it.
 llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,

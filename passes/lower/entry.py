@@ -1,8 +1,8 @@
 """The entry of a compiled program: ``create`` makes ``main``, and ``main`` checks tensors and calls kernels.
 
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
-    main(inputs..., outputs...)        writes the outputs in place; a signal that Python has to handle (Ctrl-C) may end it
-                                       between two kernels
+    main(inputs..., outputs...)        writes the outputs in place; a signal that Python has to handle (Ctrl-C) may
+                                       end it between two kernels
     kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
     metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
