@@ -21,7 +21,5 @@ class Deadline:
         """The seconds that are left; TimeoutError where there are none."""
         left = self._end - time.monotonic()
         if left <= 0:
-            raise TimeoutError(
-                f"the run took longer than {self._seconds:g} s and was ended: allow a longer timeout"
-            )
+            raise TimeoutError(f"the run took longer than {self._seconds:g} s and was ended: allow a longer timeout")
         return left

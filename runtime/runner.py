@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +16,9 @@ from .artifact import Program
 from .deadline import Deadline
 from .link import Library, Numbered
 from .manifest import Manifest
+from .pool import Pool
 from .routines import Routines
-from .stepped import Stepped
+from .tables import CallTable
 from .threads import team_lock
 from .weights import Weights
 
@@ -46,16 +47,17 @@ class Entry:
             owned = [create, tensor.as_tensor(weights.data)]
         pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
         self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
-        self._weights = weights  # the addresses are of its memory
-        self._start = partial(Stepped, library, manifest, addresses, threads)
-        self._stepped: Stepped | None = None
+        self._params = weights.arrays(manifest.params) if weights is not None else []
+        self._made_table = cache(partial(_table, library, manifest, threads))
+        self._pool = Pool()
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
         outputs = [tensor.empty(info) for info in self._outputs]
         if deadline is not None:
-            self._stepped = self._stepped or self._start()
-            self._stepped.run(inputs, outputs, deadline)
+            table = self._made_table()
+            block = self._pool.array((table.nbytes,), np.dtype(np.uint8))
+            table.run(table.memory(inputs, outputs, self._params, block), deadline)
             return outputs
         self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
         return outputs
@@ -83,6 +85,11 @@ def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
     manifest = program.manifest.programs[number]
     kind = Entry if manifest.steps is None else Carried
     return kind(Numbered(program.library, number), manifest, program.weights, threads)
+
+
+def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:
+    """The calls that the entry makes, for runs that have to come back between two of them."""
+    return CallTable(manifest.program, {kernel.name: kernel for kernel in manifest.kernels}, library, threads)
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

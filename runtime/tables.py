@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..program import Kernel, Program, Slot
+from .deadline import Deadline
 from .link import Library
 from .recording import LoadedKernel
 from .tensor import ALIGNMENT, aligned_bytes
@@ -73,20 +74,21 @@ class CallTable:
         bases = np.array([array.ctypes.data for array in arrays], np.uint64)
         return Memory(bases, block.ctypes.data + self.nbytes - self._scratch_bytes, arrays)
 
-    def run(self, memory: Memory) -> None:
-        """Make all calls in order."""
-        self._run(0, len(self._calls), memory)
+    def run(self, memory: Memory, deadline: Deadline | None = None) -> None:
+        """Make all calls in order; TimeoutError behind the ``deadline``."""
+        self._run(0, len(self._calls), memory, deadline)
 
     def run_call(self, number: int, memory: Memory) -> None:
         """Make one of the calls."""
         self._run(number, 1, memory)
 
-    def _run(self, first: int, count: int, memory: Memory) -> None:
+    def _run(self, first: int, count: int, memory: Memory, deadline: Deadline | None = None) -> None:
         calls, which, offsets = self._tables
         skipped = 8 * self._firsts[first]
         bases, scratch = memory.bases.ctypes.data, memory.scratch
         row = self._calls.strides[0] * first
-        self._team.run_calls(count, calls + row, which + skipped, offsets + skipped, self._most, bases, scratch)
+        which, offsets = which + skipped, offsets + skipped
+        self._team.run_calls(count, calls + row, which, offsets, self._most, bases, scratch, deadline)
 
 
 def _row(loaded: LoadedKernel, words: int, threads: int) -> tuple[int, int, int, int, int]:

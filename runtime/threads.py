@@ -41,7 +41,9 @@ _RUN_CALLS = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_int64,
 )
-CALL = ctypes.c_int64 * 5  # address, number of words, extent, pieces (0: this thread does all), scratch bytes of a thread
+CALL = (
+    ctypes.c_int64 * 5
+)  # address, number of words, extent, pieces (0: this thread does all), scratch bytes of a thread
 # Code comes back to Python so often: signals (Ctrl-C) are handled then.
 _SECONDS = 0.05
 

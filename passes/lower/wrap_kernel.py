@@ -31,17 +31,16 @@ from ..kernel import (
 
 BODY, STREAMED = "__body", "__streams"
 
-# The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
-_FLUSH = """
+# The thread's mode as it was is in %before. Within, numbers are rounded to the nearest, and nothing traps.
+_ENTER = """
         %one = llvm.mlir.constant(1 : i32) : i32
-        %bits = llvm.mlir.constant(0x8040 : i32) : i32
+        %mode = llvm.mlir.constant({mode} : i32) : i32
         %before = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
         %within = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%before) : (!llvm.ptr) -> ()
-        %mode = llvm.load %before : !llvm.ptr -> i32
-        %flushing = llvm.or %mode, %bits : i32
-        llvm.store %flushing, %within : i32, !llvm.ptr
+        llvm.store %mode, %within : i32, !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
+_KEEPING, _FLUSHING = 0x1F80, 0x9FC0  # the latter with flush-to-zero and denormals-are-zero
 _RESTORE = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
 
 _DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, PARALLEL_FROM, SCRATCH, ASKS_SCRATCH, FLUSH)
@@ -64,7 +63,8 @@ class WrapKernel(Pass):
           %p0 = llvm.load %args[0] ...
           llvm.call @k__body(%p0, %p1, %scratch, %lo, %hi)
 
-    Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero. One that
+    Around the body the thread's floats are as the compiler has decided, whatever mode it is in: denormals are kept, or
+    taken for zero in a kernel that ``flush-denormals`` has marked. One that
     ``stream-stores`` has marked has two bodies: ``@k__streams`` is called where the result begins at a line, and its
     stores are seen by all before ``@k`` returns; the other has plain stores.
     """
@@ -132,9 +132,9 @@ def _entry_text(name: str, count: int, sizes: int, flush: bool, streams: bool) -
       {declared}
       llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         {loads}
-        {_FLUSH if flush else ""}
+        {_ENTER.format(mode=_FLUSHING if flush else _KEEPING)}
         {_where_aligned(f"%p{count - 1}", plain, streamed[0]) if streamed else plain}
-        {_RESTORE if flush else ""}
+        {_RESTORE}
         llvm.return
       }}"""
 
