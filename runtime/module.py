@@ -14,7 +14,7 @@ import tvm_ffi
 from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
-from . import artifact, tensor
+from . import artifact, pickling, tensor
 from .deadline import Deadline
 from .limit import Limit
 from .runner import Entry, Runner, start
@@ -41,6 +41,7 @@ class Module:
         max_concurrency: int | None = None,
     ) -> None:
         self.report = report
+        self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency}
         self._limit = None if max_concurrency is None else Limit(max_concurrency)
         self._program = program
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
@@ -54,6 +55,16 @@ class Module:
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
         self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
+
+    def __copy__(self) -> Module:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
+        return _unpickled, (pickling.kept(self._program, int(protocol)), self._settings)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -161,6 +172,10 @@ def load_module(
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
     """
     return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency)
+
+
+def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:
+    return Module(kept.load(), **settings)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
