@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open fuzz bench clean
+.PHONY: setup demo test lint unit lit conformance conformance-open fuzz stress bench clean
 
 setup: $(STAMP)
 
@@ -51,6 +51,11 @@ COUNT ?= 1000
 SEED ?= 0
 fuzz: $(STAMP)
 	cd tests && ../$(BIN)/python -m fuzz.run --count $(COUNT) --seed $(SEED) $(FLAGS)
+
+# Four models, called from eight threads at once.
+CALLS ?= 100000
+stress: $(STAMP)
+	cd tests && ../$(BIN)/python -m stress --calls $(CALLS)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
