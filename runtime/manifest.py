@@ -13,6 +13,7 @@ from ..program import Call, Kernel, Program, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
+from .validation import validate
 
 FORMAT = 9  # of the text
 ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
@@ -109,11 +110,14 @@ class Manifest:
                 version = fields.get("compiler")
                 maker = f"Tilewright {version}" if version else "another version of Tilewright"
                 raise ArtifactError(f"{where}: made by {maker}, whose programs differ: compile the model again")
-            return Manifest._of(fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            made = Manifest._of(fields)
+            validate(made)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+            reason = f" ({str(error).splitlines()[0]})" if type(error) is ValueError else ""
             raise ArtifactError(
-                f"{where}: its description is not one of Tilewright's: compile the model again"
+                f"{where}: its description is not one of Tilewright's{reason}: compile the model again"
             ) from error
+        return made
 
     @staticmethod
     def _of(fields: dict[str, Any]) -> Manifest:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import tvm_ffi
 
+from ..errors import ArtifactError
 from ..model import OBJECTS, TensorInfo, numpy_dtype
 from . import tensor
 from .artifact import Program
@@ -72,7 +73,10 @@ class Carried:
         if weights is not None:  # which checks that they are the program's
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
-        self._routines = Routines(library, manifest.steps, params, threads)
+        try:
+            self._routines = Routines(library, manifest.steps, params, threads)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ArtifactError(f"program '{manifest.name}' has a step that cannot be carried out: {error!r}") from error
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""

@@ -16,6 +16,7 @@ from text_model import model, values
 import tilewright as tw
 
 PAUSES = 1000  # of 10 ms each: no test waits for all of them
+MOST_SECONDS = 4  # to end in, on a busy machine
 ONE = np.ones(1, np.int32)
 
 
@@ -57,7 +58,7 @@ def test_ctrl_c_ends_a_run_and_the_next_one_works(how):
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt), interrupted():
             run()
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < MOST_SECONDS
     assert pause_module(3).run({"x": ONE}) == [1]
 
 
@@ -77,7 +78,7 @@ def test_ctrl_c_ends_a_loop_of_the_runtime():
     begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt), interrupted():
         module.run(inputs)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < MOST_SECONDS
     assert module.run({**inputs, "most": np.array(2)})[0].shape == (2,)
 
 
@@ -85,7 +86,7 @@ def test_a_timeout_ends_a_run_behind_the_kernel_under_way():
     module, begin = pause_module(PAUSES), time.monotonic()
     with pytest.raises(tw.TimeoutError, match=r"longer than 0\.05 s and was ended") as caught:
         module.run({"x": ONE}, timeout=0.05)
-    assert 0.05 <= time.monotonic() - begin < 2
+    assert 0.05 <= time.monotonic() - begin < MOST_SECONDS
     assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, tw.TilewrightError)
     assert pause_module(3).run({"x": ONE}, timeout=100) == [1]
 
