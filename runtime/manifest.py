@@ -13,7 +13,7 @@ from ..program import Call, Kernel, Program, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
-from .validation import validate
+from .validation import validate, validate_ranges
 
 FORMAT = 9  # of the text
 ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
@@ -123,6 +123,7 @@ class Manifest:
     def _of(fields: dict[str, Any]) -> Manifest:
         """What ``_fields`` gave."""
         known = fields.pop("ranges")
+        validate_ranges(known)
         for key in ("inputs", "outputs", "params"):
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])

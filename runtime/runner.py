@@ -15,7 +15,7 @@ from ..model import OBJECTS, TensorInfo, numpy_dtype
 from . import tensor
 from .artifact import Program
 from .deadline import Deadline
-from .link import Library, Numbered
+from .link import Library, Numbered, first_line
 from .manifest import Manifest
 from .pool import Pool
 from .routines import Routines
@@ -76,7 +76,9 @@ class Carried:
         try:
             self._routines = Routines(library, manifest.steps, params, threads)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(f"program '{manifest.name}' has a step that cannot be carried out: {error!r}") from error
+            raise ArtifactError(
+                f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
+            ) from error
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
@@ -85,10 +87,13 @@ class Carried:
 
 
 def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
-    """What runs the ``number``-th of an artifact's programs."""
+    """What runs the ``number``-th of an artifact's programs; ArtifactError for code that lacks what it needs."""
     manifest = program.manifest.programs[number]
     kind = Entry if manifest.steps is None else Carried
-    return kind(Numbered(program.library, number), manifest, program.weights, threads)
+    try:
+        return kind(Numbered(program.library, number), manifest, program.weights, threads)
+    except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
+        raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
 
 
 def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:

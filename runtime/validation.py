@@ -39,6 +39,8 @@ def validate(manifest: Manifest) -> None:
 def _validate(manifest: Manifest) -> None:
     texts = (manifest.name, manifest.fingerprint, manifest.target, manifest.compiler, manifest.source)
     _require(all(isinstance(text, str) for text in (*texts, *manifest.cpu_features)), "a name is no text")
+    shown = (manifest.target, manifest.compiler, *manifest.cpu_features)
+    _require(all(text.isprintable() for text in shown), "a name has signs that cannot be shown")
     _require(isinstance(manifest.options, dict), "the options are no table")
     for info in (*manifest.inputs, *manifest.outputs, *manifest.params):
         _check_tensor(info)
@@ -55,6 +57,14 @@ def _validate(manifest: Manifest) -> None:
         _check_routine(manifest.routine, manifest, kernels)
     elif not all(_is_static(info) for info in (*manifest.inputs, *manifest.outputs)):
         raise ValueError("an entry of code is for tensors of known sizes")
+
+
+def validate_ranges(known: Any) -> None:
+    """Raise ValueError for what are no ranges of symbols: a table from names to the least and the greatest size."""
+    _require(isinstance(known, dict), "the ranges are no table")
+    for name, (low, high) in known.items():
+        _require((low is None or _is_size(low)) and (high is None or _is_size(high)), f"the range of {name!r} is none")
+        _require((low or 0) <= (math.inf if high is None else high), f"the range of {name!r} is empty")
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -138,6 +148,25 @@ def _check_routine(routine: Routine, manifest: Manifest, kernels: Mapping[str, K
     _require(len(routine.results) == len(manifest.outputs), "the routine has other results than the program")
     known = set(routine.arguments)
     _check_steps(routine, known, kernels)
+    made = {
+        register: type_
+        for step in routine.steps
+        if step.op == "func.call"
+        for register, type_ in zip(step.results, step.facts["types"], strict=True)
+    }
+    for register, info in zip(routine.results, manifest.outputs, strict=True):
+        if register in made:
+            kind, shape = made[register]
+            _require(_may_be(info, kind, shape), f"output '{info.name}' is not what the kernel makes")
+
+
+def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
+    """Whether a kernel's result may be what a tensor is said to be."""
+    if info.dtype in OBJECTS or numpy_dtype(info.dtype).itemsize != _ELEMENT_BYTES.get(kind, 1):
+        return False
+    pairs = zip(info.shape, shape, strict=False)
+    same = all(isinstance(n, Sym) or m is None or n == m for n, m in pairs)
+    return not info.ranked or (len(info.shape) == len(shape) and same)
 
 
 def _check_steps(routine: Routine, known: set[int], kernels: Mapping[str, Kernel]) -> None:

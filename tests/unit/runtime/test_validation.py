@@ -49,6 +49,10 @@ def refused(text: str, change: Callable[[Fields], Any], why: str) -> None:
         (lambda f: f.update(more=1), ""),
         (lambda f: f.update(name=7), "a name is no text"),
         (lambda f: f.update(options=[]), "the options are no table"),
+        (lambda f: f.update(ranges=7), "the ranges are no table"),
+        (lambda f: f.update(ranges={"n": [0.5, None]}), "the range of 'n' is none"),
+        (lambda f: f.update(ranges={"n": [5, 3]}), "the range of 'n' is empty"),
+        (lambda f: f["cpu_features"].append("avx\n2"), "signs that cannot be shown"),
         (lambda f: f.update(arena_bytes=-1), "the arena has -1 bytes"),
         (lambda f: f.update(arena_bytes=1 << 60), "the arena has"),
         (lambda f: f.update(arena_bytes=float("nan")), "the arena has nan bytes"),
@@ -100,6 +104,11 @@ def test_refuses_what_no_program_says(static, change, why):
 )
 def test_refuses_what_no_routine_does(carried, change, why):
     refused(carried, lambda fields: change(fields["routine"]), why)
+
+
+@pytest.mark.parametrize("change", [{"dtype": "float64"}, {"shape": ["n"]}, {"shape": ["n", 4]}, {"dtype": "string"}])
+def test_refuses_outputs_that_the_last_kernel_does_not_make(carried, change):
+    refused(carried, lambda fields: fields["outputs"][0].update(change), "output 'y' is not what the kernel makes")
 
 
 def test_refuses_deep_nesting():
