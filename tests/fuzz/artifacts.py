@@ -26,7 +26,7 @@ from parallel import call_all
 import tilewright as tw
 from tilewright.model import numpy_dtype
 from tilewright.program import METADATA_SECTION
-from tilewright.runtime import elf, shared
+from tilewright.runtime import artifact, elf, shared
 from tilewright.tools._isolation import Lost
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -79,13 +79,14 @@ def build(folder: Path) -> None:
 
 
 def outcome(mutant: Mutant) -> tuple[str, str]:
-    """What becomes of a mutant in this process: refused, runs, or what went wrong and how."""
+    """What becomes of a mutant in this process: refused, runs with outputs as they were before, or what went wrong."""
     with tempfile.TemporaryDirectory(prefix="tilewright-fuzz-") as folder:
         path = mutate(Path(mutant[0]), Path(folder), Random(f"{mutant[1]}-{mutant[2]}"))
         try:
             module = tw.load_module(path, num_threads=1)
             made = module.run({info.name: _array(info) for info in module.inputs})
-            fits = all(_fits(array, info) for array, info in zip(made, module.outputs, strict=True))
+            _, manifest = artifact.read(Path(mutant[0], path.name))
+            fits = all(_fits(array, info) for array, info in zip(made, manifest.outputs, strict=True))
             return ("runs", "") if fits else ("wrong", "an output has another shape")
         except tw.TilewrightError as error:
             return ("refused", str(error)) if "\n" not in str(error) else ("lines", str(error))
@@ -101,8 +102,8 @@ def _array(info: tw.TensorInfo) -> np.ndarray:
 
 
 def _fits(array: np.ndarray, info: tw.TensorInfo) -> bool:
-    extents = zip(array.shape, info.shape, strict=True)
-    return array.dtype == numpy_dtype(info.dtype) and all(n == m for n, m in extents if isinstance(m, int))
+    same = all(n == m for n, m in zip(array.shape, info.shape, strict=False) if isinstance(m, int))
+    return array.dtype == numpy_dtype(info.dtype) and array.ndim == len(info.shape) and same
 
 
 def mutate(programs: Path, folder: Path, random: Random) -> Path:
