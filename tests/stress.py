@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx.parser
@@ -43,7 +44,7 @@ class Case:
     answers: Sequence[Sequence[np.ndarray]]
 
     @staticmethod
-    def of(text: str, inputs: Sequence[Sequence[np.ndarray]], **options: object) -> Case:
+    def of(text: str, inputs: Sequence[Sequence[np.ndarray]], **options: Any) -> Case:
         """The case of a model in onnx's textual form."""
         model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
         module = tw.compile(model, num_threads=2, workers=0, cache=False, **options)
