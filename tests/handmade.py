@@ -103,7 +103,7 @@ llvm.func @meet(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   llvm.store %result, %to : i32, !llvm.ptr
   llvm.return
 }"""
-# Sleeps for 10 ms, then copies x[0] to y[0], of int32.
+# Sleeps for 10 ms, adds 1 to x[0], of int32, and copies it to y[0].
 PAUSE = """
 llvm.func @usleep(i32) -> i32
 llvm.func @pause(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
@@ -112,7 +112,10 @@ llvm.func @pause(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   %to_at = llvm.getelementptr %args[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
   %from = llvm.load %args : !llvm.ptr -> !llvm.ptr
   %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
-  %x = llvm.load %from : !llvm.ptr -> i32
+  %before = llvm.load %from : !llvm.ptr -> i32
+  %unit = llvm.mlir.constant(1 : i32) : i32
+  %x = llvm.add %before, %unit : i32
+  llvm.store %x, %from : i32, !llvm.ptr
   llvm.store %x, %to : i32, !llvm.ptr
   llvm.return
 }"""

@@ -15,9 +15,12 @@ from text_model import model, values
 
 import tilewright as tw
 
-PAUSES = 1000  # of 10 ms each: no test waits for all of them
-MOST_SECONDS = 4  # to end in, on a busy machine
-ONE = np.ones(1, np.int32)
+PAUSES = 3000  # of 10 ms each: no test waits for all of them
+
+
+def counter() -> np.ndarray:
+    """An input in which a module of pauses counts them."""
+    return np.zeros(1, np.int32)
 
 
 @contextmanager
@@ -48,26 +51,26 @@ def long_loop() -> tuple[tw.Module, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("how", ["entry", "table", "packed"])
 def test_ctrl_c_ends_a_run_and_the_next_one_works(how):
-    module, y = pause_module(PAUSES), np.zeros(1, np.int32)
+    module, x, y = pause_module(PAUSES), counter(), counter()
     run = {
-        "entry": lambda: module(ONE),
-        "table": lambda: module.run({"x": ONE}, timeout=100),
-        "packed": lambda: module["main"](ONE, y),
+        "entry": lambda: module(x),
+        "table": lambda: module.run({"x": x}, timeout=100),
+        "packed": lambda: module["main"](x, y),
     }[how]
     for _ in range(2):
-        begin = time.monotonic()
+        x[:] = 0
         with pytest.raises(KeyboardInterrupt), interrupted():
             run()
-        assert time.monotonic() - begin < MOST_SECONDS
-    assert pause_module(3).run({"x": ONE}) == [1]
+        assert 0 < x < PAUSES / 3
+    assert pause_module(3).run({"x": counter()}) == [3]
 
 
 def test_handlers_that_raise_nothing_let_the_run_go_on():
     came = []
-    before = signal.signal(signal.SIGINT, lambda *_: came.append(pause_module(1)(ONE)))
+    before = signal.signal(signal.SIGINT, lambda *_: came.append(pause_module(1)(counter())))
     try:
         with interrupted(0.02):
-            assert pause_module(20)(ONE) == [1]
+            assert pause_module(20)(counter()) == [20]
     finally:
         signal.signal(signal.SIGINT, before)
     assert came == [[1]]
@@ -75,20 +78,18 @@ def test_handlers_that_raise_nothing_let_the_run_go_on():
 
 def test_ctrl_c_ends_a_loop_of_the_runtime():
     module, inputs = long_loop()
-    begin = time.monotonic()
     with pytest.raises(KeyboardInterrupt), interrupted():
         module.run(inputs)
-    assert time.monotonic() - begin < MOST_SECONDS
     assert module.run({**inputs, "most": np.array(2)})[0].shape == (2,)
 
 
 def test_a_timeout_ends_a_run_behind_the_kernel_under_way():
-    module, begin = pause_module(PAUSES), time.monotonic()
+    module, x, begin = pause_module(PAUSES), counter(), time.monotonic()
     with pytest.raises(tw.TimeoutError, match=r"longer than 0\.05 s and was ended") as caught:
-        module.run({"x": ONE}, timeout=0.05)
-    assert 0.05 <= time.monotonic() - begin < MOST_SECONDS
+        module.run({"x": x}, timeout=0.05)
+    assert time.monotonic() - begin >= 0.05 and x < PAUSES / 3
     assert isinstance(caught.value, TimeoutError) and isinstance(caught.value, tw.TilewrightError)
-    assert pause_module(3).run({"x": ONE}, timeout=100) == [1]
+    assert pause_module(3).run({"x": counter()}, timeout=100) == [3]
 
 
 def test_a_timeout_ends_a_loop_of_the_runtime():
@@ -115,4 +116,4 @@ def test_a_segment_of_many_kernels_comes_back_in_between(monkeypatch):
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1", True])
 def test_refuses_a_timeout_that_is_no_time(timeout):
     with pytest.raises(tw.InputError, match="timeout must be a number of seconds above 0"):
-        pause_module(1).run({"x": ONE}, timeout=timeout)
+        pause_module(1).run({"x": counter()}, timeout=timeout)
