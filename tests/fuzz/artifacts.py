@@ -133,7 +133,7 @@ Change = Callable[[bytes, Random, Path], bytes]
 
 def _flip(data: bytes, random: Random, _: Path) -> bytes:
     changed = bytearray(data)
-    for _ in range(random.choice((1, 1, 2, 8))):
+    for _turn in range(random.choice((1, 1, 2, 8))):
         changed[random.randrange(len(data))] ^= 1 << random.randrange(8)
     return bytes(changed)
 
