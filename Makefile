@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open fuzz bench clean
+.PHONY: setup demo test lint unit lit conformance conformance-open fuzz stress bench clean
 
 setup: $(STAMP)
 
@@ -46,15 +46,20 @@ conformance: $(STAMP)
 conformance-open: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run --open
 
-# Random models, and mutants of their files: make fuzz COUNT=10000 SEED=7 for others, KIND=graphs or KIND=bytes for one of
-# both; FLAGS=--resume goes on where that was stopped.
+# Random models, mutants of their files and of compiled programs: make fuzz COUNT=10000 SEED=7 for others, KIND=graphs, bytes or
+# artifacts for one of them; FLAGS=--resume goes on where that was stopped.
 COUNT ?= 1000
 SEED ?= 0
-KIND ?= graphs bytes
+KIND ?= graphs bytes artifacts
 fuzz: $(KIND:%=fuzz-%)
 
 fuzz-%: $(STAMP)
-	cd tests && ../$(BIN)/python -m fuzz.run $(if $(filter bytes,$*),--bytes) --count $(COUNT) --seed $(SEED) $(FLAGS)
+	cd tests && ../$(BIN)/python -m fuzz.run $(if $(filter-out graphs,$*),--$*) --count $(COUNT) --seed $(SEED) $(FLAGS)
+
+# Four models, called from eight threads at once.
+CALLS ?= 100000
+stress: $(STAMP)
+	cd tests && ../$(BIN)/python -m stress --calls $(CALLS)
 
 # The tables of the README: build/bench/networks.md and build/bench/kernels.md.
 bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)

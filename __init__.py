@@ -29,6 +29,7 @@ from .errors import (
     ScheduleError,
     TargetError,
     TilewrightError,
+    TimeoutError,
     UnsupportedError,
 )
 
@@ -60,6 +61,7 @@ __all__ = [
     "TargetError",
     "TensorInfo",
     "TilewrightError",
+    "TimeoutError",
     "UnsupportedError",
     "build",
     "check_model",

@@ -60,6 +60,7 @@ def compile(
     timeout: float | None = None,
     memory_limit: int | None = None,
     untrusted: bool = False,
+    max_concurrency: int | None = None,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -80,6 +81,7 @@ def compile(
         timeout: seconds that the whole may take. Without workers this is checked between passes.
         memory_limit: bytes of memory that a worker process may have.
         untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
+        max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
@@ -89,7 +91,8 @@ def compile(
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
     options.target.refuse_foreign()
     report = CompileReport()
-    return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
+    made = _product(source, Asked.of(input_shapes, specialize), options, workers, report)
+    return _module(made, options, report, max_concurrency)
 
 
 def build(
@@ -102,6 +105,7 @@ def build(
     cache: CacheChoice = True,
     timeout: float | None = None,
     memory_limit: int | None = None,
+    max_concurrency: int | None = None,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
 
@@ -113,7 +117,7 @@ def build(
     report = CompileReport()
     pool = _pool(workers, options)
     made = product.make(plan_model(model, options, pool, report), options, pool, report)
-    return _module(_settled(made, options, report), options, report)
+    return _module(_settled(made, options, report), options, report, max_concurrency)
 
 
 def compile_to_file(
@@ -262,7 +266,7 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     return made
 
 
-def _module(made: Product, options: Options, report: CompileReport) -> Module:
+def _module(made: Product, options: Options, report: CompileReport, max_concurrency: int | None) -> Module:
     with report.stage("link"):
         program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
-        return Module(program, options.num_threads, report)
+        return Module(program, options.num_threads, report, max_concurrency)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 _LONGEST_WORD = 256  # characters; paths are words
 _LONGEST = 4000  # characters of a message: what lists the problems of a model may be long
 
@@ -64,6 +66,10 @@ class TargetError(TilewrightError):
 
 class InputError(TilewrightError):
     """Wrong names, shapes, dtypes or layout of the tensors given to a compiled module."""
+
+
+class TimeoutError(TilewrightError, builtins.TimeoutError):
+    """What was given a time limit took longer."""
 
 
 class ArtifactError(TilewrightError):

@@ -20,6 +20,7 @@ from .host import FUNCTIONS
 
 Registers = list[Any]
 Action = Callable[[Registers], None]
+DEADLINE = -1  # the register behind all others has the run's deadline, or None
 
 
 def action(step: Step) -> Action:

@@ -34,6 +34,14 @@ class Code:
     later: Callable[[], tuple[bytes, ...]] | None = None
 
     @property
+    def digest(self) -> str:
+        """The SHA-256 of what there is, in hex."""
+        made = hashlib.sha256(self.shared)
+        for data in self.objects:
+            made.update(hashlib.sha256(data).digest())
+        return made.hexdigest()
+
+    @property
     def nbytes(self) -> int:
         """Size in bytes of what there is."""
         return len(self.shared) + sum(map(len, self.objects))
@@ -45,12 +53,13 @@ class Code:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is loaded and has its weights, but no context yet."""
+    """A program that is loaded, from ``path`` if from files, and has its weights, but no context yet."""
 
     library: Library
     code: Code
     manifest: Manifest
     weights: Weights | None
+    path: Path | None = None
 
 
 def weights_path(path: Path) -> Path:
@@ -138,17 +147,22 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
     return target
 
 
-def load(path: str | os.PathLike[str], sealed: bool = True) -> Program:
-    """Load a program that ``save`` wrote. ArtifactError if it is not there, not whole, or not for this CPU."""
+def load(path: str | os.PathLike[str], sealed: bool = True, digest: str | None = None) -> Program:
+    """Load a program that ``save`` wrote, the one whose code has the ``digest`` if one is given.
+
+    ArtifactError if it is not there, not whole, another one, or not for this CPU.
+    """
     source = Path(path)
     code, manifest = read(source, sealed)
+    if digest is not None and code.digest != digest:
+        raise ArtifactError(f"{path} is not the program that was pickled: its file is another one by now")
     manifest.check_cpu(str(path))
     weights = Weights.open(weights_path(source)) if manifest.weights else None
     if weights is not None:
         for program in manifest.programs:
             weights.addresses(program.params, program.fingerprint)  # which checks that they are the program's
     library = open_shared(source) if code.shared else link(code.objects)
-    return Program(library, code, manifest, weights)
+    return Program(library, code, manifest, weights, source.absolute())
 
 
 def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
@@ -159,14 +173,19 @@ def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
     if not path.exists():
         raise ArtifactError(f"there is no program {path}")
     code = Code(_read_folder(path)) if path.is_dir() else Code(shared=read_shared(path, sealed))
+    return code, described(code, str(path))
+
+
+def described(code: Code, where: str) -> Manifest:
+    """What a program's code says about it; ArtifactError, naming ``where``, if that is not one of a program."""
     try:
         found = [elf.section(data, METADATA_SECTION) for data in code.objects or (code.shared,)]
         texts = [text.decode() for text in found if text is not None]
     except (elf.ElfError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{path} is not a program made by Tilewright: {error}") from error
+        raise ArtifactError(f"{where} is not a program made by Tilewright: {error}") from error
     if len(texts) != 1:
-        raise ArtifactError(f"{path} is not a program made by Tilewright")
-    return code, Manifest.from_json(texts[0], str(path))
+        raise ArtifactError(f"{where} is not a program made by Tilewright")
+    return Manifest.from_json(texts[0], where)
 
 
 def _read_folder(folder: Path) -> tuple[bytes, ...]:

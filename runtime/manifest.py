@@ -15,9 +15,10 @@ from ..program import Call, Kernel, Program, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
+from .validation import validate, validate_ranges
 
 FORMAT = 9  # of the text
-ABI = 1  # of the code: what `create` takes, how kernels are called
+ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)
@@ -116,16 +117,20 @@ class Manifest:
                 version = fields.get("compiler")
                 maker = f"Tilewright {version}" if version else "another version of Tilewright"
                 raise ArtifactError(f"{where}: made by {maker}, whose programs differ: compile the model again")
-            return Manifest._of(fields)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            made = Manifest._of(fields)
+            validate(made)
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+            reason = f" ({str(error).splitlines()[0]})" if type(error) is ValueError else ""
             raise ArtifactError(
-                f"{where}: its description is not one of Tilewright's: compile the model again"
+                f"{where}: its description is not one of Tilewright's{reason}: compile the model again"
             ) from error
+        return made
 
     @staticmethod
     def _of(fields: dict[str, Any]) -> Manifest:
         """What ``_fields`` gave."""
         known = fields.pop("ranges")
+        validate_ranges(known)
         for key in ("inputs", "outputs", "params"):
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])

@@ -14,7 +14,9 @@ import tvm_ffi
 from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
-from . import artifact, tensor
+from . import artifact, pickling, tensor
+from .deadline import Deadline
+from .limit import Limit
 from .runner import Entry, Runner, start
 from .threads import default_threads
 
@@ -27,10 +29,20 @@ class Module:
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
+    Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
+    until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
     """
 
-    def __init__(self, program: artifact.Program, num_threads: int | None = None, report: Any = None) -> None:
+    def __init__(
+        self,
+        program: artifact.Program,
+        num_threads: int | None = None,
+        report: Any = None,
+        max_concurrency: int | None = None,
+    ) -> None:
         self.report = report
+        self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency}
+        self._limit = None if max_concurrency is None else Limit(max_concurrency)
         self._program = program
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
@@ -43,6 +55,16 @@ class Module:
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
         self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
+
+    def __copy__(self) -> Module:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
+        return _unpickled, (pickling.kept(self._program, int(protocol)), self._settings)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -69,21 +91,29 @@ class Module:
         """The number of threads that a call uses when no other call does."""
         return self._threads
 
-    def run(self, inputs: Mapping[str, Any]) -> list[np.ndarray]:
+    def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> list[np.ndarray]:
         """Run on arrays by input name; returns new arrays in the order of the model's outputs.
 
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's, and where the
         run takes more memory than there is.
+
+        Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of
+        the kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
+        deadline = None if timeout is None else Deadline(timeout)
         names = {info.name for info in self.inputs}
         unknown = [name for name in inputs if name not in names]
         missing = [info.name for info in self.inputs if info.name not in inputs]
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
         arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+        runner = self._runner(arrays)
         try:
-            return self._runner(arrays).run(arrays)
+            if self._limit is None:
+                return runner.run(arrays, deadline)
+            with self._limit.entered(deadline):
+                return runner.run(arrays, deadline)
         except MemoryError as error:
             raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
 
@@ -130,15 +160,26 @@ class Module:
         return artifact.save(path, self._program.code, self._program.weights)
 
 
-def load_module(path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True) -> Module:
+def load_module(
+    path: str | os.PathLike[str],
+    num_threads: int | None = None,
+    sealed: bool = True,
+    max_concurrency: int | None = None,
+) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
+
+    ``num_threads`` and ``max_concurrency`` are those of ``Module``.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
     ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
 
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
     """
-    return Module(artifact.load(path, sealed), num_threads)
+    return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency)
+
+
+def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:
+    return Module(kept.load(), **settings)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:

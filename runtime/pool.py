@@ -7,6 +7,7 @@ its memory; so what a user holds, whole or in part, is never lent again.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import weakref
 from collections import deque
@@ -31,6 +32,7 @@ class Pool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        _pools.add(self)
         self._loans: dict[int, _Loan] = {}  # by identity: arrays have no hash, so neither have references to them
         # Arrays may die at any moment, also while this thread has the lock: that is only noted.
         self._ended: deque[_Loan] = deque()
@@ -68,6 +70,10 @@ class Pool:
             self._take_back()
             return self._lent_bytes + self._waiting_bytes
 
+    def unlock(self) -> None:
+        """In a forked child: a thread that had the lock is not there."""
+        self._lock = threading.Lock()
+
     def _take_back(self) -> None:
         """Let the blocks wait whose arrays are gone, and give up those that have waited longest where it gets much."""
         while self._ended:
@@ -85,6 +91,17 @@ class Pool:
     def _longest(self, size: int) -> int:
         """When the block of this size came back that has waited longest."""
         return next(iter(self._waiting[size]))
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _unlock_all() -> None:
+    for pool in list(_pools):
+        pool.unlock()
+
+
+os.register_at_fork(after_in_child=_unlock_all)
 
 
 def _block_bytes(nbytes: int) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from ..arena import Buffer, assign
 from ..program import Kernel
 from .actions import VIEWS
+from .deadline import Deadline
 from .pool import Pool
 from .segments import Segment
 from .tensor import ALIGNMENT, aligned_bytes
@@ -196,9 +197,15 @@ class Recording:
         return self.calls.ctypes.data, self.wiring.bases.ctypes.data, self.offsets.ctypes.data
 
     def run(
-        self, team: Team, pool: Pool, given: Sequence[Any], weights: np.ndarray, words: Sequence[int]
+        self,
+        team: Team,
+        pool: Pool,
+        given: Sequence[Any],
+        weights: np.ndarray,
+        words: Sequence[int],
+        deadline: Deadline | None = None,
     ) -> dict[int, Any]:
-        """Make the calls; gives what registers hold afterwards.
+        """Make the calls; gives what registers hold afterwards. TimeoutError behind the ``deadline``.
 
         ``given`` are weights, tensors of the shapes that were recorded, and numbers; ``weights`` and ``words`` the same
         as kernels take them.
@@ -208,7 +215,7 @@ class Recording:
         bases = np.concatenate((_packed([0, arena]), weights, _packed([*words, *others])))
         calls, which, offsets = self._tables
         scratch = arena + self.arena_bytes
-        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch)
+        team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
         of_base: list[Any] = [0, block, *given, *made]
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..program import Step
-from .actions import Action, Registers, action, where
+from .actions import DEADLINE, Action, Registers, action, where
 from .pool import Pool
 from .recording import LoadedKernel, Recording, Shaped, Tape, Wiring
 from .segments import Segment, open_extents
@@ -53,7 +53,8 @@ def replayed(steps: Sequence[Step], resources: Resources) -> Action:
         record = recorder.record if float in map(type, numbers) else recorded
         recording = record(*[array.shape for array in arrays], *numbers)
         words = [*[array.ctypes.data for array in arrays], *passed]
-        for register, value in recording.run(team, pool, [*weights, *arrays, *passed], addresses, words).items():
+        given = [*weights, *arrays, *passed]
+        for register, value in recording.run(team, pool, given, addresses, words, registers[DEADLINE]).items():
             registers[register] = value
         for register in segment.dead:
             registers[register] = None

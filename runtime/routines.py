@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..program import Routine, Step
-from .actions import Action, Registers, action
+from .actions import DEADLINE, Action, Registers, action
+from .deadline import Deadline
 from .link import Library
 from .manifest import RoutineRecord
 from .pool import Pool
@@ -49,7 +50,7 @@ class Routines:
         self._inputs, last = self._routine.arguments[:given], self._routine.arguments[given:]
         weights = dict(zip(last, self._params, strict=True))
         self._resources = Resources(kernels, weights, team, Pool())
-        self._begin: Registers = [None] * (1 + max(_registers(self._routine), default=-1))  # of a run, with the weights
+        self._begin: Registers = [None] * (2 + max(_registers(self._routine), default=-1))  # of a run, with the weights
         for register, param in weights.items():
             self._begin[register] = param
         self._actions = self._bound(self._routine)
@@ -59,9 +60,13 @@ class Routines:
         """The memory of all tensors that it makes; those that a caller holds are not used again."""
         return self._resources.pool
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The routine's results for its inputs, contiguous arrays of any dtype of the right width."""
+    def run(self, inputs: Sequence[np.ndarray], deadline: Deadline | None = None) -> list[np.ndarray]:
+        """The routine's results for its inputs, contiguous arrays of any dtype of the right width.
+
+        A signal's exception, or TimeoutError behind the ``deadline``, ends the run between two kernels.
+        """
         registers = self._begin.copy()
+        registers[DEADLINE] = deadline
         for register, value in zip(self._inputs, inputs, strict=True):
             registers[register] = _stored(value)
         _run(self._actions, registers)
@@ -112,6 +117,7 @@ class Routines:
         def loop(registers: Registers) -> None:
             _move(registers, initial, carried)
             for index in range(registers[low], registers[high], registers[by]):
+                _check_deadline(registers)
                 registers[at] = index
                 _run(actions, registers)
                 _move(registers, region.results, carried)
@@ -127,6 +133,7 @@ class Routines:
         def loop(registers: Registers) -> None:
             _move(registers, step.operands, before.arguments)
             while True:
+                _check_deadline(registers)
                 _run(test, registers)
                 if not registers[condition]:
                     break
@@ -163,6 +170,12 @@ def _move(registers: Registers, sources: Sequence[int], targets: Sequence[int]) 
     values = [registers[r] for r in sources]
     for register, value in zip(targets, values, strict=True):
         registers[register] = value
+
+
+def _check_deadline(registers: Registers) -> None:
+    deadline = registers[DEADLINE]
+    if deadline is not None:
+        deadline.check()
 
 
 def _drop(dead: Sequence[int], registers: Registers) -> None:

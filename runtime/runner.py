@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any, Protocol
 
 import numpy as np
 import tvm_ffi
 
+from ..errors import ArtifactError
 from ..model import OBJECTS, TensorInfo, numpy_dtype
 from . import memory, tensor
 from .artifact import Program
-from .link import Library, Numbered
+from .deadline import Deadline
+from .link import Library, Numbered, first_line
 from .manifest import Manifest
+from .pool import Pool
 from .routines import Routines
+from .tables import CallTable
 from .threads import team_lock
 from .weights import Weights
 
@@ -22,8 +27,11 @@ from .weights import Weights
 class Runner(Protocol):
     """A program that may be run from several threads at once."""
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes."""
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes.
+
+        A signal's exception, or TimeoutError behind the ``deadline``, ends the run between two kernels.
+        """
         ...
 
 
@@ -41,10 +49,18 @@ class Entry:
             owned = [create, tensor.as_tensor(weights.data)]
         pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
         self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
+        self._params = weights.arrays(manifest.params) if weights is not None else []
+        self._made_table = cache(partial(_table, library, manifest, threads))
+        self._pool = Pool()
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
         outputs = [tensor.empty(info) for info in self._outputs]
+        if deadline is not None:
+            table = self._made_table()
+            block = self._pool.array((table.nbytes,), np.dtype(np.uint8))
+            table.run(table.memory(inputs, outputs, self._params, block), deadline)
+            return outputs
         self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
         return outputs
 
@@ -58,19 +74,32 @@ class Carried:
         if weights is not None:  # which checks that they are the program's
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
-        self._routines = Routines(library, manifest.steps, params, threads)
+        try:
+            self._routines = Routines(library, manifest.steps, params, threads)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ArtifactError(
+                f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
+            ) from error
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
-        made = self._routines.run(inputs)
+        made = self._routines.run(inputs, deadline)
         return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
 
 
 def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
-    """What runs the ``number``-th of an artifact's programs."""
+    """What runs the ``number``-th of an artifact's programs; ArtifactError for code that lacks what it needs."""
     manifest = program.manifest.programs[number]
     kind = Entry if manifest.steps is None else Carried
-    return kind(Numbered(program.library, number), manifest, program.weights, threads)
+    try:
+        return kind(Numbered(program.library, number), manifest, program.weights, threads)
+    except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
+        raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
+
+
+def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:
+    """The calls that the entry makes, for runs that have to come back between two of them."""
+    return CallTable(manifest.program, {kernel.name: kernel for kernel in manifest.kernels}, library, threads)
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

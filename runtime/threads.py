@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from ..errors import CompileError
+from .deadline import Deadline
 
 # Runtimes that have LLVM's entry points (__kmpc_fork_call ...). GNU's libgomp has not, and may stay beside one of them.
 _RUNTIMES = ("libomp.so", "libiomp5.so")
@@ -26,9 +27,10 @@ def team_lock() -> int:
     return ctypes.addressof(_TEAM_LOCK)
 
 
-# void tw_run_calls(int64 count, calls, bases of words, offsets of words, int64 most, bases, scratch, context)
+# int64 tw_run_calls(int64 count, calls, bases of words, offsets of words, int64 most, bases, scratch, context,
+#                    int64 nanoseconds)
 _RUN_CALLS = ctypes.CFUNCTYPE(
-    None,
+    ctypes.c_int64,
     ctypes.c_int64,
     ctypes.c_void_p,
     ctypes.c_void_p,
@@ -37,7 +39,13 @@ _RUN_CALLS = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_void_p,
     ctypes.c_void_p,
+    ctypes.c_int64,
 )
+CALL = (
+    ctypes.c_int64 * 5
+)  # address, number of words, extent, pieces (0: this thread does all), scratch bytes of a thread
+# Code comes back to Python so often: signals (Ctrl-C) are handled then.
+_SECONDS = 0.05
 
 
 class Team:
@@ -53,13 +61,32 @@ class Team:
         self._run = _RUN_CALLS(address)
         self._context = Team._Context(threads, team_lock())
 
-    def run_calls(self, count: int, calls: int, which: int, offsets: int, most: int, bases: int, scratch: int) -> None:
-        """Make the calls of a table in order; all but ``count`` and ``most`` are addresses.
+    def run_calls(
+        self,
+        count: int,
+        calls: int,
+        which: int,
+        offsets: int,
+        most: int,
+        bases: int,
+        scratch: int,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Make the calls of a table (rows of ``CALL``) in order; all but ``count`` and ``most`` are addresses.
 
         A call's words follow those of the call before, ``most`` at most: each is one ``which`` of the ``bases``, and an
-        offset to it. ctypes lets go of the interpreter meanwhile.
+        offset to it. ctypes lets go of the interpreter meanwhile. A signal's exception, or TimeoutError behind the
+        ``deadline``, ends the run between two calls.
         """
-        self._run(count, calls, which, offsets, most, bases, scratch, ctypes.addressof(self._context))
+        context = ctypes.addressof(self._context)
+        while count:
+            seconds = _SECONDS if deadline is None else min(_SECONDS, deadline.check())
+            nanoseconds = int(seconds * 1e9)
+            made = self._run(count, calls, which, offsets, most, bases, scratch, context, nanoseconds)
+            count -= made
+            if count:
+                skipped = 8 * sum(row[1] for row in (CALL * made).from_address(calls))
+                calls, which, offsets = calls + made * ctypes.sizeof(CALL), which + skipped, offsets + skipped
 
 
 def default_threads() -> int:

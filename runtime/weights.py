@@ -194,6 +194,17 @@ class Weights:
         except OSError as error:
             raise ArtifactError(f"cannot read the weights file {path}: {error.strerror}") from error
 
+    @staticmethod
+    def of(data: bytes | memoryview, where: str) -> Weights:
+        """A nameless file with the bytes of a weights file; ArtifactError where it cannot be written."""
+        try:
+            descriptor = create_nameless(Path(tempfile.gettempdir()))
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise ArtifactError(f"cannot write weights in {tempfile.gettempdir()}: {error.strerror}") from error
+        return Weights(descriptor, where)
+
     def _read_header(self, size: int) -> tuple[dict, int]:
         self._file.seek(0)
         prefix = self._file.read(8)

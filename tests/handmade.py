@@ -75,6 +75,50 @@ llvm.func @wait(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   }
   llvm.return
 }"""
+# Adds 1 to x[0], of int32, and waits until it is COUNT; y[0] is whether it became that before LIMIT looks at it.
+MEET = """
+llvm.func @meet(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+  %zero = arith.constant 0 : i64
+  %one = arith.constant 1 : i64
+  %most = arith.constant LIMIT : i64
+  %unit = arith.constant 1 : i32
+  %count = arith.constant COUNT : i32
+  %to_at = llvm.getelementptr %args[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+  %from = llvm.load %args : !llvm.ptr -> !llvm.ptr
+  %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
+  %before = llvm.atomicrmw add %from, %unit acq_rel : !llvm.ptr, i32
+  %tries = scf.while (%n = %zero) : (i64) -> i64 {
+    %seen = llvm.load volatile %from : !llvm.ptr -> i32
+    %waiting = arith.cmpi slt, %seen, %count : i32
+    %few = arith.cmpi ult, %n, %most : i64
+    %on = arith.andi %waiting, %few : i1
+    scf.condition(%on) %n : i64
+  } do {
+  ^bb0(%n: i64):
+    %next = arith.addi %n, %one : i64
+    scf.yield %next : i64
+  }
+  %met = arith.cmpi ult, %tries, %most : i64
+  %result = arith.extui %met : i1 to i32
+  llvm.store %result, %to : i32, !llvm.ptr
+  llvm.return
+}"""
+# Sleeps for 10 ms, adds 1 to x[0], of int32, and copies it to y[0].
+PAUSE = """
+llvm.func @usleep(i32) -> i32
+llvm.func @pause(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+  %time = arith.constant 10000 : i32
+  %status = llvm.call @usleep(%time) : (i32) -> i32
+  %to_at = llvm.getelementptr %args[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+  %from = llvm.load %args : !llvm.ptr -> !llvm.ptr
+  %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
+  %before = llvm.load %from : !llvm.ptr -> i32
+  %unit = llvm.mlir.constant(1 : i32) : i32
+  %x = llvm.add %before, %unit : i32
+  llvm.store %x, %from : i32, !llvm.ptr
+  llvm.store %x, %to : i32, !llvm.ptr
+  llvm.return
+}"""
 ADD = """
 func.func @add(%a: tensor<64x128xf32>, %b: tensor<64x128xf32>) -> tensor<64x128xf32> {
   %e = tensor.empty() : tensor<64x128xf32>
@@ -107,10 +151,11 @@ def _kernel_objects(program: Program, kernel: Kernel, text: str, manifest: str) 
     return entry.emit_support(), entry.emit_entry(program, {kernel.name: kernel}, manifest), entry._emit(text)
 
 
-def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...]) -> artifact.Program:
-    """``y = kernel(x)`` for x and y of one dtype and shape."""
+def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...], times: int = 1) -> artifact.Program:
+    """``y = kernel(x)`` for x and y of one dtype and shape, computed some times."""
     x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
-    program = Program((x,), (y,), (), (Call(kernel.name, (Slot("input"), Slot("output"))),), 0)
+    calls = (Call(kernel.name, (Slot("input"), Slot("output"))),) * times
+    program = Program((x,), (y,), (), calls, 0)
     manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, {}, (kernel.described,), program.calls)
     objects = _kernel_objects(program, kernel, text, manifest.to_json())
     return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
@@ -131,6 +176,19 @@ def wait_module(steps: int, num_threads: int, ahead: bool = False, limit: int = 
         ),
         num_threads,
     )
+
+
+def meet_module(count: int, max_concurrency: int | None = None, limit: int = 1 << 32) -> Module:
+    """A module of ``MEET`` for so many calls, in one thread each."""
+    text = MEET.replace("COUNT", str(count)).replace("LIMIT", str(limit))
+    program = _kernel_program(Kernel("meet", b"", 1, False), text, "int32", (1,))
+    return Module(program, 1, max_concurrency=max_concurrency)
+
+
+def pause_module(times: int, max_concurrency: int | None = None) -> Module:
+    """A module of so many calls of ``PAUSE``, each of which counts as much work."""
+    program = _kernel_program(Kernel("pause", b"", 1, False, flops=1 << 30), PAUSE, "int32", (1,), times)
+    return Module(program, 1, max_concurrency=max_concurrency)
 
 
 def copy_module(dtype: str, shape: tuple[int, ...], num_threads: int = 2) -> Module:

@@ -14,7 +14,10 @@ llvm.func @TVMFFIObjectIncRef(!llvm.ptr) -> i32
 llvm.func @TVMFFIObjectDecRef(!llvm.ptr) -> i32
 llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
+llvm.func @TVMFFIEnvCheckSignals() -> i32
+llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 
+llvm.mlir.global internal constant @tw_error_is_set("EnvErrorAlreadySet\00")
 llvm.mlir.global internal constant @tw_create_usage("create takes (weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object)\00")
 
 // Runs [0, extent) of a kernel in one team of threads, each with its own scratch. A thread has a contiguous part, the same
@@ -108,14 +111,59 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
 // of scratch memory for each thread.
 !call = !llvm.struct<(ptr, i64, i64, i64, i64)>
 
-// Makes the calls of a recording in order (runtime/recording.py). A call's words follow those of the call before, `most` of
-// them at most: each is one of the bases, which are the addresses of this run (or 0, of sizes), and an offset to it.
+// Nanoseconds of a clock that only goes on, exact to a few milliseconds; reading it takes some 5 nanoseconds.
+llvm.func @tw_now() -> i64 {
+  %one = arith.constant 1 : i32
+  %coarse = arith.constant 6 : i32
+  %billion = arith.constant 1000000000 : i64
+  %time = llvm.alloca %one x !llvm.struct<(i64, i64)> : (i32) -> !llvm.ptr
+  %status = llvm.call @clock_gettime(%coarse, %time) : (i32, !llvm.ptr) -> i32
+  %fraction_at = llvm.getelementptr inbounds %time[0, 1] : (!llvm.ptr) -> !llvm.ptr, !llvm.struct<(i64, i64)>
+  %seconds = llvm.load %time : !llvm.ptr -> i64
+  %fraction = llvm.load %fraction_at : !llvm.ptr -> i64
+  %whole = arith.muli %seconds, %billion : i64
+  %now = arith.addi %whole, %fraction : i64
+  llvm.return %now : i64
+}
+
+// Asks the process that hosts this code (Python) whether a signal wants the run to end; at most every 50 ms, of which
+// `checked` has the last time, as asking takes the interpreter's lock. Not 0 where it does: an error is set then.
+llvm.func @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = ["noinline"]} {
+  %period = arith.constant 50000000 : i64
+  %success = arith.constant 0 : i32
+  %now = llvm.call @tw_now() : () -> i64
+  %before = llvm.load %checked : !llvm.ptr -> i64
+  %spent = arith.subi %now, %before : i64
+  %due = arith.cmpi sge, %spent, %period : i64
+  %result = scf.if %due -> i32 {
+    llvm.store %now, %checked : i64, !llvm.ptr
+    %signalled = llvm.call @TVMFFIEnvCheckSignals() : () -> i32
+    %ends = arith.cmpi ne, %signalled, %success : i32
+    %raised = scf.if %ends -> i32 {
+      %kind = llvm.mlir.addressof @tw_error_is_set : !llvm.ptr
+      %nothing = llvm.mlir.addressof @tw_nothing : !llvm.ptr
+      %failure = llvm.call @tw_raise(%kind, %nothing, %nothing) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
+      scf.yield %failure : i32
+    } else {
+      scf.yield %success : i32
+    }
+    scf.yield %raised : i32
+  } else {
+    scf.yield %success : i32
+  }
+  llvm.return %result : i32
+}
+
+// Makes calls of a table in order (runtime/threads.py), `count` (1 or more) or those that begin within so many nanoseconds,
+// and returns how many it made. A call's words follow those of the call before, `most` of them at most: each is one of the
+// bases, which are the addresses of this run (or 0, of sizes), and an offset to it.
 llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offsets: !llvm.ptr, %most: i64,
-                        %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr) {
+                        %bases: !llvm.ptr, %scratch: !llvm.ptr, %context: !llvm.ptr, %nanoseconds: i64) -> i64 {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %args = llvm.alloca %most x i64 : (i64) -> !llvm.ptr
-  %end = scf.for %i = %zero to %count step %one iter_args(%first = %zero) -> i64 : i64 {
+  %begin = llvm.call @tw_now() : () -> i64
+  %made:2 = scf.while (%i = %zero, %first = %zero) : (i64, i64) -> (i64, i64) {
     %call = llvm.getelementptr %calls[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !call
     %length_at = llvm.getelementptr inbounds %call[0, 1] : (!llvm.ptr) -> !llvm.ptr, !call
     %extent_at = llvm.getelementptr inbounds %call[0, 2] : (!llvm.ptr) -> !llvm.ptr, !call
@@ -146,9 +194,18 @@ llvm.func @tw_run_calls(%count: i64, %calls: !llvm.ptr, %which: !llvm.ptr, %offs
         : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()
     }
     %next = arith.addi %first, %length : i64
-    scf.yield %next : i64
+    %after = arith.addi %i, %one : i64
+    %more = arith.cmpi slt, %after, %count : i64
+    %now = llvm.call @tw_now() : () -> i64
+    %spent = arith.subi %now, %begin : i64
+    %early = arith.cmpi slt, %spent, %nanoseconds : i64
+    %on = arith.andi %more, %early : i1
+    scf.condition(%on) %after, %next : i64, i64
+  } do {
+  ^bb0(%i: i64, %first: i64):
+    scf.yield %i, %first : i64, i64
   }
-  llvm.return
+  llvm.return %made#0 : i64
 }
 
 // Memory for one call: one that a call before left, else new. Null if there is none; never null for 0 bytes.

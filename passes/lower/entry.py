@@ -1,7 +1,8 @@
 """The entry of a compiled program: ``create`` makes ``main``, and ``main`` checks tensors and calls kernels.
 
     create(weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object) -> main
-    main(inputs..., outputs...)        writes the outputs in place
+    main(inputs..., outputs...)        writes the outputs in place; a signal that Python has to handle (Ctrl-C) may
+                                       end it between two kernels
     kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
     metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
@@ -28,6 +29,9 @@ _ALIGNMENT = 64
 # Straight calls gain nothing from more, and a model may have a thousand of them.
 _OPT_LEVEL = 1
 _SUPPORT_OPT_LEVEL = 2
+# A program asks whether it is interrupted behind calls of so much work (operations and bytes: a millisecond of plain
+# loops, a hundredth of that of others), of which each call counts for some.
+_CHECKED_WORK, _WORK_OF_A_CALL = 1 << 20, 1 << 14
 
 # What the generated part uses of the support.
 _DECLARATIONS = """
@@ -41,7 +45,9 @@ llvm.func @tw_refuse_overlap(!llvm.ptr, i64, i64, !llvm.ptr) -> i32
 llvm.func @tw_take_arena(!llvm.ptr, i64, i64) -> !llvm.ptr
 llvm.func @tw_give_arena(!llvm.ptr, !llvm.ptr)
 llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr)
-llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr)
+llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i64
+llvm.func @tw_now() -> i64
+llvm.func @tw_interrupted(!llvm.ptr) -> i32
 llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_return(!llvm.ptr, i32, i64)
 llvm.func @tw_raise_out_of_memory() -> i32
@@ -140,10 +146,28 @@ def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:
         arena=_align(program.arena_bytes),
         scratch=scratch,
     )
-    calls = (_call(i, call, kernels[call.kernel], program) for i, call in enumerate(program.calls))
+    checked = set(_checked_calls(program, kernels))
+    parts = [head, _FIRST_CHECK] if checked else [head]
+    for number, call in enumerate(program.calls):
+        parts += [
+            _call(number, call, kernels[call.kernel], program),
+            _CHECK.format(number) if number in checked else "",
+        ]
+    parts += [_MAIN_TAIL, _INTERRUPTED if checked else ""]
     # Internal: found through `create` alone, which gives it its context.
-    body = packed.packed_function("main", head + "".join(calls) + _MAIN_TAIL)
+    body = packed.packed_function("main", "".join(parts))
     return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
+
+
+def _checked_calls(program: Program, kernels: Mapping[str, Kernel]) -> Iterator[int]:
+    """The calls behind which the program asks whether it is interrupted: not the last one, none of a small program."""
+    work = 0
+    for number, call in enumerate(program.calls[:-1]):
+        kernel = kernels[call.kernel]
+        work += kernel.flops + kernel.bytes + _WORK_OF_A_CALL
+        if work >= _CHECKED_WORK:
+            yield number
+            work = 0
 
 
 def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
@@ -246,9 +270,26 @@ _MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
   %scratch = llvm.getelementptr %arena[{arena}] : (!llvm.ptr) -> !llvm.ptr, i8
 """
 
+_FIRST_CHECK = """  %one = llvm.mlir.constant(1 : i32) : i32
+  %checked = llvm.alloca %one x i64 : (i32) -> !llvm.ptr
+  %begin = llvm.call @tw_now() : () -> i64
+  llvm.store %begin, %checked : i64, !llvm.ptr
+"""
+
+_CHECK = """  %c{0}_status = llvm.call @tw_interrupted(%checked) : (!llvm.ptr) -> i32
+  %c{0}_ok = llvm.icmp "eq" %c{0}_status, %success : i32
+  llvm.cond_br %c{0}_ok, ^behind{0}, ^interrupted(%c{0}_status : i32)
+^behind{0}:
+"""
+
 _MAIN_TAIL = """  llvm.call @tw_give_arena(%self, %arena) : (!llvm.ptr, !llvm.ptr) -> ()
   llvm.call @tw_return(%ret, %success, %zero) : (!llvm.ptr, i32, i64) -> ()
   llvm.return %success : i32"""
+
+_INTERRUPTED = """
+^interrupted(%interrupted: i32):
+  llvm.call @tw_give_arena(%self, %arena) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.return %interrupted : i32"""
 
 _CREATE = """  %weights = llvm.mlir.constant({weights} : i64) : i64
   %main = llvm.mlir.addressof @tw_main : !llvm.ptr

@@ -31,26 +31,25 @@ from ..kernel import (
 
 BODY, STREAMED = "__body", "__streams"
 
-# The thread's mode as it was is in %before; the bits are flush-to-zero and denormals-are-zero.
-_FLUSH, _RESTORE = {}, {}
-_FLUSH["x86"] = """
+# The thread's mode as it was is in %before. Within, numbers are rounded to the nearest, and nothing traps.
+_ENTER, _RESTORE = {}, {}
+_ENTER["x86"] = """
         %one = llvm.mlir.constant(1 : i32) : i32
-        %bits = llvm.mlir.constant(0x8040 : i32) : i32
+        %mode = llvm.mlir.constant({mode} : i32) : i32
         %before = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
         %within = llvm.alloca %one x i32 : (i32) -> !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%before) : (!llvm.ptr) -> ()
-        %mode = llvm.load %before : !llvm.ptr -> i32
-        %flushing = llvm.or %mode, %bits : i32
-        llvm.store %flushing, %within : i32, !llvm.ptr
+        llvm.store %mode, %within : i32, !llvm.ptr
         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%within) : (!llvm.ptr) -> ()"""
 _RESTORE["x86"] = 'llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%before) : (!llvm.ptr) -> ()'
-# The bit stands for both.
-_FLUSH["aarch64"] = """
-        %bit = llvm.mlir.constant(0x1000000 : i64) : i64
+_ENTER["aarch64"] = """
+        %mode = llvm.mlir.constant({mode} : i64) : i64
         %before = llvm.call_intrinsic "llvm.aarch64.get.fpcr"() : () -> i64
-        %flushing = llvm.or %before, %bit : i64
-        llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%flushing) : (i64) -> ()"""
+        llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%mode) : (i64) -> ()"""
 _RESTORE["aarch64"] = 'llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%before) : (i64) -> ()'
+# MXCSR and FPCR; where denormals are flushed, those that are read are zero too.
+_KEEPING = {"x86": 0x1F80, "aarch64": 0}
+_FLUSHING = {"x86": 0x9FC0, "aarch64": 1 << 24}
 
 _DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, PARALLEL_FROM, SCRATCH, ASKS_SCRATCH, FLUSH)
 
@@ -72,7 +71,8 @@ class WrapKernel(Pass):
           %p0 = llvm.load %args[0] ...
           llvm.call @k__body(%p0, %p1, %scratch, %lo, %hi)
 
-    Around the body of a kernel that ``flush-denormals`` has marked, the thread takes denormals for zero. One that
+    Around the body the thread's floats are as the compiler has decided, whatever mode it is in: denormals are kept, or
+    taken for zero in a kernel that ``flush-denormals`` has marked. One that
     ``stream-stores`` has marked has two bodies: ``@k__streams`` is called where the result begins at a line, and its
     stores are seen by all before ``@k`` returns; the other has plain stores.
 
@@ -104,8 +104,9 @@ def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
     ir.SymbolTable.set_symbol_name(body, name + BODY)
     if STREAMS in body.attributes:
         _add_streamed(body, name + STREAMED)
-    flush = arch if FLUSH in body.attributes else None
-    parsed = ir.Module.parse(_entry_text(name, count, sizes, flush, STREAMS in body.attributes))
+    mode = (_FLUSHING if FLUSH in body.attributes else _KEEPING)[arch]
+    enter = _ENTER[arch].format(mode=mode)
+    parsed = ir.Module.parse(_entry_text(name, count, sizes, (enter, _RESTORE[arch]), STREAMS in body.attributes))
     entry = list(parsed.body.operations)[-1].operation.clone(ip=ir.InsertionPoint(module.body))
     for attribute in _DESCRIBING:
         if attribute in body.attributes:
@@ -129,8 +130,8 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
         store.attributes["alignment"] = integer(element_bits(value.element_type) // 8)
 
 
-def _entry_text(name: str, count: int, sizes: int, flush: str | None, streams: bool) -> str:
-    """The entry. ``flush`` is the architecture whose thread takes denormals for zero in it."""
+def _entry_text(name: str, count: int, sizes: int, around: tuple[str, str], streams: bool) -> str:
+    """The entry. ``around`` its body the thread's mode is set, and set back."""
     kinds = ["!llvm.ptr"] * count + ["i64"] * sizes
     loads = "\n".join(
         f"%a{i} = llvm.getelementptr %args[{i}] : (!llvm.ptr) -> !llvm.ptr, {kind}\n"
@@ -146,9 +147,9 @@ def _entry_text(name: str, count: int, sizes: int, flush: str | None, streams: b
       {declared}
       llvm.func @{name}(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
         {loads}
-        {_FLUSH[flush] if flush else ""}
+        {around[0]}
         {_where_aligned(f"%p{count - 1}", plain, streamed[0]) if streamed else plain}
-        {_RESTORE[flush] if flush else ""}
+        {around[1]}
         llvm.return
       }}"""
 

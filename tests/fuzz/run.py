@@ -5,6 +5,8 @@ With ``--bytes`` these models are damaged first, and are asked no more of than t
 Every fourth is compiled with open extents. Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with
 ``SEED-INDEX_inputs.npz``, which ``tilewright reduce`` reads too. The same numbers give the same models. What is known is
 kept in ``SEED.json`` of that folder, from which ``--resume`` goes on.
+
+``--artifacts``: broken programs in place of models (``artifacts.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from fuzz import damaged
+from fuzz import artifacts, damaged
 from fuzz.generator import generate
 from fuzz.record import Record
 from parallel import call_all
@@ -34,6 +36,10 @@ Number = tuple[int, int]  # seed, index
 def main() -> int:
     """Run the models, print the counts; the exit code is 1 for a mismatch."""
     args = _arguments()
+    if args.artifacts:
+        counts = artifacts.fuzz(args.count, args.seed, args.processes, first=args.first)
+        print(counts)
+        return int(bool(counts.failures))
     of_bytes = "bytes-" if args.bytes else ""
     path = args.output / f"{of_bytes}{args.seed}.json"
     record = Record.read(path) if args.resume else Record(path, args.first)
@@ -79,6 +85,7 @@ def _arguments() -> argparse.Namespace:
     cli.add_argument("--seconds", type=float, help="the most that one may take (300; of damaged ones 60)")
     cli.add_argument("--budget", type=float, default=120.0, help="seconds to reduce a mismatch (120)")
     cli.add_argument("--output", type=Path, default=Path("../build/fuzz"), help="folder for mismatches (../build/fuzz)")
+    cli.add_argument("--artifacts", action="store_true", help="broken artifacts in place of models")
     cli.add_argument("--verbose", action="store_true", help="also print what is refused, disputed or unknown")
     return cli.parse_args()
 

@@ -48,9 +48,14 @@ llvm.func @expf(f32) -> f32
 // CHECK-SAME:    tw.extent = 4 : i64, tw.parallel, tw.scratch = 128 : i64
 // CHECK:         %[[X:.*]] = llvm.load
 // CHECK:         %[[R:.*]] = llvm.load
-// CHECK:         llvm.call @k__body(%[[X]], %[[R]], %[[SCRATCH]], %[[LO]], %[[HI]])
+// CHECK:         %[[KEEPING:.*]] = llvm.mlir.constant(8064 : i32)
+// CHECK:         llvm.store %[[KEEPING]], %[[WITHIN:.*]] : i32, !llvm.ptr
+// CHECK-NEXT:    llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%[[WITHIN]]) :
+// CHECK-NEXT:    llvm.call @k__body(%[[X]], %[[R]], %[[SCRATCH]], %[[LO]], %[[HI]])
+// CHECK-NEXT:    llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(
 
 // CHECK-LABEL: llvm.func @softmax(
+// CHECK:         llvm.mlir.constant(40896 : i32)
 // CHECK:         llvm.call_intrinsic "llvm.x86.sse.stmxcsr"(%[[BEFORE:.*]]) :
 // CHECK:         llvm.call_intrinsic "llvm.x86.sse.ldmxcsr"(%{{.*}}) :
 // CHECK-NEXT:    llvm.call @softmax__body(
