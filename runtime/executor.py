@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-import tvm_ffi
 
-from ..program import Kernel, Program, Slot
+from ..model import numpy_dtype, tensor_of
+from ..program import Call, Kernel, Program, Slot
 from . import tensor
+from .link import Library
 from .manifest import RoutineRecord
 from .routines import Routines
 
@@ -22,9 +24,15 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 
 @dataclass(frozen=True)
 class Steps:
-    """A program's calls on fixed arrays, to be made in order in one thread. It owns the memory that they use."""
+    """A program's calls on fixed arrays, to be made in order in one thread. It owns the memory that they use.
+
+    ``results`` are those of each call where it leaves them: a later call may write over them. ``outputs`` are the
+    program's.
+    """
 
     calls: tuple[Callable[[], object], ...]
+    results: tuple[tuple[np.ndarray, ...], ...]
+    outputs: tuple[np.ndarray, ...]
     memory: object = field(repr=False)
 
     def run(self, *numbers: int) -> None:
@@ -51,14 +59,14 @@ class Executor:
     ``kernels`` are in the order of those indices.
     """
 
-    def __init__(self, library: tvm_ffi.Module, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, library: Library, kernels: Mapping[str, Kernel]) -> None:
         self._library = library  # owns the code
         self._kernels = kernels
         find = library.get_function("kernel")
         self._functions = {name: _KERNEL(find(i).value) for i, name in enumerate(kernels)}
 
     @property
-    def library(self) -> tvm_ffi.Module:
+    def library(self) -> Library:
         """What the kernels are in."""
         return self._library
 
@@ -78,15 +86,34 @@ class Executor:
             for result, output in zip(Routines(self._library, record, params).run(inputs), outputs, strict=True):
                 np.copyto(output, result.view(output.dtype))
             return
-        calls, _memory = self._calls(program, inputs, params, outputs)
+        calls, _memory = self._calls(program, inputs, params, outputs, self._arena(program))
         for call in calls:
             call()
 
     def steps(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> Steps:
         """The calls of ``program``, each to be made and measured alone; the arrays are as ``run`` wants them."""
-        outputs = [tensor.empty(info) for info in program.outputs]
-        calls, memory = self._calls(program, inputs, params, outputs)
-        return Steps(tuple(calls), (self, memory, inputs, params, outputs))
+        outputs, arena = tuple(tensor.empty(info) for info in program.outputs), self._arena(program)
+        calls, memory = self._calls(program, inputs, params, outputs, arena)
+        results = tuple(self._results(call, arena, outputs) for call in program.calls)
+        return Steps(tuple(calls), results, outputs, (self, memory, inputs, params))
+
+    @staticmethod
+    def _arena(program: Program) -> np.ndarray:
+        return tensor.aligned_bytes(program.arena_bytes)
+
+    def _results(self, call: Call, arena: np.ndarray, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The results of a call, arrays on the memory that its last slots mean."""
+
+        def view(slot: Slot, text: str) -> np.ndarray:
+            shape, dtype = tensor_of(text)
+            held = numpy_dtype(dtype)
+            memory = arena[slot.offset :] if slot.space == "arena" else outputs[slot.index].reshape(-1).view(np.uint8)
+            return memory[: math.prod(shape) * held.itemsize].view(held).reshape(shape)
+
+        types = self._kernels[call.kernel].signature.results
+        return tuple(
+            view(slot, text) for slot, text in zip(call.args[len(call.args) - len(types) :], types, strict=True)
+        )
 
     def _calls(
         self,
@@ -94,9 +121,9 @@ class Executor:
         inputs: Sequence[np.ndarray],
         params: Sequence[np.ndarray],
         outputs: Sequence[np.ndarray],
+        arena: np.ndarray,
     ) -> tuple[list[Callable[[], object]], object]:
         """The program's calls, ready to be made in order, and the memory that must live as long as they do."""
-        arena = tensor.aligned_bytes(program.arena_bytes)
         scratch = tensor.aligned_bytes(max((self._kernels[c.kernel].scratch_bytes for c in program.calls), default=0))
         bases = {"input": inputs, "output": outputs, "param": params}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -26,20 +26,27 @@ class Module:
     """A compiled program with its weights.
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
+    ``runner`` makes what runs the ``number``-th of the artifact's programs.
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
     """
 
-    def __init__(self, program: artifact.Program, num_threads: int | None = None, report: Any = None) -> None:
+    def __init__(
+        self,
+        program: artifact.Program,
+        num_threads: int | None = None,
+        report: Any = None,
+        runner: Callable[[artifact.Program, int, int], Runner] = start,
+    ) -> None:
         self.report = report
         self._program = program
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._main = start(program, self._threads)
+        self._main = runner(program, self._threads, 0)
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
-            tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
+            tuple(info.static_shape for info in manifest.inputs): runner(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
         self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
@@ -63,6 +70,11 @@ class Module:
     def manifest(self) -> artifact.Manifest:
         """What the compiler wrote about the program."""
         return self._program.manifest
+
+    @property
+    def program(self) -> artifact.Program:
+        """What was loaded: code, its manifest and the weights."""
+        return self._program
 
     @property
     def num_threads(self) -> int:

@@ -14,7 +14,8 @@ from . import memory, tensor
 from .artifact import Program
 from .link import Library, Numbered
 from .manifest import Manifest
-from .routines import Routines
+from .pool import Pool
+from .routines import Routines, Watch
 from .threads import team_lock
 from .weights import Weights
 
@@ -50,15 +51,23 @@ class Entry:
 
 
 class Carried:
-    """A program that the runtime carries out."""
+    """A program that the runtime carries out; ``watch`` and ``pool`` are as ``Routines`` takes them."""
 
-    def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
+    def __init__(
+        self,
+        library: Library,
+        manifest: Manifest,
+        weights: Weights | None,
+        threads: int,
+        watch: Watch | None = None,
+        pool: Pool | None = None,
+    ) -> None:
         assert manifest.steps is not None
         self._outputs = manifest.outputs
         if weights is not None:  # which checks that they are the program's
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
-        self._routines = Routines(library, manifest.steps, params, threads)
+        self._routines = Routines(library, manifest.steps, params, threads, watch, pool)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """See ``Runner``."""
