@@ -26,6 +26,7 @@ from .errors import (
     InputError,
     InternalError,
     ModelError,
+    NonFiniteError,
     ScheduleError,
     TargetError,
     TilewrightError,
@@ -33,6 +34,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from . import runtime
     from .driver import build, check_model, compile, import_model
     from .inspection import CheckReport
     from .model import Model, TensorInfo
@@ -53,6 +55,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Module",
+    "NonFiniteError",
     "PassContext",
     "Schedule",
     "ScheduleError",
@@ -66,6 +69,7 @@ __all__ = [
     "compile",
     "import_model",
     "load_module",
+    "runtime",
 ]
 
 _HOMES = {
@@ -86,6 +90,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "runtime":
+        return importlib.import_module(".runtime", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOMES[name], __name__), name)
