@@ -53,12 +53,13 @@ def _parser() -> argparse.ArgumentParser:
     from tilewright.tools.reduce import add_limits
 
     cli = parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
-    cli.add_argument("model", help="the ONNX file; to watch or dump also model.so or model.tw")
-    cli.add_argument("--against", choices=_AGAINST, help="compare with it, node by node (onnxruntime)")
-    text = "stop at the first kernel that makes such numbers"
-    cli.add_argument("--watch", choices=("nan", "inf", "nonfinite"), help=text)
+    cli.add_argument("model", help="the ONNX file; to watch or dump also a program")
+    text = "onnxruntime or reference: compare node by node"
+    cli.add_argument("--against", choices=_AGAINST, metavar="WHO", help=text)
+    text = "nan, inf or nonfinite: stop where one is made"
+    cli.add_argument("--watch", choices=("nan", "inf", "nonfinite"), metavar="W", help=text)
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the result of each kernel there")
-    cli.add_argument("--save", type=Path, metavar="DIR", help="write the part that shows the fault, and its inputs")
+    cli.add_argument("--save", type=Path, metavar="DIR", help="write what shows the fault, with its inputs")
     text = "most bytes of nodes' values at a time (1g)"
     cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
     cli.add_argument("--opt-level", type=int, choices=range(4), default=3, help="of the program to look into (3)")

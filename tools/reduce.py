@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
     """Add ``--rtol`` and ``--atol``, what results may differ by; ``--timeout`` and ``--budget``, how long it takes."""
-    cli.add_argument("--rtol", type=float, help="relative error of an element to accept (by its type)")
+    cli.add_argument("--rtol", type=float, help="relative error to accept (by the type)")
     cli.add_argument("--atol", type=float, default=0.0, help="with --rtol: absolute error to accept (0)")
     text = f"seconds that a compilation may take ({timeout:g})"
     cli.add_argument("--timeout", type=float, default=timeout, metavar="S", help=text)
