@@ -89,7 +89,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     """Run the program call by call."""
     from tilewright.runtime.debug_executor import DebugModule
 
-    args.threads, args.target = 1, THIS_CPU
+    args.threads, args.target, args.untrusted = 1, THIS_CPU, False
     with progress(f"loading {args.model}", args) as say:
         module = load(args, args.opt_level)
         inputs = given_inputs(module.inputs, args)
