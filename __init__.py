@@ -26,6 +26,7 @@ from .errors import (
     InputError,
     InternalError,
     ModelError,
+    NonFiniteError,
     ScheduleError,
     TargetError,
     TilewrightError,
@@ -34,6 +35,7 @@ from .errors import (
 )
 
 if TYPE_CHECKING:
+    from . import runtime
     from .driver import build, check_model, compile, import_model
     from .inspection import CheckReport
     from .model import Model, TensorInfo
@@ -54,6 +56,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Module",
+    "NonFiniteError",
     "PassContext",
     "Schedule",
     "ScheduleError",
@@ -68,6 +71,7 @@ __all__ = [
     "compile",
     "import_model",
     "load_module",
+    "runtime",
 ]
 
 _HOMES = {
@@ -88,6 +92,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "runtime":
+        return importlib.import_module(".runtime", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOMES[name], __name__), name)

@@ -74,3 +74,7 @@ class TimeoutError(TilewrightError, builtins.TimeoutError):
 
 class ArtifactError(TilewrightError):
     """A compiled artifact cannot be written, read, or does not fit its weights, this CPU or this version."""
+
+
+class NonFiniteError(TilewrightError):
+    """A run that is watched for NaN or infinities met one: says which call made it, and for which of the nodes."""

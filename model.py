@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +35,19 @@ _ML_DTYPES = ("bfloat16", *NARROW)
 
 # The dtypes of values that the host holds: tensors of text (numpy arrays of objects), lists, and values or None.
 OBJECTS = ("string", "sequence", "optional")
+
+
+# The dtypes of MLIR's element types, as what a program makes is seen: a bool is a byte, codes of narrow types are int8,
+# and the bits of a complex64 an int64.
+ELEMENTS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
+ELEMENTS |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
+ELEMENTS["i128"] = "complex128"
+
+
+def tensor_of(text: str) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of a static type as a kernel's signature has it: ``4x8xf32``."""
+    extents = re.findall(r"(\d+)x", text)
+    return tuple(map(int, extents)), ELEMENTS[text[sum(len(n) + 1 for n in extents) :]]
 
 
 def numpy_dtype(dtype: str) -> np.dtype:

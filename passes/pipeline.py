@@ -9,7 +9,7 @@ from ..breadcrumbs import step
 from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, reused_context
 from ..errors import CompileError, ScheduleError
-from ..model import Model, TensorInfo
+from ..model import ELEMENTS, Model, TensorInfo
 from ..program import Call, Kernel, Plan, Program, Routine
 from ..target import Target
 from .cost import cost
@@ -61,12 +61,6 @@ from .schedule.schedule import Schedule
 from .schedule.vectorize import Vectorize
 from .signature import signature
 from .table import PASSES
-
-# dtype names of prepared weights: a weight of the model itself keeps the name that its file gives.
-_DTYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i1": "bool", "index": "int64"}
-_DTYPES |= {f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)}
-_DTYPES["i128"] = "complex128"
-
 
 EMIT = "emit-object"  # what instruments call code generation
 # Why a kernel has no vectors.
@@ -232,7 +226,7 @@ def _calls(routine: Routine) -> tuple[Call, ...]:
 
 def _info(name: str, type_: ir.Type) -> TensorInfo:
     tensor = ir.RankedTensorType(type_)
-    return TensorInfo(name, tuple(tensor.shape), _DTYPES[str(tensor.element_type)])
+    return TensorInfo(name, tuple(tensor.shape), ELEMENTS[str(tensor.element_type)])
 
 
 def _kernels(module: ir.Module, names: set[str]) -> dict[str, bytes]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import tvm_ffi
 
-from ..program import Kernel, Program
+from ..model import numpy_dtype, tensor_of
+from ..program import Call, Kernel, Program, Slot
 from . import tensor
+from .link import Library
 from .manifest import RoutineRecord
 from .routines import Routines
 from .tables import CallTable
@@ -19,9 +21,15 @@ from .tables import CallTable
 
 @dataclass(frozen=True)
 class Steps:
-    """A program's calls on fixed arrays, to be made in order in one thread. They own the memory that they use."""
+    """A program's calls on fixed arrays, to be made in order in one thread. They own the memory that they use.
+
+    ``results`` are those of each call where it leaves them: a later call may write over them. ``outputs`` are the
+    program's.
+    """
 
     calls: tuple[Callable[[], object], ...]
+    results: tuple[tuple[np.ndarray, ...], ...]
+    outputs: tuple[np.ndarray, ...]
 
     def run(self, *numbers: int) -> None:
         """Make all calls, or those of the given numbers."""
@@ -47,12 +55,12 @@ class Executor:
     ``kernels`` are in the order of those indices.
     """
 
-    def __init__(self, library: tvm_ffi.Module, kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, library: Library, kernels: Mapping[str, Kernel]) -> None:
         self._library = library  # owns the code
         self._kernels = kernels
 
     @property
-    def library(self) -> tvm_ffi.Module:
+    def library(self) -> Library:
         """What the kernels are in."""
         return self._library
 
@@ -77,10 +85,25 @@ class Executor:
 
     def steps(self, program: Program, inputs: Sequence[np.ndarray], params: Sequence[np.ndarray]) -> Steps:
         """The calls of ``program``, each to be made and measured alone; the arrays are as ``run`` wants them."""
-        outputs = [tensor.empty(info) for info in program.outputs]
-        table = self._table(program)
-        memory = table.memory(inputs, outputs, params)
-        return Steps(tuple(partial(table.run_call, number, memory) for number in range(len(table))))
+        outputs, table = tuple(tensor.empty(info) for info in program.outputs), self._table(program)
+        block = tensor.aligned_bytes(table.nbytes)
+        memory = table.memory(inputs, outputs, params, block)
+        results = tuple(self._results(call, block, outputs) for call in program.calls)
+        return Steps(tuple(partial(table.run_call, number, memory) for number in range(len(table))), results, outputs)
 
     def _table(self, program: Program) -> CallTable:
         return CallTable(program, self._kernels, self._library, threads=1)
+
+    def _results(self, call: Call, arena: np.ndarray, outputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+        """The results of a call, arrays on the memory that its last slots mean."""
+
+        def view(slot: Slot, text: str) -> np.ndarray:
+            shape, dtype = tensor_of(text)
+            held = numpy_dtype(dtype)
+            memory = arena[slot.offset :] if slot.space == "arena" else outputs[slot.index].reshape(-1).view(np.uint8)
+            return memory[: math.prod(shape) * held.itemsize].view(held).reshape(shape)
+
+        types = self._kernels[call.kernel].signature.results
+        return tuple(
+            view(slot, text) for slot, text in zip(call.args[len(call.args) - len(types) :], types, strict=True)
+        )

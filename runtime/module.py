@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class Module:
     """A compiled program with its weights.
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
+    ``runner`` makes what runs the ``number``-th of the artifact's programs.
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
     Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
     until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
@@ -39,6 +40,7 @@ class Module:
         num_threads: int | None = None,
         report: Any = None,
         max_concurrency: int | None = None,
+        runner: Callable[[artifact.Program, int, int], Runner] = start,
     ) -> None:
         self.report = report
         self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency}
@@ -48,10 +50,10 @@ class Module:
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._main = start(program, self._threads)
+        self._main = runner(program, self._threads, 0)
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
-            tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
+            tuple(info.static_shape for info in manifest.inputs): runner(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
         self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
@@ -85,6 +87,11 @@ class Module:
     def manifest(self) -> artifact.Manifest:
         """What the compiler wrote about the program."""
         return self._program.manifest
+
+    @property
+    def program(self) -> artifact.Program:
+        """What was loaded: code, its manifest and the weights."""
+        return self._program
 
     @property
     def num_threads(self) -> int:

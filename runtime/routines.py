@@ -29,7 +29,8 @@ class Routines:
     """Carries out a routine with the kernels that ``library`` exports as ``kernel(index)``, in the record's order.
 
     ``params`` are the routine's last arguments. ``watch`` gives what is done in place of each step's action: steps are
-    then carried out one by one, not as segments. Calls may be made from several threads at once.
+    then carried out one by one, not as segments. ``pool`` lends the memory, by default one of its own. Calls may be
+    made from several threads at once.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Routines:
         params: Sequence[np.ndarray],
         threads: int = 1,
         watch: Watch | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self._watch = watch
         self._library, self._params = library, [_stored(param) for param in params]  # they own the code and the weights
@@ -49,7 +51,7 @@ class Routines:
         given = len(self._routine.arguments) - len(params)
         self._inputs, last = self._routine.arguments[:given], self._routine.arguments[given:]
         weights = dict(zip(last, self._params, strict=True))
-        self._resources = Resources(kernels, weights, team, Pool())
+        self._resources = Resources(kernels, weights, team, pool or Pool())
         self._begin: Registers = [None] * (2 + max(_registers(self._routine), default=-1))  # of a run, with the weights
         for register, param in weights.items():
             self._begin[register] = param

@@ -18,7 +18,7 @@ from .deadline import Deadline
 from .link import Library, Numbered, first_line
 from .manifest import Manifest
 from .pool import Pool
-from .routines import Routines
+from .routines import Routines, Watch
 from .tables import CallTable
 from .threads import team_lock
 from .weights import Weights
@@ -66,16 +66,24 @@ class Entry:
 
 
 class Carried:
-    """A program that the runtime carries out."""
+    """A program that the runtime carries out; ``watch`` and ``pool`` are as ``Routines`` takes them."""
 
-    def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
+    def __init__(
+        self,
+        library: Library,
+        manifest: Manifest,
+        weights: Weights | None,
+        threads: int,
+        watch: Watch | None = None,
+        pool: Pool | None = None,
+    ) -> None:
         assert manifest.steps is not None
         self._outputs = manifest.outputs
         if weights is not None:  # which checks that they are the program's
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
         try:
-            self._routines = Routines(library, manifest.steps, params, threads)
+            self._routines = Routines(library, manifest.steps, params, threads, watch, pool)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ArtifactError(
                 f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"

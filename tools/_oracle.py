@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,12 +43,21 @@ class Oracle:
         self._opsets = list(model.opset_import)
         self._weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
         self._steps = [NodeOracle(node, self._opsets, order) for node in model.graph.node]
+        self._dead = last_read(model.graph.node)
 
-    def values(self, inputs: Arrays, noise: Noise | None = None) -> dict[str, Any]:
-        """Every value of the model by name, those of its inputs too. Raises NoOracle."""
+    def values(
+        self, inputs: Arrays, noise: Noise | None = None, names: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """Every value of the model by name, those of its inputs too. Raises NoOracle.
+
+        Of ``names`` alone where they are given: others that nodes make are held no longer than they are read.
+        """
         values: dict[str, Any] = {**self._weights, **inputs, "": None}
-        for step in self._steps:
+        for step, dead in zip(self._steps, self._dead, strict=True):
             values.update(step(values, noise))
+            for name in dead:
+                if names is not None and name not in names:
+                    del values[name]
         return values
 
 
@@ -132,6 +141,17 @@ def session(model: ModelProto, optimize: bool = True) -> Any:
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def last_read(nodes: Sequence[NodeProto]) -> list[list[str]]:
+    """For each of the nodes in order the values made by any of them that no later one reads, and it or none does."""
+    last = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    for i, node in enumerate(nodes):
+        last.update({name: i for name in needed(node) if name in last})
+    dead: list[list[str]] = [[] for _ in nodes]
+    for name, i in last.items():
+        dead[i].append(name)
+    return dead
 
 
 def needed(node: NodeProto) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
@@ -17,16 +18,17 @@ from tilewright.tools._oracle import ORDER, Arrays, NoOracle, Oracle, difference
 from tilewright.tools._oracle_noise import Noise
 
 FAILURES = ("differs", "error", "crash", "hang")
-_SAMPLES = 6
+SAMPLES = 6  # runs of the oracle with noise, where a difference may be one of rounding
 
 
 @dataclass(frozen=True)
 class Verdict:
     """``kind`` is agrees, one of FAILURES, refused (an UnsupportedError), disputed (the oracles disagree with each
-    other), or unknown (there is no oracle)."""
+    other), or unknown (there is no oracle). ``output`` is the first one that differs."""
 
     kind: str
     reason: str = ""
+    output: str = ""
 
     @property
     def fails(self) -> bool:
@@ -65,10 +67,14 @@ def answer(call: tuple[Any, ...]) -> Any:
         return Raised(type(error).__name__, first_line(error))
 
 
-def run_ours(model: bytes, inputs: Arrays) -> list[np.ndarray]:
-    """Our outputs. The second call of a program has to give what the first one gave."""
+def run_ours(model: bytes, inputs: Arrays, context: Mapping[str, Any] | None = None) -> list[np.ndarray]:
+    """Our outputs. The second call of a program has to give what the first one gave.
+
+    ``context`` has the arguments of a PassContext to compile in.
+    """
     shapes = {name: array.shape for name, array in inputs.items()}
-    module = tw.compile(model, input_shapes=shapes, workers=0, num_threads=1, cache=False)
+    with nullcontext() if context is None else tw.PassContext(**context):
+        module = tw.compile(model, input_shapes=shapes, workers=0, num_threads=1, cache=False)
     first, second = ([np.array(array) for array in module.run(dict(inputs))] for _ in range(2))
     if any(_content(a) != _content(b) for a, b in zip(first, second, strict=True)):
         raise RuntimeError("a second call of the program gives other results than the first")
@@ -117,7 +123,7 @@ def run_oracle(
     """The oracle's values of these names (all but weights: none given), and ``samples`` times those with noise."""
     proto = ModelProto.FromString(model)
     oracle = Oracle(proto, order)
-    runs = [oracle.values(inputs, noise) for noise in (None, *map(Noise, range(samples)))]
+    runs = (oracle.values(inputs, noise, names) for noise in (None, *map(Noise, range(samples))))
     return [[values[name] for name in names] for values in runs]
 
 
@@ -133,8 +139,9 @@ def judge(
     tolerance: tuple[float, float] | None = None,
     second_opinion: bool = False,
     run: Callable[[bytes, Arrays], list[np.ndarray]] = run_ours,
+    order: Sequence[str] = ORDER,
 ) -> Verdict:
-    """Compile and ``run`` a valid model, and compare with the oracle.
+    """Compile and ``run`` a valid model, and compare with the oracle, for which those of ``order`` are asked.
 
     Without a tolerance, what right answers may differ by is allowed. With a second opinion a difference has to be one
     from the reference too.
@@ -147,28 +154,33 @@ def judge(
         return Verdict("hang" if got.reason.startswith("no answer") else "crash", f"the compiler {got.reason}")
     if isinstance(got, Raised):
         return Verdict("error", f"{got.type}: {got.reason}")
-    want = ask((run_oracle, data, inputs, names))
+    want = ask((run_oracle, data, inputs, names, order))
     if isinstance(want, Lost | Raised):
         return Verdict("unknown", want.reason)
     reasons = _differences(names, got, want, tolerance)
     if not reasons or tolerance:
-        return Verdict("differs", next(iter(reasons.values()))) if reasons else Verdict("agrees")
-    want = ask((run_oracle, data, inputs, names, ORDER, _SAMPLES))
+        return _differs(reasons) if reasons else Verdict("agrees")
+    want = ask((run_oracle, data, inputs, names, order, SAMPLES))
     if isinstance(want, Lost | Raised):
         return Verdict("unknown", want.reason)
     reasons = _differences(names, got, want)
     if not reasons:
         return Verdict("agrees")
-    other = ask((run_oracle, data, inputs, names, ORDER[::-1])) if second_opinion else None
+    other = ask((run_oracle, data, inputs, names, order[::-1])) if second_opinion else None
     if not isinstance(other, list):
-        return Verdict("differs", next(iter(reasons.values())))
+        return _differs(reasons)
     disputed = _differences(names, other[0], want)
-    sure = [reason for name, reason in reasons.items() if name not in disputed]
+    sure = {name: reason for name, reason in reasons.items() if name not in disputed}
     if sure:
-        return Verdict("differs", sure[0])
+        return _differs(sure)
     name, reason = next(iter(reasons.items()))
     ours = "another one" if name in _differences(names, got, other) else "ours"
     return Verdict("disputed", f"{reason}; the reference's is {ours}")
+
+
+def _differs(reasons: Mapping[str, str]) -> Verdict:
+    name, reason = next(iter(reasons.items()))
+    return Verdict("differs", reason, name)
 
 
 def _differences(

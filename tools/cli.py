@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "show what a model needs and what is unsupported in it, without compiling it",
     "explain": "show a model's kernels, their work and time",
     "cache": "show, prune or verify the compile cache",
+    "debug": "find the first wrong node of a model, and the pass that makes it wrong",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
     "header": "write a C header for a compiled program",
     "opt": "run passes on an .mlir file",

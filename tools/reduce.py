@@ -13,24 +13,23 @@ import numpy as np
 import onnx
 
 from tilewright.errors import InputError, ModelError
-from tilewright.model import TensorInfo
 from tilewright.tools._common import add_input_shape, command, parser, progress, report
 from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._oracle import first_line, require
 from tilewright.tools._reducer import Case, Values, reduce
 from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_ours, values_of
-from tilewright.tools.run import fill, read_arrays, write_arrays
+from tilewright.tools.run import add_inputs, given_inputs, write_arrays
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Reduce the model; nothing that fails is an error of the user's."""
     args = _parser().parse_args(argv)
-    _require_onnxruntime()
-    model, inputs = _read(args)
+    require_onnxruntime("reduce")
+    model, inputs = read_case(args)
     with progress(f"running {args.model}", args) as say:
         child = Child(answer, args.timeout)
-        tolerance = (args.rtol, args.atol) if args.rtol is not None else None
+        tolerance = tolerance_of(args)
         verdict = judge(model, inputs, child.call, tolerance)
         if not verdict.fails:
             raise InputError(_nothing(args.model, verdict))
@@ -51,16 +50,24 @@ def _parser() -> argparse.ArgumentParser:
     cli = parser("reduce", "find a small part of a model that fails to compile, or differs from onnxruntime")
     cli.add_argument("model", help="the ONNX file")
     cli.add_argument("-o", "--output", type=Path, default=Path("reduced.onnx"), metavar="FILE", help="(reduced.onnx)")
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random)")
-    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
-    cli.add_argument("--rtol", type=float, help="relative error of an element to accept (by its type)")
-    cli.add_argument("--atol", type=float, default=0.0, help="with --rtol: absolute error to accept (0)")
-    cli.add_argument(
-        "--timeout", type=float, default=60.0, metavar="S", help="seconds that a compilation may take (60)"
-    )
-    cli.add_argument("--budget", type=float, default=600.0, metavar="S", help="seconds for the whole search (600)")
+    add_inputs(cli)
+    add_limits(cli, timeout=60.0)
     add_input_shape(cli)
     return cli
+
+
+def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
+    """Add ``--rtol`` and ``--atol``, what results may differ by; ``--timeout`` and ``--budget``, how long it takes."""
+    cli.add_argument("--rtol", type=float, help="relative error to accept (by the type)")
+    cli.add_argument("--atol", type=float, default=0.0, help="with --rtol: absolute error to accept (0)")
+    text = f"seconds that a compilation may take ({timeout:g})"
+    cli.add_argument("--timeout", type=float, default=timeout, metavar="S", help=text)
+    cli.add_argument("--budget", type=float, default=600.0, metavar="S", help="seconds for the whole search (600)")
+
+
+def tolerance_of(args: argparse.Namespace) -> tuple[float, float] | None:
+    """The tolerance that was asked for; None for that of each dtype."""
+    return None if args.rtol is None else (args.rtol, args.atol)
 
 
 def shrink(
@@ -104,17 +111,18 @@ def write(case: Case, path: Path) -> None:
     write_arrays(path.with_name(f"{path.stem}_inputs.npz"), case.inputs)
 
 
-def _require_onnxruntime() -> None:
+def require_onnxruntime(command: str) -> None:
+    """InputError where onnxruntime, which ``command`` compares with, is not installed."""
     try:
         require()
     except ModuleNotFoundError as error:
         raise InputError(
-            "reduce compares with onnxruntime: the package is not installed (pip install onnxruntime)"
+            f"{command} compares with onnxruntime: the package is not installed (pip install onnxruntime)"
         ) from error
 
 
-def _read(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The model with its weights, and inputs for it."""
+def read_case(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """The model ``args.model`` with its weights, and inputs for it, of ``add_inputs`` and ``--input-shape``."""
     from tilewright.frontends import model_inputs
 
     try:
@@ -122,17 +130,11 @@ def _read(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarr
     except Exception as error:
         raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
     infos = model_inputs(args.model, dict(args.input_shape))
-    if not args.inputs:
-        return model, fill(infos, "random", args.seed)
-    return model, _given(args.inputs, infos)
-
-
-def _given(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
-    arrays = read_arrays(path, infos)
+    arrays = given_inputs(infos, args)
     missing = [info.name for info in infos if info.name not in arrays]
     if missing:
-        raise InputError(f"{path} lacks the inputs {', '.join(map(repr, missing))}")
-    return {info.name: arrays[info.name] for info in infos}
+        raise InputError(f"{args.inputs} lacks the inputs {', '.join(map(repr, missing))}")
+    return model, {info.name: arrays[info.name] for info in infos}
 
 
 def _nothing(model: str, verdict: Verdict) -> str:

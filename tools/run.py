@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     check_target(args, [args.model])
     with progress(f"loading {args.model}", args):
-        module = _load(args)
-    inputs = read_arrays(args.inputs, module.inputs) if args.inputs else fill(module.inputs, args.fill, args.seed)
+        module = load(args)
+    inputs = given_inputs(module.inputs, args)
     outputs, times = _run(module, inputs, args.repeat)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
     if args.outputs:
@@ -56,9 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
     cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
-    cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
-    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
+    add_inputs(cli)
     cli.add_argument("--outputs", type=Path, metavar="Y.npz", help="write the outputs, by name")
     cli.add_argument("--expect", type=Path, metavar="Y.npz", help="compare outputs with these, by name")
     cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
@@ -71,7 +69,20 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _load(args: argparse.Namespace) -> Module:
+def add_inputs(cli: argparse.ArgumentParser) -> None:
+    """Add ``--inputs``, ``--fill`` and ``--seed``."""
+    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
+    cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
+    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
+
+
+def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
+    """What the options of ``add_inputs`` give."""
+    return read_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
+
+
+def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
+    """The program ``args.model``, or the model of that name, compiled for ``--target`` and ``--input-shape``."""
     if Path(args.model).suffix in PROGRAMS:
         from tilewright.runtime.module import load_module
 
@@ -82,7 +93,7 @@ def _load(args: argparse.Namespace) -> Module:
         shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
-    module = driver.compile(args.model, args.target, shapes, args.threads, untrusted=args.untrusted)
+    module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
     for note in module.report.notes:
         print("note:", note, file=sys.stderr)
     return module

@@ -1,0 +1,204 @@
+"""``tilewright debug model.onnx``: finds the first node whose result is wrong, and which pass makes it so."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import InputError
+from tilewright.tools._common import (
+    PROGRAMS,
+    THIS_CPU,
+    add_input_shape,
+    command,
+    parser,
+    progress,
+    report,
+)
+from tilewright.tools.run import add_inputs, given_inputs, load
+
+if TYPE_CHECKING:
+    from tilewright.tools._debug_search import Finding
+
+FOUND = 1
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_LONGEST_NAME = 80  # of a file
+_AGAINST = ("onnxruntime", "reference")
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Look into the model: the exit code is 1 where something is wrong, 0 where nothing is."""
+    args = _parser().parse_args(argv)
+    if not (args.against or args.watch or args.dump_dir):
+        args.against = _AGAINST[0]
+    _check(args)
+    record: dict[str, Any] = {"model": args.model}
+    lines: list[str] = []
+    wrong = False
+    for wanted, look in ((args.watch or args.dump_dir, _watched), (args.against, _compared)):
+        if wanted:
+            facts, said, fault = look(args)
+            record, lines, wrong = record | facts, lines + said, wrong or fault
+    report(record, lines, args)
+    return FOUND if wrong else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from tilewright.tools.reduce import add_limits
+
+    cli = parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
+    cli.add_argument("model", help="the ONNX file; to watch or dump also a program")
+    text = "onnxruntime or reference: compare node by node"
+    cli.add_argument("--against", choices=_AGAINST, metavar="WHO", help=text)
+    text = "nan, inf or nonfinite: stop where one is made"
+    cli.add_argument("--watch", choices=("nan", "inf", "nonfinite"), metavar="W", help=text)
+    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the result of each kernel there")
+    cli.add_argument("--save", type=Path, metavar="DIR", help="write what shows the fault, with its inputs")
+    text = "most bytes of nodes' values at a time (1g)"
+    cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
+    cli.add_argument("--opt-level", type=int, choices=range(4), default=3, help="of the program to look into (3)")
+    add_inputs(cli)
+    add_limits(cli, timeout=300.0)
+    add_input_shape(cli)
+    return cli
+
+
+def nbytes(text: str) -> int:
+    """``500m`` or ``2GB`` as a number of bytes; ArgumentTypeError for what is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmg]?)b?", text.strip().lower())
+    if match is None or not (size := int(float(match[1]) * _UNITS[match[2]])):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of bytes, such as 500m or 2g")
+    return size
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be done before the long work begins."""
+    if args.against and Path(args.model).suffix in PROGRAMS:
+        raise InputError(f"'{args.model}' is compiled already: give its ONNX model to compare with {args.against}")
+    if args.save and not args.against:
+        raise InputError("--save writes what --against finds: give both")
+
+
+def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
+    """Run the program call by call."""
+    from tilewright.runtime.debug_executor import DebugModule
+
+    args.threads, args.target, args.untrusted = 1, THIS_CPU, False
+    with progress(f"loading {args.model}", args) as say:
+        module = load(args, args.opt_level)
+        inputs = given_inputs(module.inputs, args)
+        say(f"running {args.model}")
+        debug = DebugModule(module, args.dump_dir)
+        found = debug.first_nonfinite(inputs, args.watch) if args.watch else None
+        if not args.watch:
+            debug.run(inputs)
+    lines = [f"results of all calls are in {args.dump_dir}"] if args.dump_dir else []
+    if args.watch:
+        lines.append(str(found) if found else f"no call makes {args.watch}")
+    facts = {"watch": args.watch, "found": asdict(found) if found else None}
+    return facts | {"dump_dir": args.dump_dir and str(args.dump_dir)}, lines, found is not None
+
+
+def _compared(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
+    """Compare the model with the reference."""
+    from tilewright.tools._debug_search import Search
+    from tilewright.tools._debug_walk import Walk
+    from tilewright.tools._isolation import Child
+    from tilewright.tools._verdict import answer
+    from tilewright.tools.reduce import read_case, require_onnxruntime, tolerance_of
+
+    if args.against == _AGAINST[0]:
+        require_onnxruntime("debug")
+    order = (args.against, *(who for who in _AGAINST if who != args.against))
+    with progress(f"reading {args.model}", args) as say:
+        model, inputs = read_case(args)
+        ask, end = Child(answer, args.timeout).call, time.monotonic() + args.budget
+        walk = Walk(model, inputs, args.memory, order)
+        found = Search(ask, order, tolerance_of(args), args.opt_level, end, say).find(walk, inputs)
+    if found.whole.kind not in ("agrees", "differs"):
+        raise InputError(_incomparable(args.model, found.whole.kind, found.whole.reason))
+    saved = _save(found, args.save) if args.save else None
+    return _record(found, saved), _lines(found, saved, args), found.whole.kind == "differs"
+
+
+def _incomparable(model: str, kind: str, reason: str) -> str:
+    if kind in ("refused", "unknown", "disputed"):
+        return f"'{model}' cannot be compared: {reason}"
+    return f"'{model}' does not run: {reason}; `tilewright reduce` finds the nodes that fail so"
+
+
+def _save(found: Finding, folder: Path) -> Path | None:
+    """Write the case with its inputs beside it, and return the model's path; None where there is no case."""
+    from tilewright.tools.reduce import write
+
+    if found.case is None:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror}") from error
+    name = found.node.name or found.output if found.alone and found.node else "together"
+    path = folder / (re.sub(r"[^\w.-]+", "_", name)[:_LONGEST_NAME] + ".onnx")
+    write(found.case, path)
+    return path
+
+
+def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
+    node = found.node
+    return {
+        "kind": found.whole.kind,
+        "reason": found.whole.reason,
+        "node": {"name": node.name, "op": node.op_type, "output": found.output, "reason": found.reason}
+        if node
+        else None,
+        "alone": found.alone,
+        "shown_by": [inner.name or inner.op_type for inner in found.case.nodes] if found.case else [],
+        "saved": str(saved) if saved else None,
+        "nonfinite": found.nonfinite or None,
+        "bisection": asdict(found.bisection) if found.bisection else None,
+        "notes": found.notes,
+    }
+
+
+def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list[str]:
+    from tilewright.tools._debug_walk import called
+
+    if found.whole.kind == "agrees":
+        return [f"{args.model}: the outputs agree with those of {args.against}"]
+    lines = [f"{args.model}: {found.whole.reason}"]
+    if found.node is not None:
+        lines.append(f"first bad node: {called(found.node)}: {found.reason}")
+        if found.alone:
+            lines.append("it is wrong alone, on the reference's inputs")
+    elif found.case is not None:
+        lines.append(f"wrong together: {', '.join(called(node) for node in found.case.nodes)}: {found.reason}")
+    if found.nonfinite:
+        lines.append(f"'{found.nonfinite}' is the first value with NaN or infinities that {args.against} has not")
+    lines += [f"saved as {saved}, with its inputs beside it"] if saved else []
+    return [*lines, *_bisected(found), *(f"note: {note}" for note in found.notes)]
+
+
+def _bisected(found: Finding) -> list[str]:
+    made = found.bisection
+    if made is None:
+        return []
+    lines = ["levels: " + ", ".join(f"{level} {kind}" for level, kind in made.levels.items())]
+    if made.passes:
+        lines.append(f"right at level {made.level} without any one of the passes: {', '.join(made.passes)}")
+    elif made.level is not None and made.whole:
+        lines.append(f"wrong at level {made.level} whichever pass is left out: look at the import")
+    if made.fuse_limit is not None:
+        lines.append(f"right with fuse-ops.max_group_size up to {made.fuse_limit}")
+    if not made.whole:
+        lines.append("the time was over before all passes were tried: give a larger --budget")
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
