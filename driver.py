@@ -16,20 +16,22 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
-from . import frontends, jobs, product, reuse, specialization, workers
+from . import emission, frontends, jobs, product, reuse, specialization, workers
 from .dims import InputShapes
 from .errors import CompileError
 from .inspection import CheckReport, Specialization, Work
 from .model import Model
 from .options import CompileReport, ExecutorKind, Options
-from .planning import Asked, as_file, model_bytes, plan_model, plan_source
+from .planning import Asked, model_bytes, plan_model, plan_source
 from .product import Product, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
+from .runtime.source import Recipe, TextKind
 from .runtime.threads import default_threads
 from .specialization import Shapes, Sizes
 from .target import Target
@@ -38,7 +40,6 @@ from .workers import Job, Limits, Pool
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-EmitKind = Literal["linalg", "kernels", "llvm", "asm"]
 CacheChoice = bool | str | os.PathLike[str]
 Made = TypeVar("Made")
 
@@ -85,7 +86,12 @@ def compile(
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
     options.target.refuse_foreign()
     report = CompileReport()
-    return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
+    if not isinstance(source, (str, os.PathLike)):
+        source = model_bytes(source)
+    asked = Asked.of(input_shapes, specialize)
+    made = _product(source, asked, options, workers, report)
+    recipe = emission.FileRecipe(source, made.manifest.source, asked, options, partial(_pool, workers, options))
+    return _module(made, options, report, recipe)
 
 
 def build(
@@ -108,8 +114,10 @@ def build(
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
-    made = product.make(plan_model(model, options, pool, report), options, pool, report)
-    return _module(_settled(made, options, report), options, report)
+    planned = plan_model(model, options, pool, report)
+    made = _settled(product.make(planned, options, pool, report), options, report)
+    recipe = emission.PlanRecipe(planned.plan, options, partial(_pool, workers, options))
+    return _module(made, options, report, recipe)
 
 
 def import_model(source: str | os.PathLike[str] | bytes | ModelProto, input_shapes: InputShapes | None = None) -> Model:
@@ -173,31 +181,18 @@ def compile_to_file(
 
 def emit(
     source: str | os.PathLike[str] | bytes | ModelProto,
-    kind: EmitKind,
+    kind: TextKind,
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
     workers: int | None = None,
 ) -> bytes:
     """What a stage of the compilation made, for a look at it.
 
-    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes (all three as text);
-    "llvm" and "asm" are the whole program after LLVM's optimiser and code generator.
+    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "llvm-dialect" the whole
+    program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
     """
     options = options or make_options()
-    pool = _pool(workers, options)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        if kind == "linalg":
-            path, label = as_file(source, folder)
-            options.progress(f"importing {label}")
-            arguments = (path, label, Asked.of(input_shapes).shapes)
-            return pool.run([Job(f"the import of {label}", jobs.import_text, arguments)])[0]
-        plan = plan_source(source, Asked.of(input_shapes), options, pool, folder, CompileReport()).plan
-        if kind == "kernels":
-            return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
-        options.progress("compiling the whole program")
-        [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
-        options.join("", forked)
-        return text
+    return emission.emit(source, kind, Asked.of(input_shapes), options, _pool(workers, options))
 
 
 def stepwise(
@@ -307,7 +302,7 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     return made
 
 
-def _module(made: Product, options: Options, report: CompileReport) -> Module:
+def _module(made: Product, options: Options, report: CompileReport, recipe: Recipe) -> Module:
     with report.stage("link"):
         program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
-        return Module(program, options.num_threads, report)
+        return Module(program, options.num_threads, report, recipe=recipe)

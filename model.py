@@ -81,6 +81,12 @@ class TensorInfo:
         return math.prod(self.static_shape) * numpy_dtype(self.dtype).itemsize
 
 
+def must_be(role: str, info: TensorInfo) -> str:
+    """The first half of the error for an argument that does not fit: what the input or output must be."""
+    shape = ", ".join(map(str, info.shape)) + ("," if len(info.shape) == 1 else "")
+    return f"{role} '{info.name}' must be a contiguous {info.dtype} tensor of shape ({shape}) on the CPU"
+
+
 def open_sizes(inputs: Sequence[TensorInfo]) -> str:
     """What to say where a program's sizes and its course must be known, and something leaves them open."""
     first = next((i for i in inputs if is_open(i.shape)), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..errors import ArtifactError
@@ -14,7 +14,7 @@ from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
 
-FORMAT = 9  # of the text
+FORMAT = 10  # of the text
 ABI = 1  # of the code: what `create` takes, how kernels are called
 
 
@@ -36,6 +36,8 @@ class Manifest:
     and an entry of code that makes the calls as ``create``. A program with sizes, or a course, that only the run knows
     has a ``routine`` in place of an entry.
 
+    ``prepared`` says of what weights of the model each of the ``params`` was made that the compiler made.
+
     ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
     ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
@@ -54,6 +56,7 @@ class Manifest:
     calls: tuple[Call, ...] = ()
     routine: Routine | None = None
     specialized: tuple[Manifest, ...] = ()
+    prepared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     compiler: str = ""
     source: str = ""
     abi: int = ABI
@@ -122,6 +125,7 @@ class Manifest:
         for key in ("inputs", "outputs", "params"):
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
+        fields["prepared"] = dict(fields["prepared"])
         fields["specialized"] = tuple(map(Manifest._of, fields["specialized"]))
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))

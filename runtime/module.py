@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
-from .runner import Entry, Runner, start
+from .evaluator import Timing, evaluate
+from .files import replacing
+from .runner import ExecutorName, Runner, start
+from .source import Recipe, kind_of, source_text
 from .threads import default_threads
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -27,22 +30,33 @@ class Module:
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
+    ``executor`` says how the program is run: "aot", which calls its entry once (the default), "graph", which calls its
+    kernels from a table, or "vm" where sizes, or the program's course, are known only at run time. ``recipe`` makes the
+    texts of ``get_source``.
     """
 
-    def __init__(self, program: artifact.Program, num_threads: int | None = None, report: Any = None) -> None:
+    def __init__(
+        self,
+        program: artifact.Program,
+        num_threads: int | None = None,
+        report: Any = None,
+        executor: str | None = None,
+        recipe: Recipe | None = None,
+    ) -> None:
         self.report = report
         self._program = program
+        self._recipe = recipe
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._main = start(program, self._threads)
+        self._main = start(program, self._threads, executor=executor)
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
-        self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
+        self._functions: dict[str, tvm_ffi.Function] = {} if self._main.main is None else {"main": self._main.main}
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -63,6 +77,11 @@ class Module:
     def manifest(self) -> artifact.Manifest:
         """What the compiler wrote about the program."""
         return self._program.manifest
+
+    @property
+    def program(self) -> artifact.Program:
+        """The loaded program: code, manifest and weights."""
+        return self._program
 
     @property
     def num_threads(self) -> int:
@@ -103,16 +122,74 @@ class Module:
         They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several; it is the only one
         of a program whose outputs' sizes are known only afterwards.
         """
-        carried = not isinstance(self._main, Entry)
-        if carried and name == "main_alloc":
-            return tvm_ffi.convert(self._run_tensors)
-        if carried and name == "main":
-            raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name == "main_alloc" and name not in self._functions:
-            self._functions[name] = _allocating(self._functions["main"], self.outputs)
+            main = self._functions.get("main")
+            alloc = _allocating(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
+            self._functions[name] = alloc
+        if name == "main" and name not in self._functions:
+            raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name not in self._functions:
             raise InputError(f"a program has the functions 'main' and 'main_alloc', not '{name}'")
         return self._functions[name]
+
+    def get_function(self, name: str) -> tvm_ffi.Function:
+        """The packed function of this name, as ``module[name]``; InputError where there is none."""
+        return self[name]
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the packed function that runs the program."""
+        return "main" if self._main.main else "main_alloc"
+
+    @property
+    def executor(self) -> ExecutorName:
+        """What runs the program: "aot", "graph" or "vm"."""
+        return self._main.executor
+
+    @cached_property
+    def imported_modules(self) -> tuple[Module, ...]:
+        """The programs for sizes that this one leaves open, as modules; they are exported with this one."""
+        return tuple(
+            Module(artifact.part(self._program, number), self._threads)
+            for number in range(1, len(self.manifest.programs))
+        )
+
+    def time_evaluator(
+        self, name: str | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0
+    ) -> Callable[..., Timing]:
+        """What measures the packed function of this name, by default the entry, on the arguments that it is given.
+
+        It calls once without measuring, then ``repeat`` times ``number`` times, or more often where these calls would
+        take less than ``min_repeat_ms`` milliseconds. InputError where there is no such function.
+        """
+        function = self[name or self.entry_name]
+        return lambda *arguments: evaluate(lambda: function(*arguments), number, repeat, min_repeat_ms)
+
+    def get_source(self, kind: str = "llvm") -> str:
+        """A text of the program: "json" describes it, any of ``source.KINDS`` is what a stage of its compilation makes.
+
+        Those are made when they are asked for, by compiling again; a program that was loaded has none of them.
+        InputError for what is not there, and whatever the compilation raises.
+        """
+        if kind == "json":
+            return self.manifest.to_json()
+        return source_text(self._recipe, kind).decode()
+
+    def save(self, path: str | os.PathLike[str], fmt: str | None = None) -> Path:
+        """Write the program in the format ``fmt``, or that of the suffix of ``path``; returns the path written.
+
+        "so" is as ``export_library``, "obj" one object with the weights beside it, others are texts of ``get_source``;
+        suffixes are those of ``source.SUFFIXES``. ArtifactError where it cannot be written.
+        """
+        kind = fmt or kind_of(path)
+        if kind == "so":
+            return self.export_library(path)
+        if kind == "obj":
+            return artifact.save_object(path, self._program.code, self._program.weights)
+        target, text = Path(path).absolute(), self.get_source(kind)
+        with replacing(target) as file:
+            file.write_text(text)
+        return target
 
     def _run_tensors(self, *inputs: Any) -> Any:
         made = [tensor.as_tensor(array) for array in self(*inputs)]
@@ -126,15 +203,19 @@ class Module:
         return artifact.save(path, self._program.code, self._program.weights)
 
 
-def load_module(path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True) -> Module:
+def load_module(
+    path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True, executor: str | None = None
+) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
-    ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
+    ``sealed=False`` takes it. A program is code: load only what comes from where you trust. ``executor`` is as
+    ``Module`` says.
 
-    ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
+    ArtifactError for a file that is not there, not whole, not a program, or not for this CPU; InputError for an
+    executor that cannot run it.
     """
-    return Module(artifact.load(path, sealed), num_threads)
+    return Module(artifact.load(path, sealed), num_threads, executor=executor)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:

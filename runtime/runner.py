@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import tvm_ffi
 
-from ..model import OBJECTS, TensorInfo, numpy_dtype
+from ..errors import InputError
+from ..model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
 from . import tensor
 from .artifact import Program
+from .graph_executor import Graph
 from .link import Library, Numbered
 from .manifest import Manifest
 from .routines import Routines
 from .threads import team_lock
 from .weights import Weights
 
+ExecutorName = Literal["aot", "graph", "vm"]
+
 
 class Runner(Protocol):
-    """A program that may be run from several threads at once."""
+    """An executor of one program. It may be run from several threads at once."""
+
+    @property
+    def executor(self) -> ExecutorName:
+        """Its name: "aot" calls the program's entry, "graph" its kernels, "vm" carries out its routine."""
+        ...
+
+    @property
+    def main(self) -> tvm_ffi.Function | None:
+        """``main(inputs..., outputs...)``; None where the outputs' sizes are known only afterwards."""
+        ...
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes."""
@@ -29,6 +43,8 @@ class Runner(Protocol):
 
 class Entry:
     """A program whose entry is the packed function ``main``, which keeps the code and the weights alive."""
+
+    executor: ExecutorName = "aot"
 
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
         self._outputs = manifest.outputs
@@ -51,6 +67,9 @@ class Entry:
 class Carried:
     """A program that the runtime carries out."""
 
+    executor: ExecutorName = "vm"
+    main = None
+
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
         assert manifest.steps is not None
         self._outputs = manifest.outputs
@@ -65,11 +84,25 @@ class Carried:
         return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
 
 
-def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
-    """What runs the ``number``-th of an artifact's programs."""
+def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
+    """What runs the ``number``-th of an artifact's programs: ahead of time, or by the VM, unless it is said how.
+
+    InputError for an executor that is not known, or cannot run this program.
+    """
     manifest = program.manifest.programs[number]
-    kind = Entry if manifest.steps is None else Carried
+    kinds = {"vm": Carried} if manifest.steps else {"aot": Entry, "graph": Graph}
+    if executor is not None and executor not in kinds:
+        raise InputError(_refusal(executor, manifest))
+    kind = kinds[executor] if executor else next(iter(kinds.values()))
     return kind(Numbered(program.library, number), manifest, program.weights, threads)
+
+
+def _refusal(executor: str, manifest: Manifest) -> str:
+    if executor not in get_args(ExecutorName):
+        return f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorName))}"
+    if manifest.steps:
+        return f"the executor '{executor}' cannot run '{manifest.name}': {open_sizes(manifest.inputs)}, or use 'vm'"
+    return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

@@ -18,8 +18,8 @@ from .threads import Team
 class Memory:
     """What the slots of a run lie on; it must live as long as calls are made on it.
 
-    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` that of
-    the scratch memory. ``owned`` keeps them valid.
+    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` is
+    that of the scratch memory. ``owned`` keeps them valid.
     """
 
     bases: np.ndarray
@@ -67,7 +67,7 @@ class CallTable:
         params: Sequence[np.ndarray],
         block: np.ndarray | None = None,
     ) -> Memory:
-        """The memory of a run on arrays that are as the program says, and a ``block`` of ``nbytes``, perhaps a new one."""
+        """The memory of a run on arrays that are as the program says, and on a ``block`` of ``nbytes`` or a new one."""
         block = aligned_bytes(self.nbytes) if block is None else block
         arrays = (block, *inputs, *outputs, *params)
         bases = np.array([array.ctypes.data for array in arrays], np.uint64)

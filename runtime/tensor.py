@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
+from ..dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo, aligned, numpy_dtype
 from ..sizes import Extent, Sym, bounds
+from .foreign import array_on
 
 ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
@@ -103,9 +104,17 @@ def _shape_text(info: TensorInfo, sizes: Mapping[Sym, int]) -> str:
 
 def _import(value: Any, info: TensorInfo) -> np.ndarray:
     try:
-        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-    except (BufferError, ValueError, TypeError, RuntimeError) as error:
+        if not hasattr(value, "__dlpack__"):
+            return np.asarray(value)
+        return np.from_dlpack(value) if numpy_dtype(info.dtype).isbuiltin == 1 else _stored_as(array_on(value), info)
+    except (BufferError, ValueError, TypeError, RuntimeError, InputError) as error:
         raise InputError(f"input '{info.name}' is no array: {error}") from error
+
+
+def _stored_as(array: np.ndarray, info: TensorInfo) -> np.ndarray:
+    """The array with the dtype of ``info`` where it has just its bytes: types that numpy lacks may come so."""
+    same = DTYPES.get(array.dtype.name) == DTYPES[info.dtype]
+    return array.view(numpy_dtype(info.dtype)) if same else array
 
 
 # The exported arrays and their descriptions, by the address of the description. A tensor's deleter removes its entry.
