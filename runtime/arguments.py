@@ -10,6 +10,7 @@ import numpy as np
 from ..dlpack import DTYPES
 from ..errors import InputError
 from ..model import TensorInfo, must_be, numpy_dtype
+from ..sizes import is_open
 from .foreign import array_on
 
 
@@ -43,7 +44,9 @@ def _misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
     # Types that numpy lacks may come as the bytes that they are in DLPack.
     if array.dtype != wanted and (DTYPES.get(array.dtype.name) != DTYPES[info.dtype]):
         return f"the tensor's dtype is {array.dtype}"
-    if array.shape != info.shape:
+    if array.ndim != len(info.shape) or any(
+        n != w for n, w in zip(array.shape, info.shape, strict=True) if not is_open((w,))
+    ):
         return f"the tensor's shape is {array.shape}"
     if not array.flags.c_contiguous:
         return "the tensor is not contiguous"
