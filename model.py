@@ -48,9 +48,10 @@ def stored(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def aligned(array: np.ndarray) -> np.ndarray:
     """The array as code may read it: contiguous, at a multiple of the elements' size; a copy of one that is not."""
-    array = np.require(array, requirements=("C", "A"))
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=("C", "A"))
     # To numpy, complex numbers are aligned where their parts are; its own memory is to 16 bytes.
-    return array.copy() if array.ctypes.data % array.dtype.itemsize else array
+    return array.copy() if array.dtype.kind == "c" and array.ctypes.data % array.dtype.itemsize else array
 
 
 def bits_of(number: np.generic | np.ndarray) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from ..dlpack import DTYPES
 from ..errors import InputError
 from ..model import TensorInfo, must_be, numpy_dtype
-from ..sizes import is_open
+from ..sizes import Extent, Sym
 from .foreign import array_on
 
 
@@ -18,7 +18,7 @@ def placed(value: Any, info: TensorInfo, role: str, written: bool = False) -> np
     """The array that lies where ``value`` does, a numpy array or a DLPack tensor, of the dtype of ``info``.
 
     ``role`` is "input" or "output". InputError for another device, dtype or shape, for what is not contiguous or
-    aligned, and for memory that is read-only where it is ``written``.
+    aligned, and for memory that is read-only where it is ``written``. An open extent may have any size.
     """
     try:
         array = value if isinstance(value, np.ndarray) else array_on(value)
@@ -42,11 +42,9 @@ def _misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
     """Why an array does not fit, in words; "" if it does."""
     wanted = numpy_dtype(info.dtype)
     # Types that numpy lacks may come as the bytes that they are in DLPack.
-    if array.dtype != wanted and (DTYPES.get(array.dtype.name) != DTYPES[info.dtype]):
+    if array.dtype != wanted and DTYPES.get(array.dtype.name) != DTYPES[info.dtype]:
         return f"the tensor's dtype is {array.dtype}"
-    if array.ndim != len(info.shape) or any(
-        n != w for n, w in zip(array.shape, info.shape, strict=True) if not is_open((w,))
-    ):
+    if array.ndim != len(info.shape) or not all(map(_may_be, array.shape, info.shape)):
         return f"the tensor's shape is {array.shape}"
     if not array.flags.c_contiguous:
         return "the tensor is not contiguous"
@@ -55,3 +53,8 @@ def _misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
     if written and not array.flags.writeable:
         return "the tensor is read-only"
     return ""
+
+
+def _may_be(size: int, extent: Extent) -> bool:
+    """Whether an input's size may be that; open ones are checked against each other by the run."""
+    return isinstance(extent, Sym) or size == extent

@@ -33,12 +33,13 @@ class Graph:
         self.params = weights.arrays(manifest.params) if weights is not None else []
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self.table = CallTable(manifest.program, kernels, library, threads)
+        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
         self._pool = Pool()
         self.main: tvm_ffi.Function = tvm_ffi.convert(self._run_packed)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """See ``Runner``."""
-        outputs = [tensor.empty(info) for info in self.manifest.outputs]
+        outputs = [allocate() for allocate in self._allocators]
         self._run(inputs, outputs)
         return outputs
 

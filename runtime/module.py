@@ -51,6 +51,7 @@ class Module:
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
         self._main = start(program, self._threads, executor=executor)
+        self._names = {info.name: info for info in program.manifest.inputs}
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): start(program, self._threads, number)
@@ -94,17 +95,14 @@ class Module:
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's.
         """
-        names = {info.name for info in self.inputs}
-        unknown = [name for name in inputs if name not in names]
-        missing = [info.name for info in self.inputs if info.name not in inputs]
-        if unknown or missing:
-            raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
-        arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+        if inputs.keys() != self._names.keys():
+            raise InputError(_names_message(inputs, list(self._names)))
+        arrays = [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
         return self._runner(arrays).run(arrays)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
-        shapes = tuple(tensor.shape_of(a, info) for a, info in zip(arrays, self.inputs, strict=True))
+        shapes = tuple(map(tensor.shape_of, arrays, self.inputs))
         if shapes in self._specialized:
             return self._specialized[shapes]
         self._check(shapes)
@@ -219,14 +217,18 @@ def load_module(
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
+    allocators = [tensor.allocator(info) for info in outputs]
+
     def main_alloc(*inputs: Any) -> Any:
-        made = [tensor.as_tensor(tensor.empty(info)) for info in outputs]
+        made = [tensor.as_tensor(allocate()) for allocate in allocators]
         main(*inputs, *made)
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
 
 
-def _names_message(unknown: list[str], missing: list[str], names: list[str]) -> str:
+def _names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
     parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
     return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"

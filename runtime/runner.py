@@ -47,7 +47,7 @@ class Entry:
     executor: ExecutorName = "aot"
 
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
-        self._outputs = manifest.outputs
+        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
         create = library.get_function("create")
         if weights is None:
             addresses, owned = np.empty(0, np.uint64), [create]
@@ -59,7 +59,7 @@ class Entry:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """See ``Runner``."""
-        outputs = [tensor.empty(info) for info in self._outputs]
+        outputs = [allocate() for allocate in self._allocators]
         self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
         return outputs
 

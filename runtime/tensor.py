@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,22 @@ def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
 
 def empty(info: TensorInfo) -> np.ndarray:
     """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
-    return aligned_bytes(info.nbytes).view(numpy_dtype(info.dtype)).reshape(info.static_shape)
+    return allocator(info)()
+
+
+def allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
+    """What makes arrays for an output, as ``empty`` does, without looking at ``info`` again."""
+    return partial(_empty, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
+
+
+def _empty(nbytes: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return aligned_bytes(nbytes).view(dtype).reshape(shape)
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
     """Bytes with an address that is a multiple of 64."""
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    skip = -raw.ctypes.data % ALIGNMENT
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[skip : skip + nbytes]
 
 
