@@ -35,7 +35,7 @@ from .runtime.source import Recipe, TextKind
 from .runtime.threads import default_threads
 from .specialization import Shapes, Sizes
 from .target import Target
-from .workers import Job, Limits, Pool
+from .workers import Limits, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -1,5 +1,7 @@
 """Packed functions by name, and callbacks."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tvm_ffi
@@ -52,13 +54,14 @@ def test_errors_come_through(name):
 
 
 def test_refuses_in_one_line(name):
+    wrong: Any = 3
     tw.register_func(name, lambda: 1)
     with pytest.raises(tw.InputError, match=f"'{name}' is registered already: override=True"):
         tw.register_func(name, lambda: 2)
     tw.register_func(name, lambda: 3, override=True)
     assert tw.get_global_func(name)() == 3
     with pytest.raises(tw.InputError, match="a int is no function"):
-        tw.register_func("tw.test.other", 3)
+        tw.register_func("tw.test.other", wrong)
     assert tw.get_global_func("tw.test.nothing", allow_missing=True) is None
     with pytest.raises(tw.InputError, match=r"no function 'tw.test.nothing' is registered"):
         tw.get_global_func("tw.test.nothing")
