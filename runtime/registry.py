@@ -27,7 +27,7 @@ def register_func(name: str, function: Callable[..., Any] | None = None, overrid
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
-    """The packed function (``tvm_ffi.Function``) of this name; where there is none InputError, or None with ``allow_missing``."""
+    """The packed function, a ``tvm_ffi.Function``, of this name; else InputError, or None with ``allow_missing``."""
     found = tvm_ffi.get_global_func(name, allow_missing=True)
     if found is None and not allow_missing:
         raise InputError(f"no function '{name}' is registered: see tw.register_func")
