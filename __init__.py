@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from .options import CompileReport
     from .passes.infra import PassContext
     from .passes.schedule.schedule import Schedule
+    from .runtime import nd
     from .runtime.module import Module, load_module
+    from .runtime.nd import cpu, device
+    from .runtime.registry import get_global_func, register_func
     from .target import Target
 
 __all__ = [
@@ -69,8 +72,13 @@ __all__ = [
     "build",
     "check_model",
     "compile",
+    "cpu",
+    "device",
+    "get_global_func",
     "import_model",
     "load_module",
+    "nd",
+    "register_func",
     "runtime",
 ]
 
@@ -86,17 +94,23 @@ _HOMES = {
     "build": ".driver",
     "check_model": ".driver",
     "compile": ".driver",
+    "cpu": ".runtime.nd",
+    "device": ".runtime.nd",
+    "get_global_func": ".runtime.registry",
     "import_model": ".driver",
     "load_module": ".runtime.module",
+    "register_func": ".runtime.registry",
 }
+_MODULES = {"nd": ".runtime.nd", "runtime": ".runtime"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "runtime":
-        return importlib.import_module(".runtime", __name__)
-    if name not in _HOMES:
+    if name in _MODULES:
+        value: Any = importlib.import_module(_MODULES[name], __name__)
+    elif name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    else:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value
 

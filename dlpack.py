@@ -10,7 +10,7 @@ CPU = 1
 
 # Type codes of dlpack.h.
 _INT, _UINT, _FLOAT, _BFLOAT, _COMPLEX, _BOOL = 0, 1, 2, 4, 5, 6
-_DTYPES = {
+DTYPES = {
     "bool": (_BOOL, 8),
     **{f"int{bits}": (_INT, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (_UINT, bits) for bits in (8, 16, 32, 64)},
@@ -36,9 +36,17 @@ _DTYPES = {
 
 def dlpack_dtype(dtype: str) -> tuple[int, int]:
     """DLPack's type code and number of bits for a Tilewright dtype name; UnsupportedError for one it lacks."""
-    if dtype not in _DTYPES:
+    if dtype not in DTYPES:
         raise UnsupportedError(f"dtype '{dtype}' cannot cross the border of a program: DLPack has no code for it")
-    return _DTYPES[dtype]
+    return DTYPES[dtype]
+
+
+def numpy_name(code: int, bits: int, lanes: int) -> str | None:
+    """The name of a DLPack dtype; None for one that no program takes. Those held unpacked are plain integers here."""
+    return _NAMES.get((code, bits)) if lanes == 1 else None
+
+
+_NAMES = {key: name for name, key in reversed(DTYPES.items())}
 
 
 class DLTensor(ctypes.Structure):
@@ -65,4 +73,17 @@ class DLManagedTensor(ctypes.Structure):
         ("tensor", DLTensor),
         ("manager_context", ctypes.c_void_p),
         ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    )
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    """``DLManagedTensorVersioned`` of dlpack.h, for versions 1.x."""
+
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", DLTensor),
     )

@@ -16,31 +16,32 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
-from . import jobs, product, reuse, workers
+from . import emission, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
 from .limits import limits_for
 from .model import Model
 from .options import CompileReport, ExecutorKind, Options
-from .planning import Asked, as_file, model_bytes, plan_model, plan_source
+from .planning import Asked, model_bytes, plan_model, plan_source
 from .product import Product, Stepwise
 from .runtime import archive, artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.shared import compiler
+from .runtime.source import Recipe, TextKind
 from .runtime.threads import default_threads
 from .specialization import Sizes
 from .target import Target
-from .workers import Job, Limits, Pool
+from .workers import Limits, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-EmitKind = Literal["linalg", "kernels", "llvm", "asm"]
 CacheChoice = bool | str | os.PathLike[str]
 Made = TypeVar("Made")
 
@@ -91,8 +92,12 @@ def compile(
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
     options.target.refuse_foreign()
     report = CompileReport()
-    made = _product(source, Asked.of(input_shapes, specialize), options, workers, report)
-    return _module(made, options, report, max_concurrency)
+    if not isinstance(source, (str, os.PathLike)):
+        source = model_bytes(source)
+    asked = Asked.of(input_shapes, specialize)
+    made = _product(source, asked, options, workers, report)
+    recipe = emission.FileRecipe(source, made.manifest.source, asked, options, partial(_pool, workers, options))
+    return _module(made, options, report, recipe, max_concurrency)
 
 
 def build(
@@ -116,8 +121,10 @@ def build(
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
-    made = product.make(plan_model(model, options, pool, report), options, pool, report)
-    return _module(_settled(made, options, report), options, report, max_concurrency)
+    planned = plan_model(model, options, pool, report)
+    made = _settled(product.make(planned, options, pool, report), options, report)
+    recipe = emission.PlanRecipe(planned.plan, options, partial(_pool, workers, options))
+    return _module(made, options, report, recipe, max_concurrency)
 
 
 def compile_to_file(
@@ -149,31 +156,18 @@ def compile_to_file(
 
 def emit(
     source: str | os.PathLike[str] | bytes | ModelProto,
-    kind: EmitKind,
+    kind: TextKind,
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
     workers: int | None = None,
 ) -> bytes:
     """What a stage of the compilation made, for a look at it.
 
-    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes (all three as text);
-    "llvm" and "asm" are the whole program after LLVM's optimiser and code generator.
+    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "llvm-dialect" the whole
+    program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
     """
     options = options or make_options()
-    pool = _pool(workers, options)
-    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        if kind == "linalg":
-            path, label = as_file(source, folder)
-            options.progress(f"importing {label}")
-            arguments = (path, label, Asked.of(input_shapes).shapes, options.model_limits)
-            return pool.run([Job(f"the import of {label}", jobs.import_text, arguments)])[0]
-        plan = plan_source(source, Asked.of(input_shapes), options, pool, folder, CompileReport()).plan
-        if kind == "kernels":
-            return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
-        options.progress("compiling the whole program")
-        [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
-        options.join("", forked)
-        return text
+    return emission.emit(source, kind, Asked.of(input_shapes), options, _pool(workers, options))
 
 
 def stepwise(
@@ -266,7 +260,9 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     return made
 
 
-def _module(made: Product, options: Options, report: CompileReport, max_concurrency: int | None) -> Module:
+def _module(
+    made: Product, options: Options, report: CompileReport, recipe: Recipe, max_concurrency: int | None
+) -> Module:
     with report.stage("link"):
         program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
-        return Module(program, options.num_threads, report, max_concurrency)
+        return Module(program, options.num_threads, report, max_concurrency, recipe=recipe)

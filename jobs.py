@@ -255,12 +255,14 @@ def kernels_text(plan: Plan) -> bytes:
     return b"\n// -----\n".join(parts)
 
 
-def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settings) -> tuple[bytes, Settings]:
-    """The whole program in one module: its LLVM IR after the optimiser, its assembly or its object."""
+def whole_text(plan: Plan, kind: Literal["llvm-dialect", "llvm", "asm"], settings: Settings) -> tuple[bytes, Settings]:
+    """The whole program in one module: as it is, its LLVM IR after the optimiser, or its assembly."""
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
     module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", settings.pass_context())
+    if kind == "llvm-dialect":
+        return _text(module.operation), settings
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 

@@ -62,9 +62,10 @@ def stored(array: np.ndarray, dtype: str) -> np.ndarray:
 
 def aligned(array: np.ndarray) -> np.ndarray:
     """The array as code may read it: contiguous, at a multiple of the elements' size; a copy of one that is not."""
-    array = np.require(array, requirements=("C", "A"))
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=("C", "A"))
     # To numpy, complex numbers are aligned where their parts are; its own memory is to 16 bytes.
-    return array.copy() if array.ctypes.data % array.dtype.itemsize else array
+    return array.copy() if array.dtype.kind == "c" and array.ctypes.data % array.dtype.itemsize else array
 
 
 def bits_of(number: np.generic | np.ndarray) -> int:
@@ -93,6 +94,12 @@ class TensorInfo:
     def nbytes(self) -> int:
         """Size in bytes; CompileError for an open shape."""
         return math.prod(self.static_shape) * numpy_dtype(self.dtype).itemsize
+
+
+def must_be(role: str, info: TensorInfo) -> str:
+    """The first half of the error for an argument that does not fit: what the input or output must be."""
+    shape = ", ".join(map(str, info.shape)) + ("," if len(info.shape) == 1 else "")
+    return f"{role} '{info.name}' must be a contiguous {info.dtype} tensor of shape ({shape}) on the CPU"
 
 
 def open_sizes(inputs: Sequence[TensorInfo]) -> str:

@@ -253,6 +253,13 @@ def _manifest(
         kernels=tuple(kernels[name].described for name in _called([program])),
         calls=() if program.routine else program.calls,
         routine=program.routine,
+        prepared=_prepared(program, planned.plan),
         compiler=version("tilewright"),
         source=planned.source,
     )
+
+
+def _prepared(program: Program, plan: Plan) -> dict[str, list[str]]:
+    """The names of the model's weights that each prepared one of the program was made of."""
+    names = [info.name for info in program.params if info.name in plan.prepare]
+    return {name: [source.name for source in plan.prepare[name].params] for name in names}

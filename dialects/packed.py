@@ -56,9 +56,3 @@ def _record(info: TensorInfo) -> list[int]:
     shape = [static(extent, f"an extent of '{info.name}'") for extent in info.shape]
     lanes = 1
     return [code | bits << 8 | lanes << 16, numpy_dtype(info.dtype).itemsize, info.nbytes, len(shape), *shape]
-
-
-def must_be(role: str, info: TensorInfo) -> str:
-    """The first half of the error for a tensor that does not fit: what it must be."""
-    shape = ", ".join(map(str, info.shape)) + ("," if len(info.shape) == 1 else "")
-    return f"{role} '{info.name}' must be a contiguous {info.dtype} tensor of shape ({shape}) on the CPU"

@@ -1,7 +1,4 @@
-"""Links, loads and runs compiled programs; imports no MLIR.
-
-Its names are imported when they are first used.
-"""
+"""Links, loads and runs compiled programs; imports no MLIR. Names are imported when they are first used."""
 
 from __future__ import annotations
 
@@ -10,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .debug_executor import DebugModule
-    from .module import Module
+    from .evaluator import Timing
+    from .graph_module import GraphModule
+    from .module import Module, load_module
 
-__all__ = ["DebugModule", "Module"]
+__all__ = ["DebugModule", "GraphModule", "Module", "Timing", "load_module"]
 
 _HOMES = {
     "DebugModule": ".debug_executor",
+    "GraphModule": ".graph_module",
     "Module": ".module",
+    "Timing": ".evaluator",
+    "load_module": ".module",
 }
 
 
@@ -26,3 +28,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(_HOMES[name], __name__), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

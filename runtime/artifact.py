@@ -14,7 +14,7 @@ from ..errors import ArtifactError
 from ..program import METADATA_SECTION
 from . import elf
 from .files import replacing, sha256
-from .link import Library, link
+from .link import Library, Numbered, link
 from .manifest import Manifest
 from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
 from .weights import Weights
@@ -60,6 +60,12 @@ class Program:
     manifest: Manifest
     weights: Weights | None
     path: Path | None = None
+
+
+def part(program: Program, number: int) -> Program:
+    """The ``number``-th of a program's programs, as if it were alone; its code is that of all."""
+    manifest = program.manifest.programs[number]
+    return Program(Numbered(program.library, number), program.code, manifest, program.weights)
 
 
 def weights_path(path: Path) -> Path:

@@ -17,12 +17,13 @@ from ..model import ELEMENTS, numpy_dtype
 from ..program import Call, Kernel, Step
 from . import artifact
 from .actions import Action, Registers
+from .deadline import Deadline
 from .dumps import Dumps
 from .executor import Executor
 from .link import Numbered
 from .module import Module
 from .pool import Pool
-from .runner import Carried, Runner
+from .runner import Carried, ExecutorName, Runner
 
 Watched = Literal["nan", "inf", "nonfinite"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
@@ -171,6 +172,9 @@ class DebugModule:
 class _Static:
     """Runs one of an artifact's programs whose calls are known, and shows each to ``visit``."""
 
+    executor: ExecutorName = "graph"
+    main = None
+
     def __init__(self, program: artifact.Program, number: int, visit: Visit) -> None:
         manifest = program.manifest.programs[number]
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
@@ -178,7 +182,7 @@ class _Static:
         self._executor = Executor(Numbered(program.library, number), kernels)
         self._params = program.weights.arrays(manifest.params) if program.weights else []
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
         steps = self._executor.steps(self._program, inputs, self._params)
         for number, (call, results) in enumerate(zip(self._program.calls, steps.results, strict=True)):
@@ -199,6 +203,9 @@ def _in_place(call: Call, kernel: Kernel) -> bool:
 class _Routine:
     """Runs one of an artifact's programs that the runtime carries out, and shows each call to ``visit``."""
 
+    executor: ExecutorName = "vm"
+    main = None
+
     def __init__(self, program: artifact.Program, number: int, visit: Visit) -> None:
         own = program.manifest.programs[number]
         self._made = count()
@@ -206,10 +213,10 @@ class _Routine:
         library = Numbered(program.library, number)
         self._carried = Carried(library, own, program.weights, 1, self._watch, _Zeros())
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
         self._made = count()
-        return self._carried.run(inputs)
+        return self._carried.run(inputs, deadline)
 
     def _watch(self, step: Step, action: Action) -> Action:
         """The action of a call, which is shown when it is done; other steps are left alone."""

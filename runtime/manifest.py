@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..cpus import ARCHITECTURES
@@ -17,7 +17,7 @@ from ..specialization import called, shapes
 from ..target import lacking
 from .validation import validate, validate_ranges
 
-FORMAT = 9  # of the text
+FORMAT = 10  # of the text
 ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
 
 
@@ -39,6 +39,8 @@ class Manifest:
     and an entry of code that makes the calls as ``create``. A program with sizes, or a course, that only the run knows
     has a ``routine`` in place of an entry.
 
+    ``prepared`` says of what weights of the model each of the ``params`` was made that the compiler made.
+
     ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
     ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
@@ -57,6 +59,7 @@ class Manifest:
     calls: tuple[Call, ...] = ()
     routine: Routine | None = None
     specialized: tuple[Manifest, ...] = ()
+    prepared: Mapping[str, Sequence[str]] = field(default_factory=dict)
     compiler: str = ""
     source: str = ""
     abi: int = ABI
@@ -134,6 +137,7 @@ class Manifest:
         for key in ("inputs", "outputs", "params"):
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
+        fields["prepared"] = dict(fields["prepared"])
         fields["specialized"] = tuple(map(Manifest._of, fields["specialized"]))
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, pickling, tensor
 from .deadline import Deadline
+from .evaluator import Timing, evaluate
+from .files import replacing
 from .limit import Limit
-from .runner import Entry, Runner, start
+from .runner import ExecutorName, Runner, start
+from .source import Recipe, kind_of, source_text
 from .threads import default_threads
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -32,6 +35,9 @@ class Module:
     Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
     Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
     until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
+    ``executor`` says how the program is run: "aot", which calls its entry once (the default), "graph", which calls its
+    kernels from a table, or "vm" where sizes, or the program's course, are known only at run time. ``recipe`` makes the
+    texts of ``get_source``.
     """
 
     def __init__(
@@ -40,23 +46,28 @@ class Module:
         num_threads: int | None = None,
         report: Any = None,
         max_concurrency: int | None = None,
+        executor: str | None = None,
+        recipe: Recipe | None = None,
         runner: Callable[[artifact.Program, int, int], Runner] = start,
     ) -> None:
         self.report = report
-        self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency}
+        self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency, "executor": executor}
         self._limit = None if max_concurrency is None else Limit(max_concurrency)
         self._program = program
+        self._recipe = recipe
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        self._main = runner(program, self._threads, 0)
+        main = start(program, self._threads, executor=executor) if executor else runner(program, self._threads, 0)
+        self._main = main
+        self._names = {info.name: info for info in program.manifest.inputs}
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): runner(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
-        self._functions = {"main": self._main.main} if isinstance(self._main, Entry) else {}
+        self._functions: dict[str, tvm_ffi.Function] = {} if self._main.main is None else {"main": self._main.main}
 
     def __copy__(self) -> Module:
         return self
@@ -108,15 +119,14 @@ class Module:
         Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of
         the kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
-        deadline = None if timeout is None else Deadline(timeout)
-        names = {info.name for info in self.inputs}
-        unknown = [name for name in inputs if name not in names]
-        missing = [info.name for info in self.inputs if info.name not in inputs]
-        if unknown or missing:
-            raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
-        arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+        if inputs.keys() != self._names.keys():
+            raise InputError(_names_message(inputs, list(self._names)))
+        arrays = [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
         runner = self._runner(arrays)
         try:
+            if timeout is None and self._limit is None:
+                return runner.run(arrays)
+            deadline = None if timeout is None else Deadline(timeout)
             if self._limit is None:
                 return runner.run(arrays, deadline)
             with self._limit.entered(deadline):
@@ -126,7 +136,7 @@ class Module:
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
-        shapes = tuple(tensor.shape_of(a, info) for a, info in zip(arrays, self.inputs, strict=True))
+        shapes = tuple(map(tensor.shape_of, arrays, self.inputs))
         if shapes in self._specialized:
             return self._specialized[shapes]
         self._check(shapes)
@@ -144,16 +154,74 @@ class Module:
         They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several; it is the only one
         of a program whose outputs' sizes are known only afterwards.
         """
-        carried = not isinstance(self._main, Entry)
-        if carried and name == "main_alloc":
-            return tvm_ffi.convert(self._run_tensors)
-        if carried and name == "main":
-            raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name == "main_alloc" and name not in self._functions:
-            self._functions[name] = _allocating(self._functions["main"], self.outputs)
+            main = self._functions.get("main")
+            alloc = _allocating(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
+            self._functions[name] = alloc
+        if name == "main" and name not in self._functions:
+            raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name not in self._functions:
             raise InputError(f"a program has the functions 'main' and 'main_alloc', not '{name}'")
         return self._functions[name]
+
+    def get_function(self, name: str) -> tvm_ffi.Function:
+        """The packed function of this name, as ``module[name]``; InputError where there is none."""
+        return self[name]
+
+    @property
+    def entry_name(self) -> str:
+        """The name of the packed function that runs the program."""
+        return "main" if self._main.main else "main_alloc"
+
+    @property
+    def executor(self) -> ExecutorName:
+        """What runs the program: "aot", "graph" or "vm"."""
+        return self._main.executor
+
+    @cached_property
+    def imported_modules(self) -> tuple[Module, ...]:
+        """The programs for sizes that this one leaves open, as modules; they are exported with this one."""
+        return tuple(
+            Module(artifact.part(self._program, number), self._threads)
+            for number in range(1, len(self.manifest.programs))
+        )
+
+    def time_evaluator(
+        self, name: str | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0
+    ) -> Callable[..., Timing]:
+        """What measures the packed function of this name, by default the entry, on the arguments that it is given.
+
+        It calls once without measuring, then ``repeat`` times ``number`` times, or more often where these calls would
+        take less than ``min_repeat_ms`` milliseconds. InputError where there is no such function.
+        """
+        function = self[name or self.entry_name]
+        return lambda *arguments: evaluate(lambda: function(*arguments), number, repeat, min_repeat_ms)
+
+    def get_source(self, kind: str = "llvm") -> str:
+        """A text of the program: "json" describes it, any of ``source.KINDS`` is what a stage of its compilation makes.
+
+        Those are made when they are asked for, by compiling again; a program that was loaded has none of them.
+        InputError for what is not there, and whatever the compilation raises.
+        """
+        if kind == "json":
+            return self.manifest.to_json()
+        return source_text(self._recipe, kind).decode()
+
+    def save(self, path: str | os.PathLike[str], fmt: str | None = None) -> Path:
+        """Write the program in the format ``fmt``, or that of the suffix of ``path``; returns the path written.
+
+        "so" is as ``export_library``, "obj" one object with the weights beside it, others are texts of ``get_source``;
+        suffixes are those of ``source.SUFFIXES``. ArtifactError where it cannot be written.
+        """
+        kind = fmt or kind_of(path)
+        if kind == "so":
+            return self.export_library(path)
+        if kind == "obj":
+            return artifact.save_object(path, self._program.code, self._program.weights)
+        target, text = Path(path).absolute(), self.get_source(kind)
+        with replacing(target) as file:
+            file.write_text(text)
+        return target
 
     def _run_tensors(self, *inputs: Any) -> Any:
         made = [tensor.as_tensor(array) for array in self(*inputs)]
@@ -172,17 +240,20 @@ def load_module(
     num_threads: int | None = None,
     sealed: bool = True,
     max_concurrency: int | None = None,
+    executor: str | None = None,
 ) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
 
     ``num_threads`` and ``max_concurrency`` are those of ``Module``.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
-    ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
+    ``sealed=False`` takes it. A program is code: load only what comes from where you trust. ``executor`` is as
+    ``Module`` says.
 
-    ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
+    ArtifactError for a file that is not there, not whole, not a program, or not for this CPU; InputError for an
+    executor that cannot run it.
     """
-    return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency)
+    return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency, executor=executor)
 
 
 def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:
@@ -190,14 +261,18 @@ def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:
+    allocators = [tensor.allocator(info) for info in outputs]
+
     def main_alloc(*inputs: Any) -> Any:
-        made = [tensor.as_tensor(tensor.empty(info)) for info in outputs]
+        made = [tensor.as_tensor(allocate()) for allocate in allocators]
         main(*inputs, *made)
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
 
 
-def _names_message(unknown: list[str], missing: list[str], names: list[str]) -> str:
+def _names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
     parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
     return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"

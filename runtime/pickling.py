@@ -55,5 +55,5 @@ def kept(program: Program, protocol: int) -> Kept:
         return InFiles(program.path, program.code.digest)
     weights = None if program.weights is None else program.weights.data
     if weights is not None:
-        weights = pickle.PickleBuffer(memoryview(weights)) if protocol >= _OUT_OF_BAND else weights.tobytes()
+        weights = pickle.PickleBuffer(weights.data) if protocol >= _OUT_OF_BAND else weights.tobytes()
     return Whole(program.code.all_objects(), weights)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import tvm_ffi
 
-from ..errors import ArtifactError
-from ..model import OBJECTS, TensorInfo, numpy_dtype
+from ..errors import ArtifactError, InputError
+from ..model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
 from . import memory, tensor
 from .artifact import Program
 from .deadline import Deadline
+from .graph_executor import Graph
 from .link import Library, Numbered, first_line
 from .manifest import Manifest
 from .pool import Pool
@@ -23,9 +24,21 @@ from .tables import CallTable
 from .threads import team_lock
 from .weights import Weights
 
+ExecutorName = Literal["aot", "graph", "vm"]
+
 
 class Runner(Protocol):
-    """A program that may be run from several threads at once."""
+    """An executor of one program. It may be run from several threads at once."""
+
+    @property
+    def executor(self) -> ExecutorName:
+        """Its name: "aot" calls the program's entry, "graph" its kernels, "vm" carries out its routine."""
+        ...
+
+    @property
+    def main(self) -> tvm_ffi.Function | None:
+        """``main(inputs..., outputs...)``; None where the outputs' sizes are known only afterwards."""
+        ...
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes.
@@ -38,9 +51,11 @@ class Runner(Protocol):
 class Entry:
     """A program whose entry is the packed function ``main``, which keeps the code and the weights alive."""
 
+    executor: ExecutorName = "aot"
+
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
-        self._outputs = manifest.outputs
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
+        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
         create = library.get_function("create")
         if weights is None:
             addresses, owned = np.empty(0, np.uint64), [create]
@@ -55,7 +70,7 @@ class Entry:
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
-        outputs = [tensor.empty(info) for info in self._outputs]
+        outputs = [allocate() for allocate in self._allocators]
         if deadline is not None:
             table = self._made_table()
             block = self._pool.array((table.nbytes,), np.dtype(np.uint8))
@@ -67,6 +82,9 @@ class Entry:
 
 class Carried:
     """A program that the runtime carries out; ``watch`` and ``pool`` are as ``Routines`` takes them."""
+
+    executor: ExecutorName = "vm"
+    main = None
 
     def __init__(
         self,
@@ -95,10 +113,17 @@ class Carried:
         return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
 
 
-def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
-    """What runs the ``number``-th of an artifact's programs; ArtifactError for code that lacks what it needs."""
+def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
+    """What runs the ``number``-th of an artifact's programs: ahead of time, or by the VM, unless it is said how.
+
+    InputError for an executor that is not known, or cannot run this program; ArtifactError for code that lacks what it
+    needs.
+    """
     manifest = program.manifest.programs[number]
-    kind = Entry if manifest.steps is None else Carried
+    kinds = {"vm": Carried} if manifest.steps else {"aot": Entry, "graph": Graph}
+    if executor is not None and executor not in kinds:
+        raise InputError(_refusal(executor, manifest))
+    kind = kinds[executor] if executor else next(iter(kinds.values()))
     try:
         return kind(Numbered(program.library, number), manifest, program.weights, threads)
     except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
@@ -108,6 +133,14 @@ def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
 def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:
     """The calls that the entry makes, for runs that have to come back between two of them."""
     return CallTable(manifest.program, {kernel.name: kernel for kernel in manifest.kernels}, library, threads)
+
+
+def _refusal(executor: str, manifest: Manifest) -> str:
+    if executor not in get_args(ExecutorName):
+        return f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorName))}"
+    if manifest.steps:
+        return f"the executor '{executor}' cannot run '{manifest.name}': {open_sizes(manifest.inputs)}, or use 'vm'"
+    return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

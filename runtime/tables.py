@@ -19,8 +19,8 @@ from .threads import Team
 class Memory:
     """What the slots of a run lie on; it must live as long as calls are made on it.
 
-    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` that
-    of the scratch memory. ``owned`` keeps them valid.
+    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` is
+    that of the scratch memory. ``owned`` keeps them valid.
     """
 
     bases: np.ndarray

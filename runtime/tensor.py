@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
-from ..dlpack import CPU, DLManagedTensor, DLTensor, dlpack_dtype
+from ..dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo, aligned, numpy_dtype
 from ..sizes import Extent, Sym, bounds
 from . import memory
+from .foreign import array_on
 
 ALIGNMENT = 64
 _CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
@@ -31,14 +33,23 @@ def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
 
 def empty(info: TensorInfo) -> np.ndarray:
     """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
-    return aligned_bytes(info.nbytes).view(numpy_dtype(info.dtype)).reshape(info.static_shape)
+    return allocator(info)()
+
+
+def allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
+    """What makes arrays for an output, as ``empty`` does, without looking at ``info`` again."""
+    return partial(_empty, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
+
+
+def _empty(nbytes: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return aligned_bytes(nbytes).view(dtype).reshape(shape)
 
 
 def aligned_bytes(nbytes: int) -> np.ndarray:
     """Bytes with an address that is a multiple of 64. InputError where the system has not as many."""
     memory.demand(nbytes, "a tensor of the run")
     raw = np.empty(nbytes + ALIGNMENT, np.uint8)
-    skip = -raw.ctypes.data % ALIGNMENT
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
     return raw[skip : skip + nbytes]
 
 
@@ -105,9 +116,17 @@ def _shape_text(info: TensorInfo, sizes: Mapping[Sym, int]) -> str:
 
 def _import(value: Any, info: TensorInfo) -> np.ndarray:
     try:
-        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
-    except (BufferError, ValueError, TypeError, RuntimeError) as error:
+        if not hasattr(value, "__dlpack__"):
+            return np.asarray(value)
+        return np.from_dlpack(value) if numpy_dtype(info.dtype).isbuiltin == 1 else _stored_as(array_on(value), info)
+    except (BufferError, ValueError, TypeError, RuntimeError, InputError) as error:
         raise InputError(f"input '{info.name}' is no array: {error}") from error
+
+
+def _stored_as(array: np.ndarray, info: TensorInfo) -> np.ndarray:
+    """The array with the dtype of ``info`` where it has just its bytes: types that numpy lacks may come so."""
+    same = DTYPES.get(array.dtype.name) == DTYPES[info.dtype]
+    return array.view(numpy_dtype(info.dtype)) if same else array
 
 
 # The exported arrays and their descriptions, by the address of the description. A tensor's deleter removes its entry.

@@ -42,6 +42,7 @@ _NAMES = {
     "float8_e4m3fn": "F8_E4M3",
     "float8_e5m2": "F8_E5M2",
 }
+DTYPES = {name: dtype for dtype, name in _NAMES.items()}  # by the format's names
 
 
 def _order(info: TensorInfo) -> tuple[bool, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import dims
 from tilewright.errors import ArtifactError, CompileError
+from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
@@ -35,17 +36,7 @@ if TYPE_CHECKING:
     from tilewright.passes.infra import PassContext
     from tilewright.runtime.manifest import Manifest
 
-# What --emit can name, and the suffix of the file it writes.
-SUFFIXES = {
-    "linalg": ".linalg.mlir",
-    "kernels": ".kernels.mlir",
-    "llvm": ".ll",
-    "asm": ".s",
-    "obj": ".o",
-    "lib": ".a",
-    "so": ".so",
-}
-# Of these, what is a whole program.
+# Of what --emit can name, what is a whole program.
 PROGRAMS = ("so", "obj", "lib")
 
 
@@ -104,7 +95,11 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
     cli.add_argument(
-        "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj lib so (so)"
+        "--emit",
+        choices=SUFFIXES,
+        default="so",
+        metavar="KIND",
+        help="linalg kernels llvm-dialect llvm asm obj lib so (so)",
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)

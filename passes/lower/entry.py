@@ -20,6 +20,7 @@ from pathlib import Path
 
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
+from ...model import must_be
 from ...program import METADATA_SECTION, Call, Kernel, Program, Slot, exported
 from ...target import Target, host
 
@@ -106,8 +107,8 @@ def _lower(text: str) -> ir.Module:
 def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int = 0) -> str:
     """The generated part of the entry in MLIR text."""
     tensors = program.inputs + program.outputs
-    names = [packed.must_be("input", info) for info in program.inputs]
-    names += [packed.must_be("output", info) for info in program.outputs]
+    names = [must_be("input", info) for info in program.inputs]
+    names += [must_be("output", info) for info in program.outputs]
     count = f"main takes {len(program.inputs)} inputs and then {len(program.outputs)} outputs, contiguous tensors"
     used = {call.kernel: kernels[call.kernel] for call in program.calls}
     scratch = max((_align(kernel.scratch_bytes) for kernel in used.values()), default=0)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from dense_model import B, W, dense, inputs
 from handmade import ADD, bytecode
-from onnx import numpy_helper
 from safetensors.numpy import load_file
 
 import tilewright as tw
@@ -31,8 +31,6 @@ from tilewright.tools import check as check_tool
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import explain as explain_tool
 
-W = np.random.default_rng(0).standard_normal((16, 8), np.float32)
-B = np.arange(8, dtype=np.float32)
 SIZES: Any = [{"x": (2, 16)}, {"n": np.int64(5)}]
 
 
@@ -40,23 +38,8 @@ def model(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": 18]> {text}')
 
 
-def dense() -> onnx.ModelProto:
-    """``y = relu(x @ w) + b``: ``w`` is prepared, ``b`` is used as it is."""
-    made = model(
-        "g (float[n, 16] x, float[n, 1] scale) => (float[n, 8] y)"
-        " { m = MatMul(x, w) r = Relu(m) s = Add(r, b) y = Mul(s, scale) }"
-    )
-    made.graph.initializer.extend([numpy_helper.from_array(W, "w"), numpy_helper.from_array(B, "b")])
-    return made
-
-
 def compiled(source: Any, specialize: Any, **options: Any) -> tw.Module:
     return tw.compile(source, specialize=specialize, workers=0, num_threads=1, **{"cache": False, **options})
-
-
-def inputs(n: int) -> tuple[np.ndarray, np.ndarray]:
-    random = np.random.default_rng(n)
-    return random.standard_normal((n, 16), np.float32), random.standard_normal((n, 1), np.float32)
 
 
 def is_right(module: tw.Module, n: int) -> None:

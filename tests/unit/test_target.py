@@ -51,8 +51,8 @@ def test_a_named_cpu_brings_its_vectors(cpu):
     ],
 )
 def test_every_cpu_adds_up_products_of_bytes(text, lanes, terms):
-    name = {4: "vpdpbusd", 2: "pmaddwd"}[terms]
-    assert Target.parse(f"x86 -mcpu={text}").dot_product == DotProduct(lanes, terms, name)
+    expected = DotProduct(lanes, terms, "vpdpbusd") if terms == 4 else DotProduct(lanes, terms, "pmaddwd")
+    assert Target.parse(f"x86 -mcpu={text}").dot_product == expected
 
 
 def test_the_target_without_options_is_this_machine():
