@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ArtifactError
 from ..program import METADATA_SECTION
 from . import elf
-from .files import replacing, sha256
+from .files import read_regular, replacing, sha256
 from .link import Library, link
 from .manifest import Manifest
 from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
@@ -166,8 +166,8 @@ def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
 def _read_folder(folder: Path) -> tuple[bytes, ...]:
     """The objects in a folder, in order; they are those of the list of checksums beside them."""
     try:
-        lines = [line.split() for line in (folder / _SUMS).read_text().splitlines()]
-        objects = {name: (folder / Path(name).name).read_bytes() for _, name in lines}
+        lines = [line.split() for line in read_regular(folder / _SUMS).decode().splitlines()]
+        objects = {name: read_regular(folder / Path(name).name) for _, name in lines}
     except FileNotFoundError as error:
         raise ArtifactError(f"{folder} is not a program made by Tilewright, or not whole") from error
     except OSError as error:
