@@ -24,13 +24,14 @@ from .dims import InputShapes
 from .errors import CompileError
 from .limits import limits_for
 from .model import Model
-from .options import CompileReport, ExecutorKind, Options
+from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import Asked, as_file, model_bytes, plan_model, plan_source
 from .product import Product, Stepwise
 from .runtime import artifact
 from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.threads import default_threads
+from .runtime.variants import choose
 from .specialization import Sizes
 from .target import Target
 from .workers import Job, Limits, Pool
@@ -58,12 +59,14 @@ def compile(
     timeout: float | None = None,
     memory_limit: int | None = None,
     untrusted: bool = False,
+    weights: WeightsPlace = "beside",
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
     Args:
         source: a file's path, its bytes, or a ``ModelProto``.
-        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another.
+        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another. Of several, as in
+            "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
         input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
             name for it, which inputs may share, or both as "n=1..8".
         num_threads: threads of a call; by default as many as this process may use.
@@ -78,14 +81,17 @@ def compile(
         timeout: seconds that the whole may take. Without workers this is checked between passes.
         memory_limit: bytes of memory that a worker process may have.
         untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
+        weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
     run here (``compile.py`` writes such a program).
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
-    options.target.refuse_foreign()
+    options = make_options(
+        target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted, weights=weights
+    )
+    options.refuse_foreign()
     report = CompileReport()
     return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
 
@@ -107,7 +113,7 @@ def build(
     """
     limits = Limits.given(timeout, memory_limit)
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
-    options.target.refuse_foreign()
+    options.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
     made = product.make(plan_model(model, options, pool, report), options, pool, report)
@@ -150,6 +156,7 @@ def emit(
     "llvm" and "asm" are the whole program after LLVM's optimiser and code generator.
     """
     options = options or make_options()
+    options.refuse_several(f"--emit {kind}")
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
@@ -174,7 +181,8 @@ def stepwise(
 ) -> Stepwise:
     """Compile a model to kernels that can be called, and measured, one by one."""
     options, report = options or make_options(), CompileReport()
-    options.target.refuse_foreign()
+    options.refuse_several("calling kernels one by one")
+    options.refuse_foreign()
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan_source(source, Asked.of(input_shapes), options, pool, folder, report)
@@ -190,10 +198,15 @@ def make_options(
     cache: CacheChoice = True,
     limits: Limits | None = None,
     untrusted: bool = False,
+    weights: WeightsPlace = "beside",
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
         raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
+    if weights not in get_args(WeightsPlace):
+        raise CompileError(f"weights is '{weights}': choose from {', '.join(get_args(WeightsPlace))}")
+    if executor == "engine" and weights == "inside":
+        raise CompileError("weights inside need the executor 'objects': an engine's program has them beside it")
     if opt_level not in range(4):
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
@@ -206,7 +219,12 @@ def make_options(
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
     accepted = limits_for(untrusted)
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
-    return Options(Target.parse(target), level, context, accepted, executor, num_threads, progress, store, allowed)
+    first, *others = Target.parse_all(target)
+    settings = (first, level, context, accepted)
+    options = Options(*settings, executor, num_threads, progress, store, allowed, tuple(others), weights)
+    if executor == "engine":
+        options.refuse_several("an engine")
+    return options
 
 
 def _pool(count: int | None, options: Options) -> Pool:
@@ -233,7 +251,8 @@ def _product(
     pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
-            others = (options.num_threads, options.model_limits, *asked.specialize)
+            placed = (options.weights, options.variants)
+            others = (options.num_threads, options.model_limits, *placed, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:
@@ -258,5 +277,8 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
 
 def _module(made: Product, options: Options, report: CompileReport) -> Module:
     with report.stage("link"):
-        program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
+        library = made.link()
+        first, manifest = choose(made.manifest, "the program")
+        inside = artifact.inside(library, manifest, "the program") if manifest.weights_inside else None
+        program = artifact.Program(library, made.code, manifest, inside or made.weights, first)
         return Module(program, options.num_threads, report)

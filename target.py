@@ -89,10 +89,29 @@ class Target:
         cpu, changes = options.get("-mcpu", NATIVE), tuple(filter(None, options.get("-mattr", "").split(",")))
         if cpu == NATIVE and not changes:
             return host()
+        if "," in cpu:
+            raise TargetError(f"target '{text}' names several CPUs, which compile takes: give one here")
         if cpu != NATIVE and cpu not in cpus.known():
             raise TargetError(f"unknown CPU '{cpu}' in target '{text}': {_choices(cpu, cpus.known())}")
         features = host().features if cpu == NATIVE else cpus.known()[cpu]
         return _target(cpu, changes, _changed(features, changes, text))
+
+    @staticmethod
+    def parse_all(text: str | Target) -> tuple[Target, ...]:
+        """One target for each CPU in ``"x86 -mcpu=NAME,NAME,..."``, in this order; ``-mattr`` changes all of them.
+
+        Raises TargetError as ``parse``, and for an empty or a repeated name.
+        """
+        words = [] if isinstance(text, Target) else text.split()
+        place = next((i for i, word in enumerate(words) if word.startswith("-mcpu=") and "," in word), None)
+        if place is None:
+            return (Target.parse(text),)
+        names = words[place].removeprefix("-mcpu=").split(",")
+        if "" in names:
+            raise TargetError(f"an empty name in target '{text}': give CPUs as in -mcpu=x86-64-v2,x86-64-v3")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise TargetError(f"CPU '{twice}' is given twice in target '{text}': give it once")
+        return tuple(Target.parse(" ".join([*words[:place], f"-mcpu={n}", *words[place + 1 :]])) for n in names)
 
     def missing(self) -> tuple[str, ...]:
         """The features that code for this target may use and this machine's CPU lacks."""

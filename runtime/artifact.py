@@ -1,4 +1,4 @@
-"""Programs on disk: ``model.so`` (or a folder ``model.tw`` of objects) with ``model.safetensors`` beside it."""
+"""Programs on disk: ``model.so``, or a folder ``model.tw`` of objects, with ``model.safetensors`` beside or inside."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import ArtifactError
-from ..program import METADATA_SECTION
+from ..program import METADATA_SECTION, WEIGHTS_SECTION
 from . import elf
 from .files import read_regular, replacing, sha256
 from .link import Library, link
 from .manifest import Manifest
 from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
+from .variants import choose
 from .weights import Weights
 
 SUFFIX = ".so"
@@ -45,12 +48,16 @@ class Code:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is loaded and has its weights, but no context yet."""
+    """A program that is loaded and has its weights, but no context yet.
+
+    ``manifest`` tells of one target alone, the programs for which have the numbers from ``first`` on.
+    """
 
     library: Library
     code: Code
     manifest: Manifest
     weights: Weights | None
+    first: int = 0
 
 
 def weights_path(path: Path) -> Path:
@@ -81,7 +88,7 @@ def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | Non
         raise ArtifactError(f"cannot write {path}: joining objects needs a C compiler; install one or set CC")
     with ExitStack() as files:
         link_relocatable(code.all_objects(), files.enter_context(replacing(target)), command)
-        if weights is not None:
+        if weights is not None and weights.in_file:
             weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
@@ -106,7 +113,7 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
             link_shared(code.all_objects(), library, command or [])
             seal(library)
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
-        if weights is not None:
+        if weights is not None and weights.in_file:
             weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
@@ -122,7 +129,7 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
             new.mkdir()
             written = write_objects(code.all_objects(), new)
             (new / _SUMS).write_text("".join(f"{sha256(file)}  {file.name}\n" for file in written))
-            if weights is not None:
+            if weights is not None and weights.in_file:
                 weights.save(weights_path(new))
             if target.exists():
                 target.rename(old)
@@ -132,17 +139,42 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
     return target
 
 
-def load(path: str | os.PathLike[str], sealed: bool = True) -> Program:
-    """Load a program that ``save`` wrote. ArtifactError if it is not there, not whole, or not for this CPU."""
+def load(
+    path: str | os.PathLike[str], sealed: bool = True, verify: bool = False, variant: str | None = None
+) -> Program:
+    """Load a program that ``save`` wrote. ArtifactError if it is not there, not whole, or not for this CPU.
+
+    ``verify`` hashes the weights as well; ``variant`` names the one to take of programs for several targets.
+    """
     source = Path(path)
-    code, manifest = read(source, sealed)
-    manifest.check_cpu(str(path))
-    weights = Weights.open(weights_path(source)) if manifest.weights else None
+    code, whole = read(source, sealed)
+    first, manifest = choose(whole, str(path), variant)
+    weights = stored_weights(source, code, whole)
     if weights is not None:
         for program in manifest.programs:
-            weights.addresses(program.params, program.fingerprint)  # which checks that they are the program's
+            weights.check(program.params, program.fingerprint)
+        if verify and not weights.intact():
+            raise ArtifactError(f"{weights.where} is damaged: it is not as it was written; copy or compile it again")
     library = open_shared(source) if code.shared else link(code.objects)
-    return Program(library, code, manifest, weights)
+    if weights is not None and not weights.in_file:
+        weights = inside(library, manifest, str(path))
+    return Program(library, code, manifest, weights, first)
+
+
+def stored_weights(path: Path, code: Code, manifest: Manifest) -> Weights | None:
+    """The weights of a program that is not loaded, in their file or in its code; None where it has none."""
+    if not manifest.weights:
+        return None
+    if not manifest.weights_inside:
+        return Weights.open(weights_path(path))
+    found = next(filter(None, _sections(code, WEIGHTS_SECTION, path)), b"")
+    return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {path}")
+
+
+def inside(library: Library, manifest: Manifest, where: str) -> Weights:
+    """The weights of a loaded program that are a part of its code, where they lie."""
+    address = library.get_function("weights")().value
+    return Weights.at(address, manifest.weights_inside, f"the section of weights in {where}", library)
 
 
 def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
@@ -150,17 +182,31 @@ def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
 
     ArtifactError if it is not there, not whole or not a program, or is a library without a seal that must have one.
     """
-    if not path.exists():
+    code, text = read_text(path, sealed)
+    return code, Manifest.from_json(text, str(path))
+
+
+def read_text(path: Path, sealed: bool = True) -> tuple[Code, str]:
+    """A program's code and the text of its manifest, whichever version made it; else as ``read``."""
+    if not os.path.lexists(path):
         raise ArtifactError(f"there is no program {path}")
     code = Code(_read_folder(path)) if path.is_dir() else Code(shared=read_shared(path, sealed))
     try:
-        found = [elf.section(data, METADATA_SECTION) for data in code.objects or (code.shared,)]
-        texts = [text.decode() for text in found if text is not None]
-    except (elf.ElfError, UnicodeDecodeError) as error:
+        texts = [text.decode() for text in _sections(code, METADATA_SECTION, path)]
+    except UnicodeDecodeError as error:
         raise ArtifactError(f"{path} is not a program made by Tilewright: {error}") from error
     if len(texts) != 1:
         raise ArtifactError(f"{path} is not a program made by Tilewright")
-    return code, Manifest.from_json(texts[0], str(path))
+    return code, texts[0]
+
+
+def _sections(code: Code, name: str, path: Path) -> list[bytes]:
+    """The sections of this name in a program's objects or its library."""
+    try:
+        found = [elf.section(data, name) for data in code.objects or (code.shared,)]
+    except elf.ElfError as error:
+        raise ArtifactError(f"{path} is not a program made by Tilewright: {error}") from error
+    return [content for content in found if content is not None]
 
 
 def _read_folder(folder: Path) -> tuple[bytes, ...]:

@@ -130,15 +130,25 @@ class Module:
         return artifact.save(path, self._program.code, self._program.weights)
 
 
-def load_module(path: str | os.PathLike[str], num_threads: int | None = None, sealed: bool = True) -> Module:
+def load_module(
+    path: str | os.PathLike[str],
+    num_threads: int | None = None,
+    sealed: bool = True,
+    verify: bool = False,
+    variant: str | None = None,
+) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
-    ``sealed=False`` takes it. A program is code: load only what comes from where you trust.
+    ``sealed=False`` takes it. A program is code: load only what comes from where you trust. ``verify`` reads and hashes
+    the weights, too.
+
+    Of a program for several CPUs (``--target "x86 -mcpu=x86-64-v2,x86-64-v3"``) the last variant whose features this
+    CPU has is taken; ``variant``, or $TILEWRIGHT_VARIANT, names another by its CPU.
 
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU.
     """
-    return Module(artifact.load(path, sealed), num_threads)
+    return Module(artifact.load(path, sealed, verify, variant), num_threads)
 
 
 def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_ffi.Function:

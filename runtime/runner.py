@@ -70,7 +70,7 @@ def start(program: Program, threads: int, number: int = 0) -> Entry | Carried:
     """What runs the ``number``-th of an artifact's programs."""
     manifest = program.manifest.programs[number]
     kind = Entry if manifest.steps is None else Carried
-    return kind(Numbered(program.library, number), manifest, program.weights, threads)
+    return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

@@ -32,6 +32,7 @@ _SMALL = 16 << 20  # bytes that may be in memory until they are all written
 _PERIOD = 0.03  # seconds, in which some 30 MB are written
 _BLANK = "0" * 64  # stands for the fingerprint until all data is written
 
+
 def _order(info: TensorInfo) -> tuple[bool, int]:
     return info.nbytes % ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
 
@@ -160,8 +161,8 @@ class WeightsWriter:
 class Weights:
     """Weights in memory: a mapped file, or a part of a program's code. ``where`` names them in errors.
 
-    ``data`` are all bytes, the header's too. ``owner`` is kept as long as these are, ``descriptor``, which is taken over,
-    is that of the file, if there is one. ArtifactError where the bytes are no weights file.
+    ``data`` are all bytes, the header's too. ``owner`` is kept as long as these are; ``descriptor``, that of the file
+    if there is one, is taken over. ArtifactError where the bytes are no weights file.
     """
 
     def __init__(self, data: np.ndarray, where: str, descriptor: int | None = None, owner: object = None) -> None:
@@ -169,7 +170,7 @@ class Weights:
         self.data = data
         self._owner = owner
         self._file = None if descriptor is None else os.fdopen(descriptor, "rb")
-        self._header = weights_header.decode(memoryview(data), where)
+        self._header = weights_header.decode(data, where)
 
     @staticmethod
     def open(path: Path) -> Weights:
@@ -238,8 +239,9 @@ class Weights:
         if (entry.dtype, entry.shape) != _stored(info):
             found, wanted = (f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _stored(info)))
             raise ArtifactError(f"{self.where} has the weight '{info.name}' as {found}, the program has {wanted}")
-        if entry.begin % (numpy_dtype(info.dtype).itemsize if info.nbytes % ALIGNMENT else ALIGNMENT):
-            raise ArtifactError(f"{self.where} has the weight '{info.name}' at byte {entry.begin}, which is not aligned")
+        aligned = numpy_dtype(info.dtype).itemsize if info.nbytes % ALIGNMENT else ALIGNMENT
+        if entry.begin % aligned:
+            raise ArtifactError(f"{self.where} has the weight '{info.name}' at {entry.begin}, no multiple of {aligned}")
 
     def addresses(self, params: Sequence[TensorInfo], fingerprint: str) -> np.ndarray:
         """The addresses of the tensors; ArtifactError as ``check``."""

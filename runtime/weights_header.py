@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..errors import ArtifactError
+from ..model import numpy_dtype
 
 FINGERPRINT = "tilewright.fingerprint"
 _METADATA = "__metadata__"
@@ -30,7 +33,7 @@ NAMES = {
     "float8_e5m2": "F8_E5M2",
 }
 BYTES = "U8"
-_WIDTHS = {"BOOL": 1, **{name: int(name.lstrip("BFIU").split("_")[0]) // 8 for name in NAMES.values() if name != "BOOL"}}
+_WIDTHS = {stored: numpy_dtype(name).itemsize for name, stored in NAMES.items()}
 
 
 class _DuplicateNameError(ValueError):
@@ -68,14 +71,14 @@ def encode(entries: Mapping[str, tuple[str, Sequence[int], int, int]], fingerpri
     return _LENGTH.pack(len(text)) + text
 
 
-def decode(data: memoryview, where: str) -> Header:
-    """The header of a whole file, mapped or in memory. ArtifactError, naming ``where``, for what cannot be one."""
-    length = _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0
+def decode(data: np.ndarray, where: str) -> Header:
+    """The header of a whole file, whose bytes are ``data``. ArtifactError, naming ``where``, for what cannot be one."""
+    length = int.from_bytes(data[: _LENGTH.size].tobytes(), "little") if len(data) >= _LENGTH.size else 0
     if not 0 < length <= min(len(data) - _LENGTH.size, _LIMIT):
         raise ArtifactError(f"{where} is not a weights file, or is truncated")
     begin = _LENGTH.size + length
     try:
-        found = json.loads(bytes(data[_LENGTH.size : begin]), object_pairs_hook=_without_duplicates)
+        found = json.loads(data[_LENGTH.size : begin].tobytes(), object_pairs_hook=_without_duplicates)
         meta = found.pop(_METADATA, {})
         tensors = {name: _entry(record, begin) for name, record in found.items()}
         fingerprint = meta.get(FINGERPRINT, "")

@@ -50,10 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        limits, cache = Limits.given(args.timeout, args.memory_limit), not args.no_cache
-        options = driver.make_options(
-            args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted
-        )
+        limits = Limits.given(args.timeout, args.memory_limit)
+        kept = {"cache": not args.no_cache, "weights": args.weights, "limits": limits, "untrusted": args.untrusted}
+        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
             asked = args.specialize
@@ -93,6 +92,13 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
     cli.add_argument(
         "--emit", choices=SUFFIXES, default="so", metavar="KIND", help="linalg kernels llvm asm obj so (so)"
+    )
+    cli.add_argument(
+        "--weights",
+        choices=("beside", "inside"),
+        default="beside",
+        metavar="WHERE",
+        help="beside the program, or inside",
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
@@ -178,6 +184,7 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
         f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_specialized(manifest),
+        *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
     ]
 
@@ -185,6 +192,12 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
 def _specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
         yield f"specialized for {sizes}: {counted(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
+
+
+def _variants(manifest: Manifest) -> Iterator[str]:
+    for each in manifest.by_target if manifest.variants else ():
+        kernels = counted(sum(len(program.kernels) for program in each.programs), "kernel")
+        yield f"variant {each.target}: {kernels}, arena {size_text(each.arena_bytes)}"
 
 
 def _described(info: TensorInfo) -> dict[str, Any]:
