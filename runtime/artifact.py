@@ -153,8 +153,8 @@ def load(
     if weights is not None:
         for program in manifest.programs:
             weights.check(program.params, program.fingerprint)
-        if verify and not weights.intact():
-            raise ArtifactError(f"{weights.where} is damaged: it is not as it was written; copy or compile it again")
+        if verify:
+            weights.verify()
     library = open_shared(source) if code.shared else link(code.objects)
     if weights is not None and not weights.in_file:
         weights = inside(library, manifest, str(path))

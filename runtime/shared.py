@@ -86,6 +86,11 @@ def seal(library: Path) -> None:
         file.write(_SEAL + digest.encode() + b"\n")
 
 
+def is_sealed(library: bytes) -> bool:
+    """Whether a library that ``read_shared`` took has a seal."""
+    return library[-_SEAL_BYTES:].startswith(_SEAL)
+
+
 def read_shared(path: Path, sealed: bool = True) -> bytes:
     """The bytes of a shared library; ArtifactError for what is no library, or has a seal that does not fit, or none."""
     try:
@@ -95,7 +100,7 @@ def read_shared(path: Path, sealed: bool = True) -> bytes:
     if not elf.is_elf(data):
         raise ArtifactError(f"{path} is not a program made by Tilewright")
     body, end = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    if not end.startswith(_SEAL):
+    if not is_sealed(data):
         if not sealed:
             return data
         raise ArtifactError(f"{path} is not a program made by Tilewright, or is truncated: its checksum is not there")

@@ -225,6 +225,11 @@ class Weights:
         source = self.data.tobytes() if self._file is None else self.fileno()
         return self.fingerprint == _fingerprint(blank, source, self._header.end)
 
+    def verify(self) -> None:
+        """Raise ArtifactError unless the content is intact."""
+        if not self.intact():
+            raise ArtifactError(f"{self.where} is damaged: it is not as it was written; copy or compile it again")
+
     def check(self, params: Sequence[TensorInfo], fingerprint: str) -> None:
         """Raise ArtifactError unless these are the weights with that fingerprint, each as the program wants it."""
         if self.fingerprint != fingerprint:

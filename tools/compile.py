@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright import dims
 from tilewright.errors import ArtifactError, CompileError
 from tilewright.tools._common import (
     add_input_shape,
@@ -27,11 +26,12 @@ from tilewright.tools._common import (
     read_schedules,
     report,
     size_text,
+    tensor_record,
+    tensor_text,
 )
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
-    from tilewright.model import TensorInfo
     from tilewright.passes.infra import PassContext
     from tilewright.runtime.manifest import Manifest
 
@@ -168,13 +168,13 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
     from tilewright.runtime.manifest import ranges
 
-    tensors = {side: list(map(_described, getattr(manifest, side))) for side in ("inputs", "outputs")}
+    tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
     facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
     return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
 
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
-    inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
+    inputs, outputs = (", ".join(map(tensor_text, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
     code = f"{counted(made.calls, 'call')} of {counted(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
     tensors = counted(len(manifest.weights), "tensor")
@@ -198,17 +198,6 @@ def _variants(manifest: Manifest) -> Iterator[str]:
     for each in manifest.by_target if manifest.variants else ():
         kernels = counted(sum(len(program.kernels) for program in each.programs), "kernel")
         yield f"variant {each.target}: {kernels}, arena {size_text(each.arena_bytes)}"
-
-
-def _described(info: TensorInfo) -> dict[str, Any]:
-    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
-
-
-def _tensor(info: TensorInfo) -> str:
-    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
-        return f"{info.name} {info.dtype}[*]"
-    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
-    return f"{info.name} {info.dtype}[{','.join(extents)}]"
 
 
 if __name__ == "__main__":
