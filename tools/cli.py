@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from tilewright.tools._common import USER_ERROR
 
-# Each is the module of that name in tools/ (see _MODULES), imported only when it is asked for.
+# Each is a module in tools/, which ``home`` names, imported only when it is asked for.
 COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
@@ -25,6 +25,11 @@ COMMANDS = {
 
 # Commands with the name of a standard module, which none in tools/ may have.
 _MODULES = {"inspect": "inspect_artifact"}
+
+
+def home(command: str) -> str:
+    """The module of a command: of its name, where no standard module has that."""
+    return _MODULES.get(command, command)
 
 
 def usage() -> str:
@@ -47,8 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = f"unknown command '{words[0]}'" if words else "no command given"
         print(f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)", file=sys.stderr)
         return USER_ERROR
-    module = _MODULES.get(words[0], words[0])
-    return importlib.import_module(f"tilewright.tools.{module}").main(words[1:])
+    return importlib.import_module(f"tilewright.tools.{home(words[0])}").main(words[1:])
 
 
 if __name__ == "__main__":
