@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import process_memory
 import pytest
 from handmade import SHAPE, affine, affine_module
 from onnx import helper, numpy_helper
+from process_memory import memory, private
 
 import tilewright as tw
 from tilewright.model import TensorInfo
@@ -239,12 +241,16 @@ def test_files_that_may_not_grow(tmp_path: Path, suffix: str) -> None:
 
 
 SHARED = """
-import sys
+import os, sys
 import numpy as np
 import tilewright as tw
+import tilewright.runtime.module
+sys.path.append(sys.argv[2])
+from process_memory import private
+before = private(os.getpid())
 module = tw.load_module(sys.argv[1], num_threads=1)
 module(np.ones(module.inputs[0].static_shape, np.float32))
-print("ready", flush=True)
+print(before, flush=True)
 sys.stdin.readline()
 """
 
@@ -256,22 +262,13 @@ def test_processes_share_the_weights(tmp_path: Path) -> None:
     graph = helper.make_graph(nodes, "net", [x], [y], [numpy_helper.from_array(weight, "w")])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     path = tw.compile(made, workers=0, cache=False).export_library(tmp_path / "net.so")
-    command = [sys.executable, "-c", SHARED, str(path)]
+    command = [sys.executable, "-c", SHARED, str(path), str(Path(process_memory.__file__).parent)]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
-        assert all(process.stdout and process.stdout.readline() == "ready\n" for process in running)
-        for process in running:
-            found = _memory(process.pid)
-            assert found["Private_Dirty"] + found["Private_Clean"] < weight.nbytes
-            assert found["Rss"] > weight.nbytes
-            assert found["Pss"] < found["Rss"] - weight.nbytes // 4
+        before = [int(process.stdout.readline()) for process in running if process.stdout]
+        for process, own in zip(running, before, strict=True):
+            assert memory(process.pid)["Rss"] > weight.nbytes
+            assert private(process.pid) - own < weight.nbytes // 4
     finally:
         for process in running:
             process.communicate("\n")
-
-
-def _memory(pid: int) -> dict[str, int]:
-    """Bytes of a process's memory by kind."""
-    with open(f"/proc/{pid}/smaps_rollup") as file:
-        rows = [line.split() for line in file.readlines()[1:]]
-    return {name.rstrip(":"): int(size) << 10 for name, size, _ in rows}
