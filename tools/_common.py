@@ -48,8 +48,10 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
         prog=script if script == f"{name}.py" else f"tilewright {name}",
         usage=f"%(prog)s {arguments}",
         description=description,
+        add_help=False,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
+    result.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result
