@@ -46,8 +46,7 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
     script = os.path.basename(sys.argv[0])
     result = Parser(
         prog=script if script == f"{name}.py" else f"tilewright {name}",
-        usage=f"%(prog)s {arguments}",
-        description=description,
+        usage=f"%(prog)s {arguments}\n{description}",
         add_help=False,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
