@@ -64,7 +64,7 @@ def _cached_kernels(plan: Plan, wanted: Sequence[Part], options: Options) -> dic
 
 def _label(part: Part, options: Options) -> str:
     """What instruments call the compilation of a kernel: one for this machine, beside the target's, goes by both."""
-    return part.name if part.target == options.target else f"{part.name}.{part.target.cpu}"
+    return part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
 
 
 def _nodes(plan: Plan) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from .dims import InputShapes
 from .errors import CompileError
 from .limits import limits_for
 from .model import Model
-from .options import CompileReport, ExecutorKind, Options
+from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import Asked, model_bytes, plan_model, plan_source
 from .product import Product, Stepwise
 from .runtime import archive, artifact
@@ -62,12 +62,14 @@ def compile(
     memory_limit: int | None = None,
     untrusted: bool = False,
     max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
     Args:
         source: a file's path, its bytes, or a ``ModelProto``.
-        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another.
+        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another. Of several, as in
+            "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
         input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
             name for it, which inputs may share, or both as "n=1..8".
         num_threads: threads of a call; by default as many as this process may use.
@@ -83,14 +85,17 @@ def compile(
         memory_limit: bytes of memory that a worker process may have.
         untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
         max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
+        weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
     run here (``compile.py`` writes such a program).
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
-    options.target.refuse_foreign()
+    options = make_options(
+        target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted, weights=weights
+    )
+    options.refuse_foreign()
     report = CompileReport()
     if not isinstance(source, (str, os.PathLike)):
         source = model_bytes(source)
@@ -118,7 +123,7 @@ def build(
     """
     limits = Limits.given(timeout, memory_limit)
     options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
-    options.target.refuse_foreign()
+    options.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
     planned = plan_model(model, options, pool, report)
@@ -167,6 +172,7 @@ def emit(
     program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
     """
     options = options or make_options()
+    options.refuse_several(f"--emit {kind}")
     return emission.emit(source, kind, Asked.of(input_shapes), options, _pool(workers, options))
 
 
@@ -178,7 +184,8 @@ def stepwise(
 ) -> Stepwise:
     """Compile a model to kernels that can be called, and measured, one by one."""
     options, report = options or make_options(), CompileReport()
-    options.target.refuse_foreign()
+    options.refuse_several("calling kernels one by one")
+    options.refuse_foreign()
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan_source(source, Asked.of(input_shapes), options, pool, folder, report)
@@ -194,10 +201,15 @@ def make_options(
     cache: CacheChoice = True,
     limits: Limits | None = None,
     untrusted: bool = False,
+    weights: WeightsPlace = "beside",
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
         raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
+    if weights not in get_args(WeightsPlace):
+        raise CompileError(f"weights is '{weights}': choose from {', '.join(get_args(WeightsPlace))}")
+    if executor == "engine" and weights == "inside":
+        raise CompileError("weights inside need the executor 'objects': an engine's program has them beside it")
     if opt_level not in range(4):
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
@@ -210,7 +222,12 @@ def make_options(
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
     accepted = limits_for(untrusted)
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
-    return Options(Target.parse(target), level, context, accepted, executor, num_threads, progress, store, allowed)
+    first, *others = Target.parse_all(target)
+    settings = (first, level, context, accepted)
+    options = Options(*settings, executor, num_threads, progress, store, allowed, tuple(others), weights)
+    if executor == "engine":
+        options.refuse_several("an engine")
+    return options
 
 
 def _pool(count: int | None, options: Options) -> Pool:
@@ -237,7 +254,8 @@ def _product(
     pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
-            others = (options.num_threads, options.model_limits, *asked.specialize)
+            placed = (options.weights, options.variants)
+            others = (options.num_threads, options.model_limits, *placed, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:
@@ -264,5 +282,5 @@ def _module(
     made: Product, options: Options, report: CompileReport, recipe: Recipe, max_concurrency: int | None
 ) -> Module:
     with report.stage("link"):
-        program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
+        program = artifact.assembled(made.link(), made.code, made.manifest, made.weights, "the program")
         return Module(program, options.num_threads, report, max_concurrency, recipe=recipe)

@@ -163,11 +163,11 @@ def plan_specialized(
         return plan_file(path, label, shapes, folder, settings)
 
 
-def merge(planned: Sequence[Planned]) -> Planned:
-    """A program and its specializations as one."""
+def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
+    """Programs, their specializations and variants as one; ``targets`` are as ``passes.merge`` takes them."""
     from .passes.merge import merge
 
-    plan, params = merge([each.plan for each in planned], [each.params for each in planned])
+    plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
     files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
     return Planned(plan, params, planned[0].name, files, notes, planned[0].source)
 
@@ -215,6 +215,13 @@ def emit_entry(
     if program.routine is not None:  # the runtime carries it out
         return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
     return entry.emit_entry(program, kernels, metadata, number, target)
+
+
+def emit_weights_function(target: Target) -> bytes:
+    """The object that gives a host the address of weights that are a part of the code."""
+    from .passes.lower import entry
+
+    return entry.emit_weights_function(target)
 
 
 def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:

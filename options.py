@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .cache import Cache
+from .errors import TargetError
 from .jobs import Settings
+from .target import Target
 from .workers.process import Limits
 
 ExecutorKind = Literal["objects", "engine"]
+WeightsPlace = Literal["beside", "inside"]
 
 _OF_PROGRAM = (
     "kernels",
@@ -22,6 +25,7 @@ _OF_PROGRAM = (
     "weight_bytes",
     "code_bytes",
     "specializations",
+    "variants",
     "notes",
 )
 
@@ -30,9 +34,9 @@ _OF_PROGRAM = (
 class CompileReport:
     """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
 
-    ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program and its ``specializations``
-    together, ``calls`` and the arena are its own. ``cached`` says that the whole is from the cache, ``cached_kernels``
-    how many of the kernels are.
+    ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program, its ``specializations``
+    and its ``variants`` together; ``calls`` and the arena are its own, for the first of several targets. ``cached``
+    says that the whole is from the cache, ``cached_kernels`` how many of the kernels are.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -43,6 +47,7 @@ class CompileReport:
     weight_bytes: int = 0
     code_bytes: int = 0
     specializations: list[str] = field(default_factory=list)
+    variants: list[str] = field(default_factory=list)
     cached: bool = False
     cached_kernels: int = 0
     notes: list[str] = field(default_factory=list)
@@ -65,6 +70,9 @@ class Options(Settings):
 
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
     compilation may take.
+
+    ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
+    the program, or are a part of its code.
     """
 
     executor: ExecutorKind = "objects"
@@ -72,3 +80,20 @@ class Options(Settings):
     progress: Callable[[str], None] = lambda text: None
     cache: Cache | None = None
     limits: Limits = field(default_factory=Limits)
+    variants: tuple[Target, ...] = ()
+    weights: WeightsPlace = "beside"
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All targets, in the order in which they were given."""
+        return (self.target, *self.variants)
+
+    def refuse_foreign(self) -> None:
+        """Raise TargetError where the code for none of the targets can run on this machine."""
+        if not any(target.runs_here for target in self.targets):
+            self.target.refuse_foreign()
+
+    def refuse_several(self, what: str) -> None:
+        """Raise TargetError for several targets where ``what`` takes one."""
+        if self.variants:
+            raise TargetError(f"{what} is for one target, {len(self.targets)} are given: give one CPU by -mcpu")

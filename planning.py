@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -111,12 +112,20 @@ def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: s
 
 
 def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
-    """The plans of all parts as one."""
-    work = [Job(part.what, part.function, (*part.arguments, options.fork(part.name))) for part in parts]
-    made = []
-    for part, (planned, forked) in zip(parts, pool.run(work), strict=True):
-        options.join(part.name, forked)
+    """The plans of all parts, for each of the targets, as one."""
+    names = [target.cpu if len(options.targets) > 1 else "" for target in options.targets]
+    labels, work, made = [], [], []
+    for (name, target), part in itertools.product(zip(names, options.targets, strict=True), parts):
+        labels.append(".".join(filter(None, (name, part.name))))
+        settings = replace(options.fork(labels[-1]), target=target)
+        work.append(Job(f"{part.what} for {name}" if name else part.what, part.function, (*part.arguments, settings)))
+    for label, (planned, forked) in zip(labels, pool.run(work), strict=True):
+        options.join(label, forked)
         made.append(planned)
-    merged = made[0] if len(made) == 1 else pool.run([Job("the plans of all sizes", jobs.merge, (made,))])[0]
+    if len(made) > 1:
+        # A symbol's name in MLIR text has no hyphen.
+        targets = [name.replace("-", "_") for name in names for _ in parts] if len(names) > 1 else []
+        made = pool.run([Job("the plans of all sizes and targets", jobs.merge, (made, targets))])
+    [merged] = made
     options.check_schedules(merged.plan.kernels)
     return merged

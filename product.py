@@ -17,24 +17,30 @@ from .errors import ArtifactError, CompileError
 from .jobs import Planned
 from .model import open_sizes
 from .options import CompileReport, Options
-from .program import Kernel, Plan, Program, Step
+from .program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Program, Step
 from .runtime.artifact import Code
+from .runtime.elf_object import data_object
 from .runtime.executor import Executor, Steps
 from .runtime.link import Library, link
 from .runtime.manifest import Manifest, RoutineRecord
 from .runtime.timed import TimedRoutine
-from .runtime.weights import Weights, WeightsWriter
+from .runtime.weights import ALIGNMENT, Weights, WeightsWriter
 from .sizes import is_open
 from .target import Target, host
 from .workers import Job, Pool
 
 # How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
 _ONCE = 1
+# Bytes of weights that may be a part of the code, which each loading reads and hashes as a whole.
+MOST_INSIDE = 16 << 20
 
 
 @dataclass(frozen=True)
 class Product:
-    """A compiled program that is neither linked nor saved yet. ``link`` makes its functions callable here."""
+    """A compiled program that is neither linked nor saved yet. ``link`` makes its functions callable here.
+
+    ``weights`` are None where there are none, or they are a part of the code.
+    """
 
     code: Code
     link: Callable[[], Library]
@@ -86,23 +92,26 @@ def make(
     """
     plan = planned.plan
     report.notes += planned.notes
+    _check_place(plan, options)
     names, whole = _called(plan.programs), options.executor == "engine"
-    kernels, weights = _make_parts(planned, [] if whole else names, options, pool, report, weights_folder, keep)
+    main = [] if whole else _main_parts(plan, options)
+    kernels, weights = _make_parts(planned, main, options, pool, report, weights_folder, keep)
     if whole and plan.main.routine is not None:
         raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
     with report.stage("entry"):
-        describe = partial(_manifests, planned, weights.fingerprint if weights else "", options)
+        describe = partial(_manifests, planned, weights, options)
         if whole:
             with pool.watching("the whole program"):
                 manifest, code, linker = _make_whole(plan, names, options, describe, report)
         else:
             manifest = describe(kernels)
-            code, linker = _make_objects(plan, kernels, manifest, options.target, pool)
+            code, linker = _make_objects(plan, kernels, manifest, weights, options.target, pool)
     report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
     report.specializations = manifest.specializations
-    return Product(code, linker, manifest, weights)
+    report.variants = [each.target for each in manifest.by_target] if manifest.variants else []
+    return Product(code, linker, manifest, None if manifest.weights_inside else weights)
 
 
 def of_cache(found: reuse.Found, report: CompileReport) -> Product:
@@ -116,26 +125,25 @@ def make_stepwise(planned: Planned, options: Options, pool: Pool, report: Compil
     plan = planned.plan
     if any(is_open(info.shape) for info in plan.main.inputs):
         raise CompileError(open_sizes(plan.main.inputs))
-    kernels, weights = _make_parts(planned, _called([plan.main]), options, pool, report)
+    kernels, weights = _make_parts(planned, _main_parts(plan, options), options, pool, report)
     return Stepwise(plan.main, kernels, _executor(kernels, pool), weights)
 
 
 def _make_parts(
     planned: Planned,
-    names: Sequence[str],
+    main: Sequence[Part],
     options: Options,
     pool: Pool,
     report: CompileReport,
     weights_folder: Path | None = None,
     keep: bool = False,
 ) -> tuple[dict[str, Kernel], Weights | None]:
-    """The kernels ``names`` and the weights.
+    """The kernels ``main`` and the weights.
 
     What prepares weights runs here and now, so it is code for this machine whatever the target.
     """
     plan = planned.plan
     level = options.opt_level
-    main = [Part(name, options.target, level) for name in names]
     prepare = [Part(name, host(), level) for name in _called(plan.prepare.values())]
     once = level if options.context else min(_ONCE, level)  # a context says how all is compiled
     prepare = [part if part in main else part._replace(opt_level=once) for part in prepare]
@@ -151,6 +159,22 @@ def _make_parts(
     return {part.name: kernels[part] for part in main}, weights
 
 
+def _main_parts(plan: Plan, options: Options) -> list[Part]:
+    """The kernels that the programs for each target call, to be compiled for it."""
+    groups = zip(plan.by_target, options.targets, strict=True)
+    return [Part(name, target, options.opt_level) for programs, target in groups for name in _called(programs)]
+
+
+def _check_place(plan: Plan, options: Options) -> None:
+    """Raise CompileError where the weights cannot be a part of the code and are to be."""
+    nbytes = sum(info.nbytes for info in plan.params)
+    if options.weights == "inside" and nbytes > MOST_INSIDE:
+        limit = MOST_INSIDE >> 20
+        raise CompileError(
+            f"the weights have {nbytes} bytes, at most {limit} MiB go inside: leave them beside the program"
+        )
+
+
 def _called(programs: Iterable[Program]) -> list[str]:
     """The kernels that programs call, each once."""
     return [*dict.fromkeys(call.kernel for program in programs for call in program.calls)]
@@ -159,14 +183,27 @@ def _called(programs: Iterable[Program]) -> list[str]:
 Linked = tuple[Code, Callable[[], Library]]
 
 
-def _make_objects(plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, target: Target, pool: Pool) -> Linked:
+def _make_objects(
+    plan: Plan,
+    kernels: Mapping[str, Kernel],
+    manifest: Manifest,
+    weights: Weights | None,
+    target: Target,
+    pool: Pool,
+) -> Linked:
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
     work = [Job("the entry's support", jobs.emit_support, (target,))]
     for number, program in enumerate(plan.programs):
         own = {name: bare[name] for name in _called([program])}
         metadata = None if number else manifest.to_json()
         work.append(Job("the program's entry", jobs.emit_entry, (program, own, metadata, number, target)))
-    code = Code((*pool.run(work), *(kernel.object for kernel in kernels.values())))
+    if manifest.weights_inside:
+        work.append(Job("the address of the weights", jobs.emit_weights_function, (target,)))
+    objects = [*pool.run(work), *(kernel.object for kernel in kernels.values())]
+    if manifest.weights_inside and weights is not None:
+        data = weights.data.tobytes()
+        objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, ALIGNMENT, like=objects[0]))
+    code = Code(tuple(objects))
     return code, lambda: link(code.objects)
 
 
@@ -228,14 +265,23 @@ def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
-def _manifests(planned: Planned, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]) -> Manifest:
-    """The main program's manifest, with those of the specialized ones."""
-    main, *others = (_manifest(p, planned, fingerprint, options, kernels) for p in planned.plan.programs)
-    return replace(main, specialized=tuple(others))
+def _manifests(planned: Planned, weights: Weights | None, options: Options, kernels: Mapping[str, Kernel]) -> Manifest:
+    """The main program's manifest, with those of the specialized ones, and of the same for other targets."""
+    plan = planned.plan
+    variants = []
+    for programs, target in zip(plan.by_target, options.targets, strict=True):
+        main, *others = (_manifest(program, planned, weights, target, options, kernels) for program in programs)
+        variants.append(replace(main, specialized=tuple(others)))
+    return replace(variants[0], variants=tuple(variants[1:]))
 
 
 def _manifest(
-    program: Program, planned: Planned, fingerprint: str, options: Options, kernels: Mapping[str, Kernel]
+    program: Program,
+    planned: Planned,
+    weights: Weights | None,
+    target: Target,
+    options: Options,
+    kernels: Mapping[str, Kernel],
 ) -> Manifest:
     settings: dict[str, object] = {"opt_level": options.opt_level}
     if options.num_threads is not None:
@@ -245,15 +291,16 @@ def _manifest(
         inputs=program.inputs,
         outputs=program.outputs,
         params=program.params,
-        fingerprint=fingerprint,
-        target=str(options.target),
-        cpu_features=options.target.features,
+        fingerprint=weights.fingerprint if weights else "",
+        target=str(target),
+        cpu_features=target.features,
         arena_bytes=program.arena_bytes,
         options=settings,
         kernels=tuple(kernels[name].described for name in _called([program])),
         calls=() if program.routine else program.calls,
         routine=program.routine,
         prepared=_prepared(program, planned.plan),
+        weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
         compiler=version("tilewright"),
         source=planned.source,
     )

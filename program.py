@@ -17,6 +17,9 @@ Space = Literal["input", "output", "param", "arena"]
 
 # Where a program's object code has its manifest.
 METADATA_SECTION = ".tilewright"
+# Where it has its weights, as the bytes of a weights file, and what they are called, if it has them.
+WEIGHTS_SECTION = ".tilewright.weights"
+WEIGHTS_SYMBOL = "tw_weights"
 
 _PIECES = 8
 _SLOT = re.compile(r"(?:arena\+|(input|output|param))(\d+)")
@@ -148,18 +151,25 @@ class Plan:
     output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
     in ``prepare`` are the model's own, unchanged.
 
-    ``specialized`` are programs for sizes that ``main`` leaves open; kernels and weights are those of all programs.
+    ``specialized`` are programs for sizes that ``main`` leaves open. All these are for one target; ``variants`` are the
+    same programs, in the same order, for each of the others. Kernels and weights are those of all programs.
     """
 
     main: Program
     prepare: Mapping[str, Program]
     kernels: Mapping[str, bytes]
     specialized: tuple[Program, ...] = ()
+    variants: tuple[tuple[Program, ...], ...] = ()
+
+    @property
+    def by_target(self) -> tuple[tuple[Program, ...], ...]:
+        """The programs for each target."""
+        return ((self.main, *self.specialized), *self.variants)
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """The programs that the product has: ``main`` first."""
-        return (self.main, *self.specialized)
+        """The programs that the product has, in the order of their numbers: ``main`` first."""
+        return tuple(program for programs in self.by_target for program in programs)
 
     @property
     def params(self) -> tuple[TensorInfo, ...]:
@@ -199,7 +209,8 @@ class Kernel:
 
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
     so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
-    ``signature`` is what it takes and gives, as text.
+    ``signature`` is what it takes and gives, as text. ``flushes_denormals``: while it runs, its thread takes denormals
+    for zero; then as before.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
@@ -216,6 +227,7 @@ class Kernel:
     ahead: bool = False
     asks_scratch: bool = False
     parallel_from: int = 0
+    flushes_denormals: bool = False
     signature: Signature = Signature((), ())
 
     @property

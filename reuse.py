@@ -134,8 +134,9 @@ def find_program(cache: Cache, asked: Request) -> Found | None:
     if entry is None:
         return None
     manifest = Manifest.from_json(entry.value["manifest"], "the cache")
-    weights = _find_weights(cache, manifest.fingerprint) if manifest.weights else None
-    if manifest.weights and weights is None:
+    in_file = manifest.weights and not manifest.weights_inside
+    weights = _find_weights(cache, manifest.fingerprint) if in_file else None
+    if in_file and weights is None:
         return None
     return Found(Code(entry.blobs), manifest, weights, entry.value["report"])
 

@@ -119,10 +119,34 @@ class Target:
         native = cpu == NATIVE and known is cpus.X86
         if native and not changes:
             return host()
+        if "," in cpu:
+            raise TargetError(f"target '{text}' names several CPUs, which compile takes: give one here")
         if not native and cpu not in known.known:
             raise TargetError(f"unknown CPU '{cpu}' in target '{text}': {_choices(cpu, known.known)}")
         features = host().features if native else known.known[cpu]
         return _target(known, cpu, changes, _changed(known, features, changes, text))
+
+    @staticmethod
+    def parse_all(text: str | Target) -> tuple[Target, ...]:
+        """One target for each CPU in ``"x86 -mcpu=NAME,NAME,..."``, in this order; ``-mattr`` changes all of them.
+
+        Raises TargetError as ``parse``, and for an empty or a repeated name.
+        """
+        words = [] if isinstance(text, Target) else text.split()
+        place = next((i for i, word in enumerate(words) if word.startswith("-mcpu=") and "," in word), None)
+        if place is None:
+            return (Target.parse(text),)
+        names = words[place].removeprefix("-mcpu=").split(",")
+        if "" in names:
+            raise TargetError(f"an empty name in target '{text}': give CPUs as in -mcpu=x86-64-v2,x86-64-v3")
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise TargetError(f"CPU '{twice}' is given twice in target '{text}': give it once")
+        return tuple(Target.parse(" ".join([*words[:place], f"-mcpu={n}", *words[place + 1 :]])) for n in names)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether code for this target can run on this machine."""
+        return self.architecture.machine == os.uname().machine and not self.missing()
 
     def missing(self) -> tuple[str, ...]:
         """The features that code for this target may use and this machine's CPU lacks."""

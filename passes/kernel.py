@@ -120,4 +120,5 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     parallel, ahead = PARALLEL in attributes, AHEAD in attributes
     asks = ASKS_SCRATCH in attributes
     made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
-    return replace(made, asks_scratch=asks, parallel_from=count_of(op, PARALLEL_FROM))
+    flushes = FLUSH in attributes
+    return replace(made, asks_scratch=asks, parallel_from=count_of(op, PARALLEL_FROM), flushes_denormals=flushes)

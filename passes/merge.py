@@ -1,4 +1,4 @@
-"""Plans of one model for several sizes become one: equal kernels, and equal weights, are there once."""
+"""Plans of one model, for several sizes and targets, become one: equal kernels, and equal weights, are there once."""
 
 from __future__ import annotations
 
@@ -12,21 +12,32 @@ from ..dialects import ir
 from ..dialects.context import make_context
 from ..model import FileSlice, Param, TensorInfo
 from ..program import Call, Plan, Program, Routine, Step
-from .kernel import functions
+from .kernel import functions, symbol
 from .pipeline import to_bytecode
 
 Params = Mapping[str, Param]
 
 
-def merge(plans: Sequence[Plan], params: Sequence[Params]) -> tuple[Plan, dict[str, Param]]:
+def merge(
+    plans: Sequence[Plan], params: Sequence[Params], targets: Sequence[str] = ()
+) -> tuple[Plan, dict[str, Param]]:
     """The plan whose main program is the first one's and whose specialized ones are those of the others.
 
     ``params`` are the weights of the model that each plan reads. What bears one name in several plans and is not the
     same gets a number.
+
+    ``targets`` are the names of the targets that the plans are for, those of one target in a row; none where there is
+    one for all. Kernels for different targets are different code though their IR be equal: their names end with the
+    target's. What prepares weights runs where the compiler does, so equal weights are one whatever they are for.
     """
+    names = targets or [""] * len(plans)
     merged = _Merged()
-    programs = [merged.add(plan, own) for plan, own in zip(plans, params, strict=True)]
-    return Plan(programs[0], merged.prepare, merged.kernels, tuple(programs[1:])), merged.params
+    programs: dict[str, list[Program]] = {}
+    for plan, own, target in zip(plans, params, names, strict=True):
+        programs.setdefault(target, []).append(merged.add(plan, own, f".{target}" if target else ""))
+    first, *variants = programs.values()
+    plan = Plan(first[0], merged.prepare, merged.kernels, tuple(first[1:]), tuple(map(tuple, variants)))
+    return plan, merged.params
 
 
 class _Merged:
@@ -38,19 +49,25 @@ class _Merged:
         self.prepare: dict[str, Program] = {}
         self._prepared: dict[Program, str] = {}  # what makes a weight, and its name
 
-    def add(self, plan: Plan, params: Params) -> Program:
-        """Add what a plan has, and return its main program by the names that it got."""
+    def add(self, plan: Plan, params: Params, suffix: str) -> Program:
+        """Add what a plan has, and return its main program by the names that it got.
+
+        ``suffix`` ends the names of the kernels that it calls.
+        """
+        prepare = {call.kernel for program in plan.prepare.values() for call in program.calls}
+        called = {call.kernel for call in plan.main.calls}
         with make_context(), ir.Location.unknown():
-            kernels = {name: self._add_kernel(name, code) for name, code in plan.kernels.items()}
+            own = {name: self._add_kernel(name + suffix, plan.kernels[name]) for name in plan.kernels if name in called}
+            kernels = {name: self._add_kernel(name, plan.kernels[name]) for name in plan.kernels if name in prepare}
         weights = {name: self._add_param(param) for name, param in params.items()}
         for name, program in plan.prepare.items():
             weights[name] = self._add_prepared(name, _renamed(program, kernels, weights))
-        return _renamed(plan.main, kernels, weights)
+        return _renamed(plan.main, own, weights)
 
     def _add_kernel(self, name: str, code: bytes) -> str:
         known = next(n for n in _numbered(name) if n not in self.kernels or self._is_kernel(n, code))
         if known not in self.kernels:
-            self.kernels[known] = code if known == name else _with_name(code, known)
+            self.kernels[known] = _with_name(code, known)
         return known
 
     def _is_kernel(self, name: str, code: bytes) -> bool:
@@ -85,7 +102,10 @@ def _text(code: bytes) -> str:
 
 
 def _with_name(code: bytes, name: str) -> bytes:
+    """A kernel under this name."""
     module = ir.Module.parse(code)
+    if symbol(functions(module)[0]) == name:
+        return code
     functions(module)[0].attributes["sym_name"] = ir.StringAttr.get(name)
     return to_bytecode(module.operation)
 

@@ -1,4 +1,4 @@
-"""Programs on disk: ``model.so`` (or a folder ``model.tw`` of objects) with ``model.safetensors`` beside it."""
+"""Programs on disk: ``model.so``, or a folder ``model.tw`` of objects, with ``model.safetensors`` beside or inside."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import ArtifactError
-from ..program import METADATA_SECTION
+from ..program import METADATA_SECTION, WEIGHTS_SECTION
 from . import elf
-from .files import replacing, sha256
+from .files import read_regular, replacing, sha256
 from .link import Library, Numbered, link
 from .manifest import Manifest
 from .shared import compiler, link_relocatable, link_shared, open_shared, read_shared, seal, write_objects
+from .variants import choose
 from .weights import Weights
 
 SUFFIX = ".so"
@@ -53,19 +56,42 @@ class Code:
 
 @dataclass(frozen=True)
 class Program:
-    """A program that is loaded, from ``path`` if from files, and has its weights, but no context yet."""
+    """A program that is loaded, from ``path`` if from files, and has its weights, but no context yet.
+
+    ``manifest`` tells of one target alone, the programs for which have the numbers from ``first`` on.
+    """
 
     library: Library
     code: Code
     manifest: Manifest
     weights: Weights | None
+    first: int = 0
     path: Path | None = None
 
 
 def part(program: Program, number: int) -> Program:
     """The ``number``-th of a program's programs, as if it were alone; its code is that of all."""
     manifest = program.manifest.programs[number]
-    return Program(Numbered(program.library, number), program.code, manifest, program.weights)
+    return Program(Numbered(program.library, program.first + number), program.code, manifest, program.weights)
+
+
+def assembled(
+    library: Library,
+    code: Code,
+    whole: Manifest,
+    weights: Weights | None,
+    where: str,
+    variant: str | None = None,
+    path: Path | None = None,
+) -> Program:
+    """The program of loaded code for this machine's CPU; ``weights`` are those of a file, if it has one.
+
+    ArtifactError, naming ``where``, if there is no ``variant`` of that name, or none that can run here.
+    """
+    first, manifest = choose(whole, where, variant)
+    if manifest.weights_inside:
+        weights = inside(library, manifest, where)
+    return Program(library, code, manifest, weights, first, path)
 
 
 def weights_path(path: Path) -> Path:
@@ -101,7 +127,7 @@ def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | Non
             link_relocatable((first, *others), joined, command or [])
         else:
             joined.write_bytes(first)
-        if weights is not None:
+        if weights is not None and weights.in_file:
             weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
@@ -127,7 +153,7 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
             link_shared(objects, library, command or [])
             seal(library)
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
-        if weights is not None:
+        if weights is not None and weights.in_file:
             weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
@@ -143,7 +169,7 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
             new.mkdir()
             written = write_objects(code.all_objects(), new)
             (new / _SUMS).write_text("".join(f"{sha256(file)}  {file.name}\n" for file in written))
-            if weights is not None:
+            if weights is not None and weights.in_file:
                 weights.save(weights_path(new))
             if target.exists():
                 target.rename(old)
@@ -153,22 +179,47 @@ def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:
     return target
 
 
-def load(path: str | os.PathLike[str], sealed: bool = True, digest: str | None = None) -> Program:
+def load(
+    path: str | os.PathLike[str],
+    sealed: bool = True,
+    verify: bool = False,
+    variant: str | None = None,
+    digest: str | None = None,
+) -> Program:
     """Load a program that ``save`` wrote, the one whose code has the ``digest`` if one is given.
 
+    ``verify`` hashes the weights as well; ``variant`` names the one to take of programs for several targets.
     ArtifactError if it is not there, not whole, another one, or not for this CPU.
     """
     source = Path(path)
-    code, manifest = read(source, sealed)
+    code, whole = read(source, sealed)
     if digest is not None and code.digest != digest:
         raise ArtifactError(f"{path} is not the program that was pickled: its file is another one by now")
-    manifest.check_cpu(str(path))
-    weights = Weights.open(weights_path(source)) if manifest.weights else None
+    _, manifest = choose(whole, str(path), variant)
+    weights = stored_weights(source, code, whole)
     if weights is not None:
         for program in manifest.programs:
-            weights.addresses(program.params, program.fingerprint)  # which checks that they are the program's
+            weights.check(program.params, program.fingerprint)
+        if verify:
+            weights.verify()
     library = open_shared(source) if code.shared else link(code.objects)
-    return Program(library, code, manifest, weights, source.absolute())
+    return assembled(library, code, whole, weights, str(path), variant, source.absolute())
+
+
+def stored_weights(path: Path, code: Code, manifest: Manifest) -> Weights | None:
+    """The weights of a program that is not loaded, in their file or in its code; None where it has none."""
+    if not manifest.weights:
+        return None
+    if not manifest.weights_inside:
+        return Weights.open(weights_path(path))
+    found = next(filter(None, _sections(code, WEIGHTS_SECTION, str(path))), b"")
+    return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {path}")
+
+
+def inside(library: Library, manifest: Manifest, where: str) -> Weights:
+    """The weights of a loaded program that are a part of its code, where they lie."""
+    address = library.get_function("weights")().value
+    return Weights.at(address, manifest.weights_inside, f"the section of weights in {where}", library)
 
 
 def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
@@ -176,29 +227,47 @@ def read(path: Path, sealed: bool = True) -> tuple[Code, Manifest]:
 
     ArtifactError if it is not there, not whole or not a program, or is a library without a seal that must have one.
     """
-    if not path.exists():
+    code, text = read_text(path, sealed)
+    return code, Manifest.from_json(text, str(path))
+
+
+def read_text(path: Path, sealed: bool = True) -> tuple[Code, str]:
+    """A program's code and the text of its manifest, whichever version made it; else as ``read``."""
+    if not os.path.lexists(path):
         raise ArtifactError(f"there is no program {path}")
     code = Code(_read_folder(path)) if path.is_dir() else Code(shared=read_shared(path, sealed))
-    return code, described(code, str(path))
+    return code, _description(code, str(path))
 
 
 def described(code: Code, where: str) -> Manifest:
     """What a program's code says about it; ArtifactError, naming ``where``, if that is not one of a program."""
+    return Manifest.from_json(_description(code, where), where)
+
+
+def _description(code: Code, where: str) -> str:
     try:
-        found = [elf.section(data, METADATA_SECTION) for data in code.objects or (code.shared,)]
-        texts = [text.decode() for text in found if text is not None]
-    except (elf.ElfError, UnicodeDecodeError) as error:
+        texts = [text.decode() for text in _sections(code, METADATA_SECTION, where)]
+    except UnicodeDecodeError as error:
         raise ArtifactError(f"{where} is not a program made by Tilewright: {error}") from error
     if len(texts) != 1:
         raise ArtifactError(f"{where} is not a program made by Tilewright")
-    return Manifest.from_json(texts[0], where)
+    return texts[0]
+
+
+def _sections(code: Code, name: str, where: str) -> list[bytes]:
+    """The sections of this name in a program's objects or its library."""
+    try:
+        found = [elf.section(data, name) for data in code.objects or (code.shared,)]
+    except elf.ElfError as error:
+        raise ArtifactError(f"{where} is not a program made by Tilewright: {error}") from error
+    return [content for content in found if content is not None]
 
 
 def _read_folder(folder: Path) -> tuple[bytes, ...]:
     """The objects in a folder, in order; they are those of the list of checksums beside them."""
     try:
-        lines = [line.split() for line in (folder / _SUMS).read_text().splitlines()]
-        objects = {name: (folder / Path(name).name).read_bytes() for _, name in lines}
+        lines = [line.split() for line in read_regular(folder / _SUMS).decode().splitlines()]
+        objects = {name: read_regular(folder / Path(name).name) for _, name in lines}
     except FileNotFoundError as error:
         raise ArtifactError(f"{folder} is not a program made by Tilewright, or not whole") from error
     except OSError as error:

@@ -179,7 +179,7 @@ class _Static:
         manifest = program.manifest.programs[number]
         kernels = {kernel.name: kernel for kernel in manifest.kernels}
         self._program, self._kernels, self._visit = manifest.program, kernels, visit
-        self._executor = Executor(Numbered(program.library, number), kernels)
+        self._executor = Executor(Numbered(program.library, program.first + number), kernels)
         self._params = program.weights.arrays(manifest.params) if program.weights else []
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
@@ -210,7 +210,7 @@ class _Routine:
         own = program.manifest.programs[number]
         self._made = count()
         self._visit = visit
-        library = Numbered(program.library, number)
+        library = Numbered(program.library, program.first + number)
         self._carried = Carried(library, own, program.weights, 1, self._watch, _Zeros())
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:

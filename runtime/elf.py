@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION = struct.Struct("<IIQQQQIIQQ")
 
 
 _MACHINES = {62: "x86_64", 183: "aarch64"}
@@ -29,11 +29,11 @@ def machine(data: bytes) -> str:
 def section(data: bytes, name: str) -> bytes | None:
     """The content of the first section of this name; None without one. ElfError for what is no whole ELF file."""
     try:
-        header = _HEADER.unpack_from(data)
+        header = HEADER.unpack_from(data)
         begin, size, count, names = header[6], header[11], header[12], header[13]
-        if not is_elf(data) or size != _SECTION.size or names >= count:
+        if not is_elf(data) or size != SECTION.size or names >= count:
             raise ElfError("its header is none of a 64-bit ELF file")
-        rows = [_SECTION.unpack_from(data, begin + size * i) for i in range(count)]
+        rows = [SECTION.unpack_from(data, begin + size * i) for i in range(count)]
     except (struct.error, OverflowError) as error:
         raise ElfError("it ends before its section headers do") from error
     texts = _content(data, rows[names])

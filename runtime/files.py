@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,14 @@ def replacing(path: Path) -> Iterator[Path]:
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file. OSError for what is none: a pipe, which would be waited for, or a device."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return file.read()
 
 
 def sha256(path: Path) -> str:

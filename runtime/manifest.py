@@ -43,7 +43,9 @@ class Manifest:
 
     ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
-    ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
+    ``specialized`` tells of the programs for sizes that this one leaves open, ``variants`` of those for other targets,
+    each as if it were alone. ``weights_inside`` is the size of the weights where they are a section of the code, and 0
+    where they have a file.
     """
 
     name: str
@@ -60,6 +62,8 @@ class Manifest:
     routine: Routine | None = None
     specialized: tuple[Manifest, ...] = ()
     prepared: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    variants: tuple[Manifest, ...] = ()
+    weights_inside: int = 0
     compiler: str = ""
     source: str = ""
     abi: int = ABI
@@ -81,18 +85,28 @@ class Manifest:
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
-        """What is said of each program; of this one first."""
+        """What is said of each program for the target; of this one first."""
         return (self, *self.specialized)
+
+    @property
+    def by_target(self) -> tuple[Manifest, ...]:
+        """What is said of the programs for each target."""
+        return (self, *self.variants)
 
     @property
     def specializations(self) -> list[str]:
         """The sizes of the specialized programs, as ``--specialize`` takes them."""
         return [called(shapes(each.inputs), self.inputs) for each in self.specialized]
 
+    def alone(self, number: int) -> Manifest:
+        """What is said of the programs for the ``number``-th target, without those for others."""
+        return replace(self.by_target[number], variants=())
+
     @property
     def weights(self) -> tuple[TensorInfo, ...]:
-        """The weights of all programs, which share a file."""
-        return tuple(dict.fromkeys(info for each in self.programs for info in each.params))
+        """The weights of all programs, for all targets, which share a file."""
+        programs = (program for variant in self.by_target for program in variant.programs)
+        return tuple(dict.fromkeys(info for each in programs for info in each.params))
 
     @property
     def weight_bytes(self) -> int:
@@ -104,11 +118,12 @@ class Manifest:
         return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)
 
     def _fields(self) -> dict[str, Any]:
-        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=()))
+        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=()))
         fields["kernels"] = [kernel.described.to_json() for kernel in self.kernels]
         fields["calls"] = [call.to_json() for call in self.calls]
         fields["routine"] = self.routine.to_json() if self.routine else None
-        fields["specialized"] = [each._fields() for each in self.specialized]
+        for others in ("specialized", "variants"):
+            fields[others] = [each._fields() for each in getattr(self, others)]
         return fields | {"ranges": ranges(self.inputs)}
 
     @staticmethod
@@ -138,7 +153,8 @@ class Manifest:
             fields[key] = tuple(_tensors(fields[key], known))
         fields["cpu_features"] = tuple(fields["cpu_features"])
         fields["prepared"] = dict(fields["prepared"])
-        fields["specialized"] = tuple(map(Manifest._of, fields["specialized"]))
+        for others in ("specialized", "variants"):
+            fields[others] = tuple(map(Manifest._of, fields[others]))
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))
         if fields["routine"] is not None:
@@ -146,6 +162,11 @@ class Manifest:
         if fields["target"].partition(" ")[0] not in ARCHITECTURES:
             raise ValueError(fields["target"])
         return Manifest(**fields)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this machine's CPU is one that the code is for."""
+        return ARCHITECTURES[self.arch].machine == os.uname().machine and not lacking(self.cpu_features)
 
     def check_cpu(self, where: str) -> None:
         """Raise ArtifactError where this machine's CPU is another one, or lacks a feature that the code may use."""

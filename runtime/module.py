@@ -241,19 +241,25 @@ def load_module(
     sealed: bool = True,
     max_concurrency: int | None = None,
     executor: str | None = None,
+    verify: bool = False,
+    variant: str | None = None,
 ) -> Module:
     """Load a program that ``export_library`` or ``compile.py`` wrote. Imports no MLIR.
 
-    ``num_threads`` and ``max_concurrency`` are those of ``Module``.
+    ``num_threads``, ``max_concurrency`` and ``executor`` are those of ``Module``.
 
     A library that was linked in another way, from the object of ``compile.py --emit obj``, has no checksum at its end:
-    ``sealed=False`` takes it. A program is code: load only what comes from where you trust. ``executor`` is as
-    ``Module`` says.
+    ``sealed=False`` takes it. A program is code: load only what comes from where you trust. ``verify`` reads and hashes
+    the weights, too.
+
+    Of a program for several CPUs (``--target "x86 -mcpu=x86-64-v2,x86-64-v3"``) the last variant whose features this
+    CPU has is taken; ``variant``, or $TILEWRIGHT_VARIANT, names another by its CPU.
 
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU; InputError for an
     executor that cannot run it.
     """
-    return Module(artifact.load(path, sealed), num_threads, max_concurrency=max_concurrency, executor=executor)
+    program = artifact.load(path, sealed, verify, variant)
+    return Module(program, num_threads, max_concurrency=max_concurrency, executor=executor)
 
 
 def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:

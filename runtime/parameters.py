@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..model import TensorInfo, numpy_dtype
 from .manifest import Manifest
 from .tensor import as_array, empty
-from .weights import DTYPES
+from .weights_header import DTYPES
 
 
 def replaced(

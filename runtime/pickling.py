@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .artifact import Code, Program, described, load
+from .artifact import Code, Program, assembled, described, load
 from .link import link
+from .variants import choose
 from .weights import Weights
 
 _OUT_OF_BAND = 5  # the first of pickle's protocols that takes buffers without a copy
@@ -40,10 +41,10 @@ class Whole:
         """The program; ArtifactError where it is not for this CPU."""
         where = "the pickled program"
         code = Code(self.objects)
-        manifest = described(code, where)
-        manifest.check_cpu(where)
         weights = None if self.weights is None else Weights.of(memoryview(self.weights), f"the weights of {where}")
-        return Program(link(self.objects), code, manifest, weights)
+        whole = described(code, where)
+        choose(whole, where)  # before the code is linked
+        return assembled(link(self.objects), code, whole, weights, where)
 
 
 Kept = InFiles | Whole
@@ -53,7 +54,7 @@ def kept(program: Program, protocol: int) -> Kept:
     """What pickle's ``protocol`` keeps of a program; one in an engine of this process becomes objects."""
     if program.path is not None:
         return InFiles(program.path, program.code.digest)
-    weights = None if program.weights is None else program.weights.data
+    weights = program.weights.data if program.weights is not None and program.weights.in_file else None
     if weights is not None:
         weights = pickle.PickleBuffer(weights.data) if protocol >= _OUT_OF_BAND else weights.tobytes()
     return Whole(program.code.all_objects(), weights)

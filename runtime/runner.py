@@ -125,7 +125,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
     try:
-        return kind(Numbered(program.library, number), manifest, program.weights, threads)
+        return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
         raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
 

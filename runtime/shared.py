@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ import tvm_ffi
 
 from ..errors import ArtifactError
 from . import elf
+from .files import read_regular
 from .link import first_line
 from .threads import load_openmp
 
@@ -90,19 +90,21 @@ def seal(library: Path) -> None:
         file.write(_SEAL + digest.encode() + b"\n")
 
 
+def is_sealed(library: bytes) -> bool:
+    """Whether a library that ``read_shared`` took has a seal."""
+    return library[-_SEAL_BYTES:].startswith(_SEAL)
+
+
 def read_shared(path: Path, sealed: bool = True) -> bytes:
     """The bytes of a shared library; ArtifactError for what is no library, or has a seal that does not fit, or none."""
     try:
-        with path.open("rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ArtifactError(f"{path} is not a program made by Tilewright")
-            data = file.read()
+        data = read_regular(path)
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
     if not elf.is_elf(data):
         raise ArtifactError(f"{path} is not a program made by Tilewright")
     body, end = data[:-_SEAL_BYTES], data[-_SEAL_BYTES:]
-    if not end.startswith(_SEAL):
+    if not is_sealed(data):
         if not sealed:
             return data
         raise ArtifactError(f"{path} is not a program made by Tilewright, or is truncated: its checksum is not there")

@@ -7,11 +7,12 @@ come first, the others behind them, wide elements before narrow ones, so that ea
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import hashlib
-import json
 import mmap
 import os
-import struct
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -22,54 +23,41 @@ import numpy as np
 
 from ..errors import ArtifactError
 from ..model import TensorInfo, numpy_dtype
+from . import weights_header
 from .files import create_nameless, digest
 from .tensor import empty
 
 ALIGNMENT = 64
-_HEADER_LIMIT = 100 << 20  # as in the format's own library
-_FINGERPRINT = "tilewright.fingerprint"
 _SMALL = 16 << 20  # bytes that may be in memory until they are all written
 _PERIOD = 0.03  # seconds, in which some 30 MB are written
 _BLANK = "0" * 64  # stands for the fingerprint until all data is written
-
-# The format's names; a dtype that it lacks is stored as bytes, and the program's manifest knows better.
-_NAMES = {
-    "bool": "BOOL",
-    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
-    "bfloat16": "BF16",
-    "float8_e4m3fn": "F8_E4M3",
-    "float8_e5m2": "F8_E5M2",
-}
-DTYPES = {name: dtype for dtype, name in _NAMES.items()}  # by the format's names
 
 
 def _order(info: TensorInfo) -> tuple[bool, int]:
     return info.nbytes % ALIGNMENT != 0, -numpy_dtype(info.dtype).itemsize
 
 
-def _fingerprint(blank_header: bytes, descriptor: int, end: int) -> str:
+def _fingerprint(blank_header: bytes, source: int | bytes, end: int) -> str:
     """The name of a weights file's content: a hash of its data, and of its header as it is without a fingerprint."""
     begin = len(blank_header)
-    return hashlib.sha256(blank_header + digest(descriptor, begin, end).encode()).hexdigest()
+    return hashlib.sha256(blank_header + digest(source, begin, end).encode()).hexdigest()
 
 
 def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[str, tuple[int, int]]]:
     """The file's header, and where each tensor begins and ends in the file."""
-    entries: dict[str, object] = {"__metadata__": {_FINGERPRINT: fingerprint}}
-    places: dict[str, tuple[int, int]] = {}
+    entries: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
     end = 0
     for info in sorted(params, key=_order):
         begin, end = end, end + info.nbytes
-        known = info.dtype in _NAMES
-        shape = list(info.shape) if known else [info.nbytes]
-        entries[info.name] = {"dtype": _NAMES.get(info.dtype, "U8"), "shape": shape, "data_offsets": [begin, end]}
-        places[info.name] = begin, end
-    text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    header = struct.pack("<Q", len(text)) + text
-    return header, {name: (len(header) + a, len(header) + b) for name, (a, b) in places.items()}
+        entries[info.name] = (*_stored(info), begin, end)
+    header = weights_header.encode(entries, fingerprint, ALIGNMENT)
+    return header, {name: (len(header) + a, len(header) + b) for name, (_, _, a, b) in entries.items()}
+
+
+def _stored(info: TensorInfo) -> tuple[str, tuple[int, ...]]:
+    """A tensor's dtype and shape in the file: bytes, where the format has no such dtype."""
+    name = weights_header.NAMES.get(info.dtype)
+    return (name, info.static_shape) if name else (weights_header.BYTES, (info.nbytes,))
 
 
 def _map_to_write(descriptor: int, size: int) -> mmap.mmap | None:
@@ -167,29 +155,28 @@ class WeightsWriter:
             os.pwrite(self._file.fileno(), layout(self._params, fingerprint)[0], 0)
         except OSError as error:
             raise ArtifactError(f"cannot write weights: {error.strerror}") from error
-        return Weights(os.dup(self._file.fileno()), "the weights")
+        return Weights.of_file(os.dup(self._file.fileno()), "the weights")
 
 
 class Weights:
-    """A mapped weights file. Takes the descriptor over; ``where`` names the file in errors."""
+    """Weights in memory: a mapped file, or a part of a program's code. ``where`` names them in errors.
 
-    def __init__(self, descriptor: int, where: str) -> None:
+    ``data`` are all bytes, the header's too. ``owner`` is kept as long as these are; ``descriptor``, that of the file
+    if there is one, is taken over. ArtifactError where the bytes are no weights file.
+    """
+
+    def __init__(self, data: np.ndarray, where: str, descriptor: int | None = None, owner: object = None) -> None:
         self.where = where
-        self._file = os.fdopen(descriptor, "rb")
-        size = os.fstat(descriptor).st_size
-        header, begin = self._read_header(size)
-        meta = header.pop("__metadata__", {})
-        self.fingerprint: str = meta.get(_FINGERPRINT, "") if isinstance(meta, dict) else ""
-        self._places = self._read_places(header, begin, size)
-        self._begin, self._end = begin, max((b for _, b in self._places.values()), default=begin)
-        mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
-        self.data = np.frombuffer(mapped, np.uint8)
+        self.data = data
+        self._owner = owner
+        self._file = None if descriptor is None else os.fdopen(descriptor, "rb")
+        self._header = weights_header.decode(data, where)
 
     @staticmethod
     def open(path: Path) -> Weights:
         """Map the file; ArtifactError if it is not there, not whole or no weights file."""
         try:
-            return Weights(os.open(path, os.O_RDONLY | os.O_CLOEXEC), str(path))
+            return Weights.of_file(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), str(path))
         except FileNotFoundError as error:
             raise ArtifactError(f"the weights file {path} is missing: it belongs beside the program") from error
         except OSError as error:
@@ -204,63 +191,86 @@ class Weights:
                 file.write(data)
         except OSError as error:
             raise ArtifactError(f"cannot write weights in {tempfile.gettempdir()}: {error.strerror}") from error
-        return Weights(descriptor, where)
+        return Weights.of_file(descriptor, where)
 
-    def _read_header(self, size: int) -> tuple[dict, int]:
-        self._file.seek(0)
-        prefix = self._file.read(8)
-        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else -1
-        if not 0 < length <= min(size - 8, _HEADER_LIMIT):
-            raise ArtifactError(f"{self.where} is not a weights file, or is truncated")
+    @staticmethod
+    def of_file(descriptor: int, where: str) -> Weights:
+        """Map the file of a descriptor, which is taken over. OSError where the system refuses."""
         try:
-            header = json.loads(self._file.read(length))
-        except ValueError as error:
-            raise ArtifactError(f"{self.where} is not a weights file") from error
-        if not isinstance(header, dict):
-            raise ArtifactError(f"{self.where} is not a weights file")
-        return header, 8 + length
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or not found.st_size:
+                raise ArtifactError(f"{where} is not a weights file")
+            mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Weights(np.frombuffer(mapped, np.uint8), where, descriptor)
 
-    def _read_places(self, header: dict, begin: int, size: int) -> dict[str, tuple[int, int]]:
-        try:
-            ends = {name: entry["data_offsets"] for name, entry in header.items()}
-            places = {name: (begin + int(a), begin + int(b)) for name, (a, b) in ends.items()}
-            good = all(begin <= a <= b for a, b in places.values())
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArtifactError(f"{self.where} is not a weights file") from error
-        end = max((b for _, b in places.values()), default=begin)
-        if not good or end > size:
-            raise ArtifactError(f"{self.where} is truncated: it has {size} bytes of {end}")
-        return places
+    @staticmethod
+    def at(address: int, size: int, where: str, owner: object) -> Weights:
+        """Weights that lie in memory that ``owner`` keeps."""
+        data = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+        data.flags.writeable = False
+        return Weights(data, where, owner=owner)
+
+    @property
+    def fingerprint(self) -> str:
+        """The name of the content: of all data, and the header."""
+        return self._header.fingerprint
+
+    @property
+    def in_file(self) -> bool:
+        """Whether they are in a file of their own."""
+        return self._file is not None
 
     def fileno(self) -> int:
-        """The descriptor of the mapped file."""
+        """The descriptor of the mapped file. ValueError without one."""
+        if self._file is None:
+            raise ValueError(f"{self.where} have no file of their own")
         return self._file.fileno()
 
     def intact(self) -> bool:
-        """Whether the content still has the fingerprint; reads the whole file."""
-        header = os.pread(self.fileno(), self._begin, 0)
+        """Whether the content still has the fingerprint; reads all of it."""
+        header = self.data[: self._header.begin].tobytes()
         blank = header.replace(self.fingerprint.encode(), _BLANK.encode(), 1)
-        return self.fingerprint == _fingerprint(blank, self.fileno(), self._end)
+        source = self.data.tobytes() if self._file is None else self.fileno()
+        return self.fingerprint == _fingerprint(blank, source, self._header.end)
 
-    def addresses(self, params: Sequence[TensorInfo], fingerprint: str) -> np.ndarray:
-        """The addresses of the tensors; ArtifactError unless this file is the one with that fingerprint."""
+    def verify(self) -> None:
+        """Raise ArtifactError unless the content is intact."""
+        if not self.intact():
+            raise ArtifactError(f"{self.where} is damaged: it is not as it was written; copy or compile it again")
+
+    def check(self, params: Sequence[TensorInfo], fingerprint: str) -> None:
+        """Raise ArtifactError unless these are the weights with that fingerprint, each as the program wants it."""
         if self.fingerprint != fingerprint:
             raise ArtifactError(f"{self.where} has the weights of another program: copy or compile both files together")
+        for info in params:
+            self._check_tensor(info)
+
+    def _check_tensor(self, info: TensorInfo) -> None:
+        entry = self._header.tensors.get(info.name)
+        if entry is None or entry.end - entry.begin != info.nbytes:
+            raise ArtifactError(f"{self.where} does not have the weight '{info.name}' of {info.nbytes} bytes")
+        if (entry.dtype, entry.shape) != _stored(info):
+            found, wanted = (f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _stored(info)))
+            raise ArtifactError(f"{self.where} has the weight '{info.name}' as {found}, the program has {wanted}")
+        aligned = numpy_dtype(info.dtype).itemsize if info.nbytes % ALIGNMENT else ALIGNMENT
+        if entry.begin % aligned:
+            raise ArtifactError(f"{self.where} has the weight '{info.name}' at {entry.begin}, no multiple of {aligned}")
+
+    def addresses(self, params: Sequence[TensorInfo], fingerprint: str) -> np.ndarray:
+        """The addresses of the tensors; ArtifactError as ``check``."""
+        self.check(params, fingerprint)
         base = self.data.ctypes.data
-        result = np.empty(len(params), np.uint64)
-        for i, info in enumerate(params):
-            begin, end = self._places.get(info.name, (0, -1))
-            if end - begin != info.nbytes:
-                raise ArtifactError(f"{self.where} does not have the weight '{info.name}' of {info.nbytes} bytes")
-            result[i] = base + begin
-        return result
+        return np.array([base + self._header.tensors[info.name].begin for info in params], np.uint64)
 
     def arrays(self, params: Sequence[TensorInfo]) -> list[np.ndarray]:
-        """The weights as arrays on the mapped file."""
-        places = [self._places[info.name] for info in params]
+        """The weights as arrays where they lie; they were checked."""
+        places = [self._header.tensors[info.name] for info in params]
         return [
-            self.data[begin:end].view(numpy_dtype(info.dtype)).reshape(info.shape)
-            for info, (begin, end) in zip(params, places, strict=True)
+            self.data[place.begin : place.end].view(numpy_dtype(info.dtype)).reshape(info.shape)
+            for info, place in zip(params, places, strict=True)
         ]
 
     def save(self, path: Path) -> None:
@@ -269,7 +279,7 @@ class Weights:
         A nameless file gets the name if it lies on the same file system; else the bytes are copied, by the system and
         not through this process.
         """
-        descriptor = self._file.fileno()
+        descriptor = self.fileno()
         if os.fstat(descriptor).st_nlink == 0:
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -279,4 +289,7 @@ class Weights:
         done, size = 0, self.data.nbytes
         with path.open("wb") as target:
             while done < size:
-                done += os.sendfile(target.fileno(), descriptor, done, size - done)
+                sent = os.sendfile(target.fileno(), descriptor, done, size - done)
+                if not sent:
+                    raise OSError(errno.EIO, f"{self.where} became shorter while it was copied")
+                done += sent

@@ -15,8 +15,10 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from tilewright import dims
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
+from tilewright.model import TensorInfo
 from tilewright.specialization import Sizes, given
 
 USER_ERROR = 2
@@ -44,10 +46,11 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
     script = os.path.basename(sys.argv[0])
     result = Parser(
         prog=script if script == f"{name}.py" else f"tilewright {name}",
-        usage=f"%(prog)s {arguments}",
-        description=description,
+        usage=f"%(prog)s {arguments}\n{description}",
+        add_help=False,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
+    result.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result
@@ -196,6 +199,19 @@ def size_text(nbytes: int) -> str:
             break
         size /= 1000
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def tensor_record(info: TensorInfo) -> dict[str, Any]:
+    """An input or output for JSON; its shape is None where not even the rank is known."""
+    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
+
+
+def tensor_text(info: TensorInfo) -> str:
+    """An input or output for people: ``x float32[1..9,16]``."""
+    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
+        return f"{info.name} {info.dtype}[*]"
+    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
+    return f"{info.name} {info.dtype}[{','.join(extents)}]"
 
 
 def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace) -> None:

@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright import dims
 from tilewright.errors import ArtifactError, CompileError
 from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
@@ -28,11 +27,12 @@ from tilewright.tools._common import (
     read_schedules,
     report,
     size_text,
+    tensor_record,
+    tensor_text,
 )
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
-    from tilewright.model import TensorInfo
     from tilewright.passes.infra import PassContext
     from tilewright.runtime.manifest import Manifest
 
@@ -51,10 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        limits, cache = Limits.given(args.timeout, args.memory_limit), not args.no_cache
-        options = driver.make_options(
-            args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted
-        )
+        limits = Limits.given(args.timeout, args.memory_limit)
+        kept = {"cache": not args.no_cache, "weights": args.weights, "limits": limits, "untrusted": args.untrusted}
+        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
         if args.emit in PROGRAMS:
             asked = args.specialize
@@ -100,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
         default="so",
         metavar="KIND",
         help="linalg kernels llvm-dialect llvm asm obj lib so (so)",
+    )
+    cli.add_argument(
+        "--weights",
+        choices=("beside", "inside"),
+        default="beside",
+        metavar="WHERE",
+        help="beside the program, or inside",
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
@@ -169,13 +175,13 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
     from tilewright.runtime.manifest import ranges
 
-    tensors = {side: list(map(_described, getattr(manifest, side))) for side in ("inputs", "outputs")}
+    tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
     facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}
     return {**facts, **dataclasses.asdict(made), "total_seconds": seconds}
 
 
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
-    inputs, outputs = (", ".join(map(_tensor, infos)) for infos in (manifest.inputs, manifest.outputs))
+    inputs, outputs = (", ".join(map(tensor_text, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
     code = f"{counted(made.calls, 'call')} of {counted(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
     tensors = counted(len(manifest.weights), "tensor")
@@ -185,6 +191,7 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
         f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_specialized(manifest),
+        *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
     ]
 
@@ -194,15 +201,10 @@ def _specialized(manifest: Manifest) -> Iterator[str]:
         yield f"specialized for {sizes}: {counted(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
 
 
-def _described(info: TensorInfo) -> dict[str, Any]:
-    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
-
-
-def _tensor(info: TensorInfo) -> str:
-    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
-        return f"{info.name} {info.dtype}[*]"
-    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
-    return f"{info.name} {info.dtype}[{','.join(extents)}]"
+def _variants(manifest: Manifest) -> Iterator[str]:
+    for each in manifest.by_target if manifest.variants else ():
+        kernels = counted(sum(len(program.kernels) for program in each.programs), "kernel")
+        yield f"variant {each.target}: {kernels}, arena {size_text(each.arena_bytes)}"
 
 
 if __name__ == "__main__":

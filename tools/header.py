@@ -43,6 +43,9 @@ def _interface(path: Path, number: int, name: str | None) -> Interface:
     if path.suffix != artifact.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {artifact.SUFFIX}")
     code, manifest = artifact.read(path, sealed=False)
+    if manifest.variants or manifest.weights_inside:
+        has = "variants for several CPUs" if manifest.variants else "its weights inside"
+        raise ArtifactError(f"cannot make a header of {path}, which has {has}: compile it without")
     own = callable_from_c(manifest, number, str(path))
     weights = Weights.open(artifact.weights_path(path)) if manifest.weights else None
     text = elf.section(code.shared, METADATA_SECTION) or b""

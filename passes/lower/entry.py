@@ -5,6 +5,7 @@
                                        end it between two kernels
     kernel(index) -> pointer           the address of a kernel, in the order of the program's first calls of each
     run_calls() -> pointer             the address of ``tw_run_calls``, which calls kernels for a host
+    weights() -> pointer               the address of the weights, where they are a section of the code
     metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
 
 A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one. The generated
@@ -21,7 +22,7 @@ from pathlib import Path
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
 from ...model import must_be
-from ...program import METADATA_SECTION, Call, Kernel, Program, Slot, exported
+from ...program import METADATA_SECTION, WEIGHTS_SYMBOL, Call, Kernel, Program, Slot, exported
 from ...target import Target, host
 
 _SUPPORT = Path(__file__).with_name("entry.mlir")
@@ -81,6 +82,13 @@ def emit_kernel_table(
     """An object that exports ``kernel``, ``run_calls`` and ``metadata`` as an entry does, without one."""
     declared = "".join(map(_declaration, names))
     return _emit(_DECLARATIONS + declared + _table_text(names, number) + _metadata_text(metadata), target)
+
+
+def emit_weights_function(target: Target | None = None) -> bytes:
+    """The object that exports ``weights``; the symbol ``WEIGHTS_SYMBOL`` stays open for the linker."""
+    declared = f"llvm.mlir.global external constant @{WEIGHTS_SYMBOL}() : i8\n"
+    function = packed.packed_function("weights", _ADDRESS.format(symbol=WEIGHTS_SYMBOL))
+    return _emit(_DECLARATIONS + declared + function, target)
 
 
 def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
@@ -221,10 +229,11 @@ def _table_text(names: Sequence[str], number: int) -> str:
             f'  %k{i} = llvm.mlir.addressof @"{name}" : !llvm.ptr',
             f"  %t{i + 1} = llvm.insertvalue %k{i}, %t{i}[{i}] : {type_}",
         ]
-    lines += [f"  llvm.return %t{len(names)} : {type_}", "}", ""]
+    lines += [f"  llvm.return %t{len(names)} : {type_}", "}"]
     usage = packed.constant_bytes("tw_usage", f"kernel takes an index below {len(names)}".encode() + b"\0")
     kernel = packed.packed_function(exported("kernel", number), _KERNEL.format(kernels=len(names)))
-    return "\n".join(lines) + usage + kernel + packed.packed_function(exported("run_calls", number), _RUN_CALLS)
+    run_calls = packed.packed_function(exported("run_calls", number), _ADDRESS.format(symbol="tw_run_calls"))
+    return "\n".join([*lines, usage + kernel + run_calls])
 
 
 def _align(nbytes: int) -> int:
@@ -308,9 +317,9 @@ _METADATA = """  %one = llvm.mlir.constant(1 : i32) : i32
   %status = llvm.call @TVMFFIStringFromByteArray(%bytes, %ret) : (!llvm.ptr, !llvm.ptr) -> i32
   llvm.return %status : i32"""
 
-_RUN_CALLS = """  %pointer = llvm.mlir.constant(4 : i32) : i32
+_ADDRESS = """  %pointer = llvm.mlir.constant(4 : i32) : i32
   %success = llvm.mlir.constant(0 : i32) : i32
-  %address = llvm.mlir.addressof @tw_run_calls : !llvm.ptr
+  %address = llvm.mlir.addressof @{symbol} : !llvm.ptr
   %word = llvm.ptrtoint %address : !llvm.ptr to i64
   llvm.call @tw_return(%ret, %pointer, %word) : (!llvm.ptr, i32, i64) -> ()
   llvm.return %success : i32"""

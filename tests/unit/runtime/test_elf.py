@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tilewright.runtime import elf
+from tilewright.runtime.elf_object import data_object
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +35,13 @@ def test_headers_that_lie_are_refused(data):
         struct.pack_into("<Q" if place == 0x28 else "<H", bad, place, value)
         with pytest.raises(elf.ElfError):
             elf.section(bytes(bad), ".own")
+
+
+def test_bytes_become_an_object_without_a_compiler(data, tmp_path):
+    made = data_object(b"weights", ".own", "here", 64, like=data)
+    assert elf.section(made, ".own") == b"weights"
+    (tmp_path / "b.o").write_bytes(made)
+    source = "extern const char here[7]; int main(void) { return ((unsigned long)here & 63) | (here[6] != 's'); }"
+    command = ["cc", "-Wl,--fatal-warnings", "-o", tmp_path / "a", tmp_path / "b.o", "-x", "c", "-"]
+    subprocess.run(command, input=source.encode(), check=True)
+    assert subprocess.run([tmp_path / "a"], check=False).returncode == 0

@@ -1,0 +1,192 @@
+"""``tilewright inspect model.so|model.tw|model.o``: what a compiled program says about itself; nothing of it is run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import ArtifactError
+from tilewright.runtime import artifact
+from tilewright.runtime.manifest import FORMAT, Manifest, ranges
+from tilewright.runtime.shared import is_sealed
+from tilewright.runtime.variants import choose
+from tilewright.target import lacking
+from tilewright.tools._common import command, counted, parser, report, size_text, tensor_record, tensor_text
+
+_KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
+# What programs of other versions may say under the same name, of the same kind.
+_LASTING = ("name", "compiler", "format", "abi", "source", "target", "cpu_features", "options", "fingerprint")
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> None:
+    """Show a program."""
+    args = _parser().parse_args(argv)
+    path = Path(args.program)
+    code, text = artifact.read_text(path, sealed=False)
+    about = _file(path, code)
+    try:
+        manifest = Manifest.from_json(text, str(path))
+    except ArtifactError as error:
+        record = about | _of_another_version(text, path) | {"note": str(error)}
+        return report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+    record = about | _record(manifest, path, code, args.verify)
+    report(record, list(_lines(record, manifest)), args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    about = "show what a compiled program says about itself, without loading it"
+    cli = parser("inspect", about, "[options] model.so|model.tw|model.o")
+    cli.add_argument("program", help=argparse.SUPPRESS)
+    cli.add_argument("--verify", action="store_true", help="read and hash the weights, too")
+    return cli
+
+
+def _file(path: Path, code: artifact.Code) -> dict[str, Any]:
+    """What the files are; a library without a seal was linked in another way than by ``compile``."""
+    sealed = is_sealed(code.shared) if path.suffix == ".so" else None
+    return {"path": str(path), "kind": _KINDS.get(path.suffix, "program"), "bytes": code.nbytes, "sealed": sealed}
+
+
+def _of_another_version(text: str, path: Path) -> dict[str, Any]:
+    """What can be told of a program whose description is not of this version. ArtifactError where nothing can."""
+    try:
+        found = json.loads(text)
+        return {key: found.get(key) for key in _LASTING}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ArtifactError(f"{path}: its description is damaged: compile the model again") from error
+
+
+def _record(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> dict[str, Any]:
+    tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
+    made = {key: getattr(manifest, key) for key in ("name", "compiler", "abi", "source", "options")}
+    kernels = [kernel for each in manifest.by_target for program in each.programs for kernel in program.kernels]
+    flushing = sorted({kernel.name for kernel in kernels if kernel.flushes_denormals})
+    return {
+        **made,
+        "format": FORMAT,
+        **tensors,
+        "ranges": ranges(manifest.inputs),
+        "weights": _weights(manifest, path, code, verify),
+        "flush_denormals": flushing,
+        "specializations": manifest.specializations,
+        "variants": [_variant(each, i == _chosen(manifest)) for i, each in enumerate(manifest.by_target)],
+    }
+
+
+def _weights(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> dict[str, Any]:
+    """Where the weights are, and what is wrong with them, if anything."""
+    place = "inside" if manifest.weights_inside else "beside" if manifest.weights else "none"
+    file = artifact.weights_path(path) if place == "beside" else None
+    return {
+        "place": place,
+        "file": str(file) if file else None,
+        "there": file.exists() if file else place == "inside",
+        "tensors": len(manifest.weights),
+        "bytes": manifest.weight_bytes,
+        "fingerprint": manifest.fingerprint,
+        "problem": _problem(manifest, path, code, verify),
+        "verified": verify,
+    }
+
+
+def _problem(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> str | None:
+    try:
+        if weights := artifact.stored_weights(path, code, manifest):
+            weights.check(manifest.weights, manifest.fingerprint)
+            if verify:
+                weights.verify()
+    except ArtifactError as error:
+        return str(error)
+    return None
+
+
+def _chosen(manifest: Manifest) -> int | None:
+    """Which variant loading takes here; None for none."""
+    try:
+        _, chosen = choose(manifest, "")
+    except ArtifactError:
+        return None
+    return [each.target for each in manifest.by_target].index(chosen.target)
+
+
+def _variant(manifest: Manifest, chosen: bool) -> dict[str, Any]:
+    return {
+        "target": manifest.target,
+        "cpu_features": manifest.cpu_features,
+        "lacking": lacking(manifest.cpu_features),
+        "chosen": chosen,
+        "programs": [_program(each) for each in manifest.programs],
+    }
+
+
+def _program(manifest: Manifest) -> dict[str, Any]:
+    steps = [step for step in manifest.routine.walk() if step.op == "func.call"] if manifest.routine else []
+    return {
+        "inputs": list(map(tensor_record, manifest.inputs)),
+        "entry": manifest.routine is None,
+        "kernels": len(manifest.kernels),
+        "calls": len(manifest.calls) + len(steps),
+        "arena_bytes": manifest.arena_bytes,
+        "weight_bytes": sum(info.nbytes for info in manifest.params),
+        "flops": sum(_flops(manifest)),
+    }
+
+
+def _flops(manifest: Manifest) -> Iterator[int]:
+    """Of each call; of a program for all sizes they are not known."""
+    known = {kernel.name: kernel.flops for kernel in manifest.kernels}
+    yield from (known[call.kernel] for call in manifest.calls)
+
+
+def _head(record: dict[str, Any]) -> str:
+    seal = {True: ", sealed", False: ", without a seal", None: ""}[record["sealed"]]
+    return f"{record['path']}: {record['kind']}, {size_text(record['bytes'])}{seal}"
+
+
+def _lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
+    yield _head(record)
+    yield f"made by Tilewright {manifest.compiler} (format {FORMAT}, ABI {manifest.abi}) from '{manifest.name}'"
+    if manifest.source:
+        yield f"model: sha256 {manifest.source}"
+    yield "options: " + (", ".join(f"{key} {value}" for key, value in manifest.options.items()) or "none")
+    for side in ("inputs", "outputs"):
+        yield f"{side}: " + (", ".join(map(tensor_text, getattr(manifest, side))) or "none")
+    yield _weights_line(record["weights"])
+    yield _denormals_line(record["flush_denormals"], manifest)
+    for variant, each in zip(record["variants"], manifest.by_target, strict=True):
+        yield from _variant_lines(variant, each)
+
+
+def _weights_line(weights: dict[str, Any]) -> str:
+    if weights["place"] == "none":
+        return "weights: none"
+    where = f"beside: {weights['file']}" if weights["file"] else "inside"
+    state = weights["problem"] or ("intact" if weights["verified"] else "fits")
+    size = f"{counted(weights['tensors'], 'tensor')}, {size_text(weights['bytes'])}"
+    return f"weights: {size}, {where} ({state}), fingerprint {weights['fingerprint']}"
+
+
+def _denormals_line(flushing: Sequence[str], manifest: Manifest) -> str:
+    if not flushing:
+        return "denormals: kept by all kernels"
+    count = len({k.name for each in manifest.by_target for program in each.programs for k in program.kernels})
+    return f"denormals: taken for zero while {len(flushing)} of {counted(count, 'kernel')} run, else kept"
+
+
+def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]:
+    lacks = ", ".join(variant["lacking"])
+    here = f"this CPU lacks {lacks}" if lacks else "runs here" + (", chosen" if variant["chosen"] else "")
+    yield f"target {variant['target']} ({here}): needs {', '.join(variant['cpu_features']) or 'any CPU'}"
+    for program, sizes in zip(variant["programs"], ["", *manifest.specializations], strict=True):
+        kernels, calls = counted(program["kernels"], "kernel"), counted(program["calls"], "call")
+        carried = "" if program["entry"] else ", carried out by the runtime"
+        memory = f"arena {size_text(program['arena_bytes'])}, weights {size_text(program['weight_bytes'])}"
+        yield f"  {sizes or 'the program'}: {calls} of {kernels}, {memory}{carried}"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
