@@ -58,6 +58,7 @@ def compile(
     timeout: float | None = None,
     memory_limit: int | None = None,
     untrusted: bool = False,
+    profile: bool = False,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -78,13 +79,16 @@ def compile(
         timeout: seconds that the whole may take. Without workers this is checked between passes.
         memory_limit: bytes of memory that a worker process may have.
         untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
+        profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
     run here (``compile.py`` writes such a program).
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted)
+    options = make_options(
+        target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted, profile=profile
+    )
     options.target.refuse_foreign()
     report = CompileReport()
     return _module(_product(source, Asked.of(input_shapes, specialize), options, workers, report), options, report)
@@ -100,13 +104,14 @@ def build(
     cache: CacheChoice = True,
     timeout: float | None = None,
     memory_limit: int | None = None,
+    profile: bool = False,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
 
     Of the cache it uses the kernels, not whole programs.
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, profile=profile)
     options.target.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
@@ -161,7 +166,8 @@ def emit(
         if kind == "kernels":
             return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
         options.progress("compiling the whole program")
-        [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
+        arguments = (plan, kind, options.profile, options.fork(""))
+        [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, arguments)])
         options.join("", forked)
         return text
 
@@ -190,6 +196,7 @@ def make_options(
     cache: CacheChoice = True,
     limits: Limits | None = None,
     untrusted: bool = False,
+    profile: bool = False,
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
@@ -206,7 +213,8 @@ def make_options(
     store = reuse.open_cache(cache if context is None or context.cacheable else False)
     accepted = limits_for(untrusted)
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
-    return Options(Target.parse(target), level, context, accepted, executor, num_threads, progress, store, allowed)
+    chosen = Target.parse(target)
+    return Options(chosen, level, context, accepted, executor, num_threads, progress, store, allowed, profile)
 
 
 def _pool(count: int | None, options: Options) -> Pool:
@@ -233,7 +241,7 @@ def _product(
     pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
-            others = (options.num_threads, options.model_limits, *asked.specialize)
+            others = (options.num_threads, options.profile, options.model_limits, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:

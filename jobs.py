@@ -206,13 +206,18 @@ def emit_support() -> bytes:
     return entry.emit_support()
 
 
-def emit_entry(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int) -> bytes:
-    """The object around a program's kernels, which may come without their objects; ``number`` is the program's."""
+def emit_entry(
+    program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int, profile: bool
+) -> bytes:
+    """The object around a program's kernels, which may come without their objects; ``number`` is the program's.
+
+    With ``profile`` it times their calls.
+    """
     from .passes.lower import entry
 
-    if program.routine is not None:  # the runtime carries it out
+    if program.routine is not None:  # the runtime carries it out, and times its calls if they are to be timed
         return entry.emit_kernel_table(tuple(kernels), metadata, number)
-    return entry.emit_entry(program, kernels, metadata, number)
+    return entry.emit_entry(program, kernels, metadata, number, profile)
 
 
 def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
@@ -253,12 +258,18 @@ def kernels_text(plan: Plan) -> bytes:
     return b"\n// -----\n".join(parts)
 
 
-def whole_text(plan: Plan, kind: Literal["obj", "asm", "llvm"], settings: Settings) -> tuple[bytes, Settings]:
-    """The whole program in one module: its LLVM IR after the optimiser, its assembly or its object."""
+def whole_text(
+    plan: Plan, kind: Literal["obj", "asm", "llvm"], profile: bool, settings: Settings
+) -> tuple[bytes, Settings]:
+    """The whole program in one module: its LLVM IR after the optimiser, its assembly or its object.
+
+    With ``profile`` it times its calls.
+    """
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
-    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", settings.pass_context())
+    context = settings.pass_context()
+    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile)
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 

@@ -64,7 +64,7 @@ class Options(Settings):
     """How to compile.
 
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
-    compilation may take.
+    compilation may take. With ``profile`` the program times its calls.
     """
 
     executor: ExecutorKind = "objects"
@@ -72,3 +72,4 @@ class Options(Settings):
     progress: Callable[[str], None] = lambda text: None
     cache: Cache | None = None
     limits: Limits = field(default_factory=Limits)
+    profile: bool = False

@@ -36,6 +36,8 @@ class Manifest:
     and an entry of code that makes the calls as ``create``. A program with sizes, or a course, that only the run knows
     has a ``routine`` in place of an entry.
 
+    With ``profile`` the entry times its calls: ``create`` takes the address of counters behind those of the weights.
+
     ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
     ``specialized`` tells of the programs for sizes that this one leaves open, each as if it were alone.
@@ -56,6 +58,7 @@ class Manifest:
     specialized: tuple[Manifest, ...] = ()
     compiler: str = ""
     source: str = ""
+    profile: bool = False
     abi: int = ABI
 
     @property

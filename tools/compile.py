@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
         limits, cache = Limits.given(args.timeout, args.memory_limit), not args.no_cache
         options = driver.make_options(
-            args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted
+            args.target, args.threads, args.opt_level, "objects", say, cache, limits, args.untrusted, args.profile
         )
         shapes = dict(args.input_shape)
         if args.emit in ("so", "obj"):
@@ -99,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
     cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
     add_untrusted(cli)
+    cli.add_argument("--profile", action="store_true", help="a program that times its kernels' calls")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument(
