@@ -15,6 +15,8 @@ from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
+from .profiler import Report
+from .profiling import Profiler, profile
 from .runner import Entry, Runner, start
 from .threads import default_threads
 
@@ -76,16 +78,37 @@ class Module:
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's, and where the
         run takes more memory than there is.
         """
+        arrays = self._arrays(inputs)
+        try:
+            return self._runner(arrays).run(arrays)
+        except MemoryError as error:
+            raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The inputs in the model's order; InputError for a name or a dtype that is not the model's."""
         names = {info.name for info in self.inputs}
         unknown = [name for name in inputs if name not in names]
         missing = [info.name for info in self.inputs if info.name not in inputs]
         if unknown or missing:
             raise InputError(_names_message(unknown, missing, [info.name for info in self.inputs]))
-        arrays = [tensor.as_array(inputs[info.name], info) for info in self.inputs]
-        try:
-            return self._runner(arrays).run(arrays)
-        except MemoryError as error:
-            raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
+        return [tensor.as_array(inputs[info.name], info) for info in self.inputs]
+
+    @property
+    def profiler(self) -> Profiler:
+        """The times of this module's calls so far, if it was compiled with a profile."""
+        return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
+
+    def profile(self, inputs: Mapping[str, Any], rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
+        """Run ``rounds`` times, and twice before, on arrays by input name, and report the times of all kernel calls.
+
+        These runs have counters of their own: calls that other threads make meanwhile do not count. Where the program
+        was not compiled with a profile, its kernels are called one by one, which takes some microseconds more for each.
+        ``rates`` are those of the machine, ``flops`` and ``bytes`` a second, for as many threads as the module has.
+        InputError as ``run`` raises it, and for no rounds.
+        """
+        arrays = self._arrays(inputs)
+        number = [self._main, *self._specialized.values()].index(self._runner(arrays))
+        return profile(self._program, self._threads, number, arrays, rounds, rates)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +18,8 @@ from .threads import Team
 class Memory:
     """What the slots of a run lie on; it must live as long as calls are made on it.
 
-    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` that of
-    the scratch memory. ``owned`` keeps them valid.
+    ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` is
+    that of the scratch memory. ``owned`` keeps them valid.
     """
 
     bases: np.ndarray
@@ -31,13 +31,21 @@ class CallTable:
     """The calls of a program without a routine, which threads may make from one table at the same time.
 
     ``library`` exports the addresses of ``kernels`` as ``kernel(index)``, in this order, and that of ``tw_run_calls``.
+    ``make_team`` makes the threads that kernels run on.
     """
 
-    def __init__(self, program: Program, kernels: Mapping[str, Kernel], library: Library, threads: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kernels: Mapping[str, Kernel],
+        library: Library,
+        threads: int,
+        make_team: Callable[[int, int], Team] = Team,
+    ) -> None:
         find = library.get_function("kernel")
         loaded = {name: LoadedKernel(kernel, find(i).value) for i, (name, kernel) in enumerate(kernels.items())}
         self._library = library  # owns the code
-        self._team = Team(library.get_function("run_calls")().value, threads)
+        self._team = make_team(library.get_function("run_calls")().value, threads)
         self._arena_bytes = program.arena_bytes
         lengths = [len(call.args) for call in program.calls]
         self._firsts = [0, *np.cumsum(lengths).tolist()]
@@ -67,7 +75,7 @@ class CallTable:
         params: Sequence[np.ndarray],
         block: np.ndarray | None = None,
     ) -> Memory:
-        """The memory of a run on arrays that are as the program says, and a ``block`` of ``nbytes``, perhaps a new one."""
+        """The memory of a run on arrays that are as the program says, and on a ``block`` of ``nbytes`` or a new one."""
         block = aligned_bytes(self.nbytes) if block is None else block
         arrays = (block, *inputs, *outputs, *params)
         bases = np.array([array.ctypes.data for array in arrays], np.uint64)
