@@ -16,7 +16,7 @@ from .roofline import Bound, bound, peak_share, rate
 from .text_table import aligned
 
 FORMAT = 1  # of the JSON
-Key = Literal["time", "mean", "max", "count", "flops", "bytes", "name", "order"]
+Key = Literal["time", "mean", "min", "max", "count", "flops", "bytes", "name", "order"]
 KEYS: tuple[Key, ...] = get_args(Key)
 
 _NS = 1e-9
@@ -115,7 +115,7 @@ class Report:
             raise InputError(f"a report is not sorted by '{key}': choose from {', '.join(KEYS)}")
         if key in ("name", "order"):
             return self.rows if key == "order" else tuple(sorted(self.rows, key=lambda row: row.name))
-        field = {"time": "total", "max": "most"}.get(key, key)
+        field = {"time": "total", "min": "least", "max": "most"}.get(key, key)
         return tuple(sorted(self.rows, key=lambda row: -getattr(row, field)))
 
     def by_kernel(self) -> Report:

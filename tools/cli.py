@@ -9,18 +9,26 @@ from importlib.metadata import version
 
 from tilewright.tools._common import USER_ERROR
 
-# Each is the module of that name in tools/, imported only when it is asked for.
+# Each is a module in tools/, which ``home`` names, imported only when it is asked for.
 COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
     "bench": "measure models, against other runtimes if wanted, or kernels",
     "check": "show what a model needs and what is unsupported in it, without compiling it",
     "explain": "show a model's kernels, their work and time",
+    "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
     "cache": "show, prune or verify the compile cache",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }
+# Commands with the name of a standard module, which none in tools/ may have.
+_MODULES = {"profile": "profile_model"}
+
+
+def home(command: str) -> str:
+    """The module of a command: of its name, where no standard module has that."""
+    return _MODULES.get(command, command)
 
 
 def usage() -> str:
@@ -43,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         what = f"unknown command '{words[0]}'" if words else "no command given"
         print(f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)", file=sys.stderr)
         return USER_ERROR
-    return importlib.import_module(f"tilewright.tools.{words[0]}").main(words[1:])
+    return importlib.import_module(f"tilewright.tools.{home(words[0])}").main(words[1:])
 
 
 if __name__ == "__main__":
