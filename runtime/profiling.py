@@ -92,14 +92,16 @@ def _report(
     """The report of some of an artifact's programs, by their numbers."""
     rows: list[Row] = []
     trace: list[Event] = []
-    runs = 0
+    runs, executors = 0, dict[str, None]()
     names = ["", *manifest.specializations]
     for number, times in counted:
+        own = manifest.programs[number]
+        executors[_executor(own)] = None
         trace += [replace(event, call=len(rows) + event.call) for event in times.trace]
-        rows += _rows(manifest.programs[number], times.calls, names[number])
+        rows += _rows(own, times.calls, names[number])
         runs += times.runs
     device = {"cpu": cpu_name(), "target": manifest.target, "threads": threads}
-    return Report(manifest.name, _executor(manifest), device, runs, tuple(rows), None, rates, tuple(trace))
+    return Report(manifest.name, ", ".join(executors), device, runs, tuple(rows), None, rates, tuple(trace))
 
 
 def _executor(manifest: Manifest) -> str:

@@ -99,8 +99,8 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     from tilewright import driver
 
     say(f"compiling {args.model}")
-    settings = {"cache": not args.no_cache, "profile": True}
-    module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **settings)
+    shapes, cache = dict(args.input_shape), not args.no_cache
+    module = driver.compile(args.model, args.target, shapes, args.threads, cache=cache, profile=True)
     for note in module.report.notes:
         print("note:", note, file=sys.stderr)
     return module
