@@ -63,6 +63,7 @@ def compile(
     untrusted: bool = False,
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
+    profile: bool = False,
 ) -> Module:
     """Compile an ONNX model to a program that is ready to be called.
 
@@ -86,6 +87,7 @@ def compile(
         untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
         max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
         weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
+        profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
@@ -93,7 +95,15 @@ def compile(
     """
     limits = Limits.given(timeout, memory_limit)
     options = make_options(
-        target, num_threads, opt_level, executor, cache=cache, limits=limits, untrusted=untrusted, weights=weights
+        target,
+        num_threads,
+        opt_level,
+        executor,
+        cache=cache,
+        limits=limits,
+        untrusted=untrusted,
+        weights=weights,
+        profile=profile,
     )
     options.refuse_foreign()
     report = CompileReport()
@@ -116,13 +126,14 @@ def build(
     timeout: float | None = None,
     memory_limit: int | None = None,
     max_concurrency: int | None = None,
+    profile: bool = False,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
 
     Of the cache it uses the kernels, not whole programs.
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits)
+    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, profile=profile)
     options.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
@@ -202,6 +213,7 @@ def make_options(
     limits: Limits | None = None,
     untrusted: bool = False,
     weights: WeightsPlace = "beside",
+    profile: bool = False,
 ) -> Options:
     """Options from what a user gives; TargetError and CompileError for values that are none."""
     if executor not in get_args(ExecutorKind):
@@ -224,7 +236,7 @@ def make_options(
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
     first, *others = Target.parse_all(target)
     settings = (first, level, context, accepted)
-    options = Options(*settings, executor, num_threads, progress, store, allowed, tuple(others), weights)
+    options = Options(*settings, executor, num_threads, progress, store, allowed, tuple(others), weights, profile)
     if executor == "engine":
         options.refuse_several("an engine")
     return options
@@ -255,7 +267,7 @@ def _product(
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
             placed = (options.weights, options.variants)
-            others = (options.num_threads, options.model_limits, *placed, *asked.specialize)
+            others = (options.num_threads, options.profile, options.model_limits, *placed, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:

@@ -40,7 +40,8 @@ def emit_plan(plan: Plan, kind: TextKind, options: Options, pool: Pool) -> bytes
     if kind == "kernels":
         return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
     options.progress("compiling the whole program")
-    [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, (plan, kind, options.fork("")))])
+    arguments = (plan, kind, options.profile, options.fork(""))
+    [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, arguments)])
     options.join("", forked)
     return text
 

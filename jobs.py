@@ -207,14 +207,22 @@ def emit_support(target: Target) -> bytes:
 
 
 def emit_entry(
-    program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int, target: Target
+    program: Program,
+    kernels: Mapping[str, Kernel],
+    metadata: str | None,
+    number: int,
+    target: Target,
+    profile: bool,
 ) -> bytes:
-    """The object around a program's kernels, which may come without their objects; ``number`` is the program's."""
+    """The object around a program's kernels, which may come without their objects; ``number`` is the program's.
+
+    With ``profile`` it times their calls.
+    """
     from .passes.lower import entry
 
-    if program.routine is not None:  # the runtime carries it out
+    if program.routine is not None:  # the runtime carries it out, and times its calls if they are to be timed
         return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
-    return entry.emit_entry(program, kernels, metadata, number, target)
+    return entry.emit_entry(program, kernels, metadata, number, target, profile)
 
 
 def emit_weights_function(target: Target) -> bytes:
@@ -262,12 +270,18 @@ def kernels_text(plan: Plan) -> bytes:
     return b"\n// -----\n".join(parts)
 
 
-def whole_text(plan: Plan, kind: Literal["llvm-dialect", "llvm", "asm"], settings: Settings) -> tuple[bytes, Settings]:
-    """The whole program in one module: as it is, its LLVM IR after the optimiser, or its assembly."""
+def whole_text(
+    plan: Plan, kind: Literal["llvm-dialect", "llvm", "asm"], profile: bool, settings: Settings
+) -> tuple[bytes, Settings]:
+    """The whole program in one module: as it is, its LLVM IR after the optimiser, or its assembly.
+
+    With ``profile`` it times its calls.
+    """
     from .passes.lower import whole
 
     sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
-    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", settings.pass_context())
+    context = settings.pass_context()
+    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile)
     if kind == "llvm-dialect":
         return _text(module.operation), settings
     return whole.emit(module, settings.target, kind, settings.opt_level), settings

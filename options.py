@@ -69,7 +69,7 @@ class Options(Settings):
     """How to compile.
 
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
-    compilation may take.
+    compilation may take. With ``profile`` the program times its calls.
 
     ``variants`` are the targets besides the first one. ``weights`` says whether these have a file of their own, beside
     the program, or are a part of its code.
@@ -82,6 +82,7 @@ class Options(Settings):
     limits: Limits = field(default_factory=Limits)
     variants: tuple[Target, ...] = ()
     weights: WeightsPlace = "beside"
+    profile: bool = False
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -61,7 +61,7 @@ class Stepwise:
     def host_calls(self) -> tuple[Step, ...]:
         """The calls of functions of the host, in the order in which the program has them."""
         routine = self.program.routine
-        return () if routine is None else tuple(step for step in routine.walk() if step.op == "host.call")
+        return () if routine is None else tuple(step for step in routine.calls if step.op == "host.call")
 
     def steps(self, inputs: Sequence[np.ndarray]) -> Steps:
         """The calls of a program without a routine on ``inputs``, which are contiguous and as the program says."""
@@ -72,7 +72,9 @@ class Stepwise:
         if self.program.routine is None:
             return self.steps(inputs).time(rounds, between)
         record = RoutineRecord(self.program.routine, tuple(self.kernels.values()))
-        return TimedRoutine(self.executor.library, record, self._params(), inputs).time(rounds, between)
+        timed = TimedRoutine(self.executor.library, record, self._params())
+        seconds = list(zip(timed.calls, timed.time(inputs, rounds, between), strict=True))
+        return [time for op in ("func.call", "host.call") for step, time in seconds if step.op == op]
 
     def _params(self) -> list[np.ndarray]:
         return self.weights.arrays(self.program.params) if self.weights else []
@@ -196,7 +198,8 @@ def _make_objects(
     for number, program in enumerate(plan.programs):
         own = {name: bare[name] for name in _called([program])}
         metadata = None if number else manifest.to_json()
-        work.append(Job("the program's entry", jobs.emit_entry, (program, own, metadata, number, target)))
+        arguments = (program, own, metadata, number, target, manifest.profile)
+        work.append(Job("the program's entry", jobs.emit_entry, arguments))
     if manifest.weights_inside:
         work.append(Job("the address of the weights", jobs.emit_weights_function, (target,)))
     objects = [*pool.run(work), *(kernel.object for kernel in kernels.values())]
@@ -221,7 +224,7 @@ def _make_whole(
     sources = {name: plan.kernels[name] for name in names}
     context = options.pass_context()
     module, kernels = whole.lower_program(
-        plan.main, sources, options.target, lambda made: describe(made).to_json(), context
+        plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile
     )
     report.notes += notes_on(plan, kernels)
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
@@ -303,6 +306,7 @@ def _manifest(
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
         compiler=version("tilewright"),
         source=planned.source,
+        profile=options.profile,
     )
 
 

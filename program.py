@@ -112,6 +112,11 @@ class Routine:
             for region in step.regions:
                 yield from region.walk()
 
+    @property
+    def calls(self) -> tuple[Step, ...]:
+        """The calls of kernels and of functions of the host, also those inside of regions, as they are written."""
+        return tuple(step for step in self.walk() if step.op in ("func.call", "host.call"))
+
     def to_json(self) -> list[Any]:
         """As a list that JSON can hold."""
         return [self.arguments, [step.to_json() for step in self.steps], self.results]

@@ -187,6 +187,13 @@ def host_features() -> tuple[str, ...]:
         return cpus.X86.from_linux(set(next(lines, "").split()))
 
 
+def cpu_name() -> str:
+    """This machine's CPU in its maker's words, with their number: ``2 x AMD EPYC``."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+    return f"{len(names)} x {names[0]}" if names else "an unknown CPU"
+
+
 def lacking(features: Iterable[str]) -> tuple[str, ...]:
     """Those of the features that this machine's CPU lacks."""
     return tuple(sorted(set(features) - set(host_features())))

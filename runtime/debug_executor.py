@@ -17,6 +17,7 @@ from ..model import ELEMENTS, numpy_dtype
 from ..program import Call, Kernel, Step
 from . import artifact
 from .actions import Action, Registers
+from .counters import Uncounted
 from .deadline import Deadline
 from .dumps import Dumps
 from .executor import Executor
@@ -169,7 +170,7 @@ class DebugModule:
         return kind(program, number, lambda made: self._visit(made))
 
 
-class _Static:
+class _Static(Uncounted):
     """Runs one of an artifact's programs whose calls are known, and shows each to ``visit``."""
 
     executor: ExecutorName = "graph"
@@ -200,7 +201,7 @@ def _in_place(call: Call, kernel: Kernel) -> bool:
     return not set(call.args[:first]).isdisjoint(call.args[first:])
 
 
-class _Routine:
+class _Routine(Uncounted):
     """Runs one of an artifact's programs that the runtime carries out, and shows each call to ``visit``."""
 
     executor: ExecutorName = "vm"

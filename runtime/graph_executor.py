@@ -11,6 +11,7 @@ import tvm_ffi
 from ..errors import InputError
 from . import memory, tensor
 from .arguments import placed, refuse_overlap
+from .counters import Uncounted
 from .deadline import Deadline
 from .link import Library
 from .manifest import Manifest
@@ -19,7 +20,7 @@ from .tables import CallTable
 from .weights import Weights
 
 
-class Graph:
+class Graph(Uncounted):
     """A program whose calls are made by ``tw_run_calls``, on the threads and with the kernels of its own entry.
 
     Its results are those of the entry, bit by bit. A run's intermediate tensors lie in a block of a pool.

@@ -41,6 +41,8 @@ class Manifest:
 
     ``prepared`` says of what weights of the model each of the ``params`` was made that the compiler made.
 
+    With ``profile`` the entry times its calls: ``create`` takes the address of counters behind those of the weights.
+
     ``compiler`` is the version that made it, ``source`` the SHA-256 of the model's file.
 
     ``specialized`` tells of the programs for sizes that this one leaves open, ``variants`` of those for other targets,
@@ -66,6 +68,7 @@ class Manifest:
     weights_inside: int = 0
     compiler: str = ""
     source: str = ""
+    profile: bool = False
     abi: int = ABI
 
     @property

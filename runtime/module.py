@@ -19,6 +19,8 @@ from .deadline import Deadline
 from .evaluator import Timing, evaluate
 from .files import replacing
 from .limit import Limit
+from .profiler import Report
+from .profiling import Profiler, profile
 from .runner import ExecutorName, Runner, start
 from .source import Recipe, kind_of, source_text
 from .threads import default_threads
@@ -119,9 +121,7 @@ class Module:
         Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of
         the kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
-        if inputs.keys() != self._names.keys():
-            raise InputError(_names_message(inputs, list(self._names)))
-        arrays = [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
+        arrays = self._arrays(inputs)
         runner = self._runner(arrays)
         try:
             if timeout is None and self._limit is None:
@@ -133,6 +133,29 @@ class Module:
                 return runner.run(arrays, deadline)
         except MemoryError as error:
             raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
+
+    def _arrays(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """The inputs in the model's order; InputError for a name or a dtype that is not the model's."""
+        if inputs.keys() != self._names.keys():
+            raise InputError(_names_message(inputs, list(self._names)))
+        return [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
+
+    @property
+    def profiler(self) -> Profiler:
+        """The times of this module's calls so far, if it was compiled with a profile."""
+        return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
+
+    def profile(self, inputs: Mapping[str, Any], rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
+        """Run ``rounds`` times, and twice before, on arrays by input name, and report the times of all kernel calls.
+
+        These runs have counters of their own: calls that other threads make meanwhile do not count. Where the program
+        was not compiled with a profile, its kernels are called one by one, which takes some microseconds more for each.
+        ``rates`` are those of the machine, ``flops`` and ``bytes`` a second, for as many threads as the module has.
+        InputError as ``run`` raises it, and for no rounds.
+        """
+        arrays = self._arrays(inputs)
+        number = [self._main, *self._specialized.values()].index(self._runner(arrays))
+        return profile(self._program, self._threads, number, arrays, rounds, rates)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""

@@ -29,8 +29,8 @@ class Routines:
     """Carries out a routine with the kernels that ``library`` exports as ``kernel(index)``, in the record's order.
 
     ``params`` are the routine's last arguments. ``watch`` gives what is done in place of each step's action: steps are
-    then carried out one by one, not as segments. ``pool`` lends the memory, by default one of its own. Calls may be
-    made from several threads at once.
+    then carried out one by one, not as segments. ``pool`` lends the memory, by default one of its own; ``make_team``
+    makes the threads that kernels run on. Calls may be made from several threads at once.
     """
 
     def __init__(
@@ -41,13 +41,14 @@ class Routines:
         threads: int = 1,
         watch: Watch | None = None,
         pool: Pool | None = None,
+        make_team: Callable[[int, int], Team] = Team,
     ) -> None:
         self._watch = watch
         self._library, self._params = library, [_stored(param) for param in params]  # they own the code and the weights
         self._routine = record.routine
         find = library.get_function("kernel")
         kernels = {kernel.name: LoadedKernel(kernel, find(i).value) for i, kernel in enumerate(record.kernels)}
-        team = Team(library.get_function("run_calls")().value, threads)
+        team = make_team(library.get_function("run_calls")().value, threads)
         given = len(self._routine.arguments) - len(params)
         self._inputs, last = self._routine.arguments[:given], self._routine.arguments[given:]
         weights = dict(zip(last, self._params, strict=True))

@@ -14,6 +14,7 @@ from ..errors import ArtifactError, InputError
 from ..model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
 from . import memory, tensor
 from .artifact import Program
+from .counters import Counters, Counting, Tally
 from .deadline import Deadline
 from .graph_executor import Graph
 from .link import Library, Numbered, first_line
@@ -22,6 +23,7 @@ from .pool import Pool
 from .routines import Routines, Watch
 from .tables import CallTable
 from .threads import team_lock
+from .timed import TimedCalls, TimedRoutine
 from .weights import Weights
 
 ExecutorName = Literal["aot", "graph", "vm"]
@@ -47,21 +49,38 @@ class Runner(Protocol):
         """
         ...
 
+    @property
+    def counters(self) -> Counting | None:
+        """What counts the program's calls, if anything does."""
+        ...
+
+    def count(self, on: bool) -> None:
+        """Have the calls of runs that begin from now on counted, or not; InputError where that cannot be."""
+        ...
+
 
 class Entry:
-    """A program whose entry is the packed function ``main``, which keeps the code and the weights alive."""
+    """A program whose entry is the packed function ``main``, which keeps the code and the weights alive.
+
+    Its runs are counted if it was compiled with a profile.
+    """
 
     executor: ExecutorName = "aot"
 
     def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
+        self._name = manifest.name
         memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
         self._allocators = [tensor.allocator(info) for info in manifest.outputs]
         create = library.get_function("create")
-        if weights is None:
-            addresses, owned = np.empty(0, np.uint64), [create]
-        else:
+        owned: list[Any] = [create]
+        addresses = np.empty(0, np.uint64)
+        if weights is not None:
             addresses = weights.addresses(manifest.params, manifest.fingerprint)
-            owned = [create, tensor.as_tensor(weights.data)]
+            owned.append(tensor.as_tensor(weights.data))
+        self._counters = Counters(len(manifest.calls)) if manifest.profile else None
+        if self._counters is not None:
+            addresses = np.append(addresses, np.uint64(self._counters.words.ctypes.data))
+            owned.append(tensor.as_tensor(self._counters.words))
         pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
         self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
         self._params = weights.arrays(manifest.params) if weights is not None else []
@@ -79,9 +98,28 @@ class Entry:
         self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
         return outputs
 
+    @property
+    def counters(self) -> Counters | None:
+        """See ``Runner``."""
+        return self._counters
+
+    def count(self, on: bool) -> None:
+        """See ``Runner``."""
+        if self._counters is not None:
+            self._counters.on = on
+        elif on:
+            raise InputError(
+                f"'{self._name}' was compiled to run without being timed: compile it with --profile (profile=True), or "
+                "use Module.profile, which makes its calls one by one"
+            )
+
 
 class Carried:
-    """A program that the runtime carries out; ``watch`` and ``pool`` are as ``Routines`` takes them."""
+    """A program that the runtime carries out; its calls are timed only while that is switched on (``count``).
+
+    ``counters`` count them: from the beginning where it was compiled with a profile, else from the first ``count`` on.
+    ``watch`` and ``pool`` are as ``Routines`` takes them.
+    """
 
     executor: ExecutorName = "vm"
     main = None
@@ -101,16 +139,36 @@ class Carried:
             weights.addresses(manifest.params, manifest.fingerprint)
         params = weights.arrays(manifest.params) if weights is not None else []
         try:
-            self._routines = Routines(library, manifest.steps, params, threads, watch, pool)
+            self._untimed = Routines(library, manifest.steps, params, threads, watch, pool)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ArtifactError(
                 f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
             ) from error
+        self._make_timed = partial(TimedRoutine, library, manifest.steps, params, threads)
+        self._timed: TimedRoutine | None = None
+        if manifest.profile:
+            self.count(True)
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``."""
-        made = self._routines.run(inputs, deadline)
+        timed = self._timed
+        if timed is not None and timed.counters.on and deadline is None:
+            made = timed.run(inputs)
+        else:
+            made = self._untimed.run(inputs, deadline)
         return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
+
+    @property
+    def counters(self) -> Tally | None:
+        """See ``Runner``."""
+        return self._timed.counters if self._timed is not None else None
+
+    def count(self, on: bool) -> None:
+        """See ``Runner``. Timed steps are carried out one by one, which takes longer."""
+        if self._timed is None and on:
+            self._timed = self._make_timed()
+        if self._timed is not None:
+            self._timed.counters.on = on
 
 
 def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
@@ -141,6 +199,19 @@ def _refusal(executor: str, manifest: Manifest) -> str:
     if manifest.steps:
         return f"the executor '{executor}' cannot run '{manifest.name}': {open_sizes(manifest.inputs)}, or use 'vm'"
     return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
+
+
+def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
+    """What runs the ``number``-th of an artifact's programs with counters of its own.
+
+    An entry that was compiled without a profile is not used: its calls are made from a table.
+    """
+    manifest = program.manifest.programs[number]
+    if manifest.steps is None and not manifest.profile:
+        return TimedCalls(Numbered(program.library, program.first + number), manifest, program.weights, threads)
+    runner = start(program, threads, number)
+    runner.count(True)
+    return runner
 
 
 def _as_output(array: Any, info: TensorInfo) -> Any:

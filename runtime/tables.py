@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,13 +32,21 @@ class CallTable:
     """The calls of a program without a routine, which threads may make from one table at the same time.
 
     ``library`` exports the addresses of ``kernels`` as ``kernel(index)``, in this order, and that of ``tw_run_calls``.
+    ``make_team`` makes the threads that kernels run on.
     """
 
-    def __init__(self, program: Program, kernels: Mapping[str, Kernel], library: Library, threads: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        kernels: Mapping[str, Kernel],
+        library: Library,
+        threads: int,
+        make_team: Callable[[int, int], Team] = Team,
+    ) -> None:
         find = library.get_function("kernel")
         loaded = {name: LoadedKernel(kernel, find(i).value) for i, (name, kernel) in enumerate(kernels.items())}
         self._library = library  # owns the code
-        self._team = Team(library.get_function("run_calls")().value, threads)
+        self._team = make_team(library.get_function("run_calls")().value, threads)
         self._arena_bytes = program.arena_bytes
         lengths = [len(call.args) for call in program.calls]
         self._firsts = [0, *np.cumsum(lengths).tolist()]
@@ -78,9 +86,9 @@ class CallTable:
         """Make all calls in order; TimeoutError behind the ``deadline``."""
         self._run(0, len(self._calls), memory, deadline)
 
-    def run_call(self, number: int, memory: Memory) -> None:
-        """Make one of the calls."""
-        self._run(number, 1, memory)
+    def run_call(self, number: int, memory: Memory, deadline: Deadline | None = None) -> None:
+        """Make one of the calls; TimeoutError behind the ``deadline``."""
+        self._run(number, 1, memory, deadline)
 
     def _run(self, first: int, count: int, memory: Memory, deadline: Deadline | None = None) -> None:
         calls, which, offsets = self._tables

@@ -236,12 +236,12 @@ def bytecode(text: str) -> bytes:
 
 
 @functools.cache
-def _affine_product(executor: ExecutorKind) -> product.Product:
-    options = driver.make_options(executor=executor)
+def _affine_product(executor: ExecutorKind, profile: bool) -> product.Product:
+    options = driver.make_options(executor=executor, profile=profile)
     return product.make(affine_plan(), options, workers.pool(0), CompileReport())
 
 
-def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects") -> Module:
+def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects", profile: bool = False) -> Module:
     """A new module of ``affine_plan``, compiled in this process."""
-    made = _affine_product(executor)
+    made = _affine_product(executor, profile)
     return Module(artifact.Program(made.link(), made.code, made.manifest, made.weights), num_threads)

@@ -19,6 +19,7 @@ from tilewright import dims
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
 from tilewright.model import TensorInfo
+from tilewright.runtime.text_table import aligned
 from tilewright.specialization import Sizes, given
 
 USER_ERROR = 2
@@ -230,9 +231,7 @@ def wide(array: np.ndarray) -> np.ndarray:
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows, the head first: a table for people on a terminal, aligned columns in a pipe."""
     if not sys.stdout.isatty():
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print("\n".join(aligned(rows)))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

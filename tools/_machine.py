@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,10 +31,14 @@ class Probe:
 
 
 class Machine:
-    """The rates of one core, sampled again and again between other measurements: clocks change with the load."""
+    """The rates of one core, or of some threads that work at the same time, each with data of its own.
 
-    def __init__(self, target: Target) -> None:
-        self._probes = {"flops": multiply_adds(target), "bytes": copying(2 * _COPIED)}
+    They are sampled again and again between other measurements: clocks change with the load.
+    """
+
+    def __init__(self, target: Target, threads: int = 1) -> None:
+        makers = {"flops": partial(multiply_adds, target), "bytes": partial(copying, 2 * _COPIED)}
+        self._probes = {name: together([make() for _ in range(threads)]) for name, make in makers.items()}
         self._seconds: dict[str, list[float]] = {name: [] for name in self._probes}
 
     def sample(self) -> None:
@@ -70,6 +76,14 @@ def copying(nbytes: int) -> Probe:
     """Reading half of ``nbytes`` and writing them elsewhere."""
     source, target = np.ones(max(nbytes // 2, 1), np.uint8), np.zeros(max(nbytes // 2, 1), np.uint8)
     return Probe(lambda: np.copyto(target, source), nbytes)
+
+
+def together(probes: Sequence[Probe]) -> Probe:
+    """All of some probes at a time, each in a thread; they let go of the interpreter."""
+    if len(probes) == 1:
+        return probes[0]
+    pool = ThreadPoolExecutor(len(probes))
+    return Probe(lambda: list(pool.map(lambda probe: probe.run(), probes)), sum(probe.amount for probe in probes))
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from tilewright.target import cpu_name
 from tilewright.tools._common import THIS_CPU
 
 
@@ -17,10 +18,4 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 def where(packages: Sequence[str], target: str) -> str:
     """The CPU, a target that is not just that, and versions of packages: what figures mean nothing without."""
     other = [f"code for '{target}'"] if target != THIS_CPU else []
-    return ", ".join([_cpu(), *other, *(f"{package} {version(package)}" for package in packages)])
-
-
-def _cpu() -> str:
-    with open("/proc/cpuinfo") as file:
-        names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    return f"{len(names)} x {names[0]}" if names else "an unknown CPU"
+    return ", ".join([cpu_name(), *other, *(f"{package} {version(package)}" for package in packages)])

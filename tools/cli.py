@@ -17,6 +17,7 @@ COMMANDS = {
     "check": "show what a model needs and what is unsupported in it, without compiling it",
     "explain": "show a model's kernels, their work and time",
     "inspect": "show what a compiled program says about itself, without loading it",
+    "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
     "cache": "show, prune or verify the compile cache",
     "debug": "find the first wrong node of a model, and the pass that makes it wrong",
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
@@ -24,9 +25,8 @@ COMMANDS = {
     "opt": "run passes on an .mlir file",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }
-
 # Commands with the name of a standard module, which none in tools/ may have.
-_MODULES = {"inspect": "inspect_artifact"}
+_MODULES = {"inspect": "inspect_artifact", "profile": "profile_model"}
 
 
 def home(command: str) -> str:

@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
-        limits = Limits.given(args.timeout, args.memory_limit)
-        kept = {"cache": not args.no_cache, "weights": args.weights, "limits": limits, "untrusted": args.untrusted}
+        kept = {"cache": not args.no_cache, "weights": args.weights, "profile": args.profile}
+        kept |= {"limits": Limits.given(args.timeout, args.memory_limit), "untrusted": args.untrusted}
         options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
         if args.emit in PROGRAMS:
@@ -112,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
     cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
     add_untrusted(cli)
+    cli.add_argument("--profile", action="store_true", help="a program that times its kernels' calls")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
     cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
     cli.add_argument(

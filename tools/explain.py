@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.runtime.roofline import bound, peak_share, rate
 from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
@@ -116,7 +117,6 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
         timed = zip(made.program.calls, seconds[:count], strict=True)
         calls = [(call, t) for call, t in timed if call.kernel == kernel.name]
         time, flops, nbytes = sum(t for _, t in calls), kernel.flops * len(calls), kernel.bytes * len(calls)
-        least = {"flops": flops / machine["flops"], "bytes": nbytes / machine["bytes"]}
         kernels.append({
             "name": kernel.name,
             "nodes": [list(call.nodes) for call, _ in calls],
@@ -129,11 +129,11 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
             "flops": flops,
             "bytes": nbytes,
             "seconds": time,
-            "share": _rate(time, total),
-            "flops_per_second": _rate(flops, time),
-            "bytes_per_second": _rate(nbytes, time),
-            "bound": "compute" if least["flops"] > least["bytes"] else "memory",
-            "peak_share": _rate(max(least.values()), time),
+            "share": rate(time, total),
+            "flops_per_second": rate(flops, time),
+            "bytes_per_second": rate(nbytes, time),
+            "bound": bound(flops, nbytes, machine),
+            "peak_share": peak_share(flops, nbytes, time, machine),
         })  # fmt: skip
     kernels.sort(key=lambda kernel: -kernel["seconds"])
     record = {"model": model, "seconds": total, "arena_bytes": made.program.arena_bytes, "machine": machine}
@@ -143,25 +143,20 @@ def explain(model: str, made: Stepwise, seconds: Sequence[float], machine: dict[
 def _host(made: Stepwise, seconds: Sequence[float], total: float) -> list[dict[str, Any]]:
     """The calls of functions of the host, the slowest first."""
     calls = [
-        {"function": step.facts["function"], "nodes": list(step.nodes), "seconds": time, "share": _rate(time, total)}
+        {"function": step.facts["function"], "nodes": list(step.nodes), "seconds": time, "share": rate(time, total)}
         for step, time in zip(made.host_calls, seconds, strict=True)
     ]
     return sorted(calls, key=lambda call: -call["seconds"])
-
-
-def _rate(amount: float, time: float) -> float:
-    """0 where no time was spent: for a call in a branch that was not taken."""
-    return amount / time if time else 0.0
 
 
 def _head(record: dict[str, Any]) -> list[str]:
     flops, machine = sum(kernel["flops"] for kernel in record["kernels"]), record["machine"]
     calls, seconds = sum(kernel["calls"] for kernel in record["kernels"]), record["seconds"]
     plain = [kernel for kernel in record["kernels"] if not kernel["schedule"]]
-    rate = _rate(flops, seconds)
+    flop_rate = rate(flops, seconds)
     lines = [
         f"{record['model']}: {calls} calls of {len(record['kernels'])} kernels, {seconds * 1e3:.3g} ms in one thread,"
-        f" {flops / 1e9:.3g} GFLOP at {rate / 1e9:.3g} GFLOP/s ({rate / machine['flops']:.0%} of peak)",
+        f" {flops / 1e9:.3g} GFLOP at {flop_rate / 1e9:.3g} GFLOP/s ({flop_rate / machine['flops']:.0%} of peak)",
         f"one core: {machine['flops'] / 1e9:.0f} GFLOP/s of multiply-adds, copies {machine['bytes'] / 1e9:.1f} GB/s",
         f"intermediates: an arena of {size_text(record['arena_bytes'])}",
     ]

@@ -8,9 +8,13 @@
     weights() -> pointer               the address of the weights, where they are a section of the code
     metadata() -> str                  the manifest; it is also the section ``METADATA_SECTION`` of the object
 
+With ``profile``, ``main`` takes the time around each kernel call. ``create`` then wants one address more, behind those
+of the weights: of the counters (``runtime/counters.py``) that belong to this ``main`` alone, or null to count nothing.
+
 A specialized program beside it exports ``create_1`` and so on, and leaves ``metadata`` to the first one. The generated
-part is only data and the straight list of calls; ``entry.mlir`` and ``dialects/packed.mlir`` have what is the same in
-every program. All is code for any CPU of the architecture, so that a program can say what it is for wherever it is.
+part is only data and the straight list of calls; ``entry.mlir``, ``counters.mlir`` and ``dialects/packed.mlir`` have
+what is the same in every program. All is code for any CPU of the architecture, so that a program can say what it is for
+wherever it is.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ from ...dialects.context import diagnostics, reused_context
 from ...model import must_be
 from ...program import METADATA_SECTION, WEIGHTS_SYMBOL, Call, Kernel, Program, Slot, exported
 from ...target import Target, host
+from .timed_calls import timed_calls
 
-_SUPPORT = Path(__file__).with_name("entry.mlir")
+_SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir")]
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
 _ALIGNMENT = 64
 # Straight calls gain nothing from more, and a model may have a thousand of them.
@@ -50,6 +55,9 @@ llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm
 llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i64
 llvm.func @tw_now() -> i64
 llvm.func @tw_interrupted(!llvm.ptr) -> i32
+llvm.func @tw_stamp(!llvm.ptr, i64)
+llvm.func @tw_counting(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
+llvm.func @tw_count_run(!llvm.ptr, i64, !llvm.ptr)
 llvm.func @tw_create(!llvm.ptr, i32, i64, !llvm.ptr, !llvm.ptr) -> i32
 llvm.func @tw_return(!llvm.ptr, i32, i64)
 llvm.func @tw_raise_out_of_memory() -> i32
@@ -68,12 +76,13 @@ def emit_entry(
     metadata: str | None = "{}",
     number: int = 0,
     target: Target | None = None,
+    profile: bool = False,
 ) -> bytes:
     """The object that defines ``create`` and, with a text for it, ``metadata``; ``number`` is that of the program.
 
-    The symbols of the kernels and of ``emit_support`` stay open for the linker.
+    With ``profile`` its calls are timed. The symbols of the kernels and of ``emit_support`` stay open for the linker.
     """
-    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number), target)
+    return _emit(_DECLARATIONS + entry_text(program, kernels, metadata, number, profile), target)
 
 
 def emit_kernel_table(
@@ -91,13 +100,15 @@ def emit_weights_function(target: Target | None = None) -> bytes:
     return _emit(_DECLARATIONS + declared + function, target)
 
 
-def entry_module(program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}") -> ir.Module:
+def entry_module(
+    program: Program, kernels: Mapping[str, Kernel], metadata: str = "{}", profile: bool = False
+) -> ir.Module:
     """The entry with its support as one module of the LLVM dialect, in the current context."""
-    return _lower(_support_text() + entry_text(program, kernels, metadata))
+    return _lower(_support_text() + entry_text(program, kernels, metadata, profile=profile))
 
 
 def _support_text() -> str:
-    return packed.SUPPORT.read_text() + _SUPPORT.read_text()
+    return "".join(path.read_text() for path in (packed.SUPPORT, *_SUPPORT))
 
 
 def _emit(text: str, target: Target | None = None, opt_level: int = _OPT_LEVEL) -> bytes:
@@ -112,7 +123,9 @@ def _lower(text: str) -> ir.Module:
     return module
 
 
-def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int = 0) -> str:
+def entry_text(
+    program: Program, kernels: Mapping[str, Kernel], metadata: str | None, number: int = 0, profile: bool = False
+) -> str:
     """The generated part of the entry in MLIR text."""
     tensors = program.inputs + program.outputs
     names = [must_be("input", info) for info in program.inputs]
@@ -125,8 +138,8 @@ def entry_text(program: Program, kernels: Mapping[str, Kernel], metadata: str | 
         packed.text_list("tw_names", names),
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
         *map(_declaration, used),
-        _main(program, used, scratch),
-        packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params))),
+        _main(program, used, scratch, profile),
+        packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params) + profile)),
         _table_text(tuple(used), number),
         _metadata_text(metadata),
     ]
@@ -144,7 +157,7 @@ def _metadata_text(metadata: str | None) -> str:
     return packed.constant_bytes("tw_metadata", metadata.encode(), METADATA_SECTION) + function
 
 
-def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:
+def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int, profile: bool) -> str:
     tensors = len(program.inputs) + len(program.outputs)
     most = max((len(call.args) for call in program.calls), default=1)
     head = _MAIN_HEAD.format(
@@ -156,13 +169,13 @@ def _main(program: Program, kernels: Mapping[str, Kernel], scratch: int) -> str:
         scratch=scratch,
     )
     checked = set(_checked_calls(program, kernels))
-    parts = [head, _FIRST_CHECK] if checked else [head]
-    for number, call in enumerate(program.calls):
-        parts += [
-            _call(number, call, kernels[call.kernel], program),
-            _CHECK.format(number) if number in checked else "",
-        ]
-    parts += [_MAIN_TAIL, _INTERRUPTED if checked else ""]
+    calls = [
+        _call(number, call, kernels[call.kernel], program) + (_CHECK.format(number) if number in checked else "")
+        for number, call in enumerate(program.calls)
+    ]
+    if profile:
+        calls = timed_calls(calls, len(program.params))
+    parts = [head, _FIRST_CHECK if checked else "", *calls, _MAIN_TAIL, _INTERRUPTED if checked else ""]
     # Internal: found through `create` alone, which gives it its context.
     body = packed.packed_function("main", "".join(parts))
     return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)

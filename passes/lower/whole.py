@@ -20,11 +20,12 @@ def lower_program(
     target: Target,
     describe: Callable[[Mapping[str, Kernel]], str],
     context: PassContext,
+    profile: bool = False,
 ) -> tuple[ir.Module, dict[str, Kernel]]:
     """Lower the kernels of ``sources`` (bytecode by name) and the entry into one module in a new MLIR context.
 
     Returns the module, and what the kernels are, without objects. ``describe`` makes the program's metadata of them.
-    Passes on kernels run in the context ``context``.
+    Passes on kernels run in the context ``context``; with ``profile`` the entry times its calls.
     """
     with make_context(), ir.Location.unknown():
         merged = ir.Module.create()
@@ -36,7 +37,7 @@ def lower_program(
             _make_private(module, name)
             _say_target(module, target)
             _merge(merged, module)
-        around = entry.entry_module(program, kernels, describe(kernels))
+        around = entry.entry_module(program, kernels, describe(kernels), profile)
         _say_target(around, target.baseline)
         _merge(merged, around)
         return merged, kernels

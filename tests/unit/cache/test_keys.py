@@ -28,6 +28,15 @@ def test_a_second_compilation_is_from_the_cache(folder, path):
         check(lib)
 
 
+def test_a_program_with_a_profile_is_another_one(folder, path):
+    built(path)
+    first, second = built(path, profile=True), built(path, profile=True)
+    assert (first.report.cached, second.report.cached) == (False, True)
+    assert (first.manifest.profile, second.manifest.profile, built(path).manifest.profile) == (True, True, False)
+    check(second)
+    assert second.profiler.report().runs == 1
+
+
 def test_a_hit_starts_no_worker_and_imports_no_mlir(folder, path):
     built(path)
     code = (

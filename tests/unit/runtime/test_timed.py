@@ -40,7 +40,7 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
         wait(0.03, 5),
     )
     rounds = []
-    timed = TimedRoutine(NoKernels(), RoutineRecord(Routine((), steps, (2, 5)), ()), [], [])
-    first, taken, other, last = timed.time(2, lambda: rounds.append(0))
+    timed = TimedRoutine(NoKernels(), RoutineRecord(Routine((), steps, (2, 5)), ()), [])
+    first, taken, other, last = timed.time([], 2, lambda: rounds.append(0))
     assert len(rounds) == 2 and other == 0
     assert 0.01 <= first < taken < last

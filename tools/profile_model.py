@@ -1,0 +1,137 @@
+"""``tilewright profile MODEL``: what a model's or a program's kernel calls cost, as a table, CSV, JSON or a trace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.errors import InputError
+from tilewright.model import open_sizes
+from tilewright.runtime.profiler import KEYS, Report
+from tilewright.sizes import is_open
+from tilewright.tools import _machine
+from tilewright.tools._common import (
+    PROGRAMS,
+    add_input_shape,
+    add_no_cache,
+    add_target,
+    check_target,
+    command,
+    parser,
+    print_table,
+    progress,
+    report,
+)
+from tilewright.tools.run import fill, read_arrays
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tilewright.runtime.module import Module
+
+_TOGETHER: dict[str, Callable[[Report], Report]] = {
+    "call": lambda profile: profile,
+    "kernel": Report.by_kernel,
+    "op": Report.by_op,
+    "node": Report.by_node,
+}
+_SAMPLES = 5  # of the machine's rates, before the runs and after them
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a program some times, and print what its calls took."""
+    args = _parser().parse_args(argv)
+    _check(args)
+    with progress(f"loading {args.model}", args) as say:
+        module = _load(args, say)
+        inputs = read_arrays(args.inputs, module.inputs) if args.inputs else _filled(module, args)
+        say(f"profiling {args.model}")
+        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
+    for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
+        if path:
+            _write(path, text)
+    report(json.loads(made.json()) if args.json else {}, [*made.head(), ""], args)
+    if not args.json and not args.quiet:
+        print_table(made.cells(args.sort, args.top))
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("profile", "time a model's or a program's kernel calls")
+    cli.add_argument("model", help="model.onnx, model.so or model.tw")
+    add_target(cli)
+    cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
+    cli.add_argument("--rounds", type=int, default=10, metavar="N", help="runs to measure, after two others (10)")
+    cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
+    cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
+    cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
+    cli.add_argument("--csv", type=Path, metavar="FILE", help="write all rows as comma-separated values")
+    cli.add_argument("--trace", type=Path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing")
+    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random ones)")
+    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    add_input_shape(cli)
+    add_no_cache(cli)
+    return cli
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be done before the long work begins."""
+    for name in ("rounds", "top", "threads"):
+        if (value := getattr(args, name)) is not None and value < 1:
+            raise InputError(f"--{name} is {value}: it must be at least 1")
+    check_target(args, [args.model])
+    for path in (args.csv, args.trace):
+        if path and not path.absolute().parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+
+
+def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
+    """The program; a model is compiled to one that times its calls itself."""
+    if Path(args.model).suffix in PROGRAMS:
+        from tilewright.runtime.module import load_module
+
+        return load_module(args.model, args.threads)
+    from tilewright import driver
+
+    say(f"compiling {args.model}")
+    shapes, cache = dict(args.input_shape), not args.no_cache
+    module = driver.compile(args.model, args.target, shapes, args.threads, cache=cache, profile=True)
+    for note in module.report.notes:
+        print("note:", note, file=sys.stderr)
+    return module
+
+
+def _filled(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
+    """Random inputs; InputError where their sizes are open."""
+    if any(is_open(info.shape) for info in module.inputs):
+        raise InputError(f"{open_sizes(module.inputs)}, or the arrays with --inputs")
+    return fill(module.inputs, "random", args.seed)
+
+
+def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:
+    """The profile, with the machine's rates as they are before and after it."""
+    from tilewright.target import Target
+
+    machine = _machine.Machine(Target.parse(module.manifest.target), module.num_threads)
+    for _ in range(_SAMPLES):
+        machine.sample()
+    made = module.profile(inputs, rounds)
+    for _ in range(_SAMPLES):
+        machine.sample()
+    return replace(made, rates=machine.rates())
+
+
+def _write(path: Path, text: str) -> None:
+    from tilewright.runtime.files import replacing
+
+    with replacing(path.absolute()) as temporary:
+        temporary.write_text(text)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(None))
