@@ -7,7 +7,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,14 +113,40 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
     add_untrusted(cli)
     cli.add_argument("--profile", action="store_true", help="a program that times its kernels' calls")
-    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or all; on stderr")
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="a file in DIR after each pass")
-    cli.add_argument(
-        "--config", action="append", default=[], type=_setting, metavar="PASS.OPTION=V", help="an option of a pass"
-    )
-    cli.add_argument("--schedules", type=Path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
-    cli.add_argument("--time-passes", action="store_true", help="seconds of each pass, on stderr")
+    cli.add_argument("--help-passes", action=_HelpPasses, help="show the options on passes, and exit")
+    _add_options_on_passes(cli, lambda text: argparse.SUPPRESS)  # the others fill a screen
     return cli
+
+
+def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], str]) -> None:
+    """Add the options that watch or change passes; help shows what ``shown`` makes of their texts."""
+    several = {"action": "append", "default": []}
+    cli.add_argument("--print-ir-after", **several, metavar="PASS", help=shown("or all; on stderr"))
+    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help=shown("a file in DIR after each pass"))
+    cli.add_argument(
+        "--config",
+        **several,
+        type=_setting,
+        metavar="PASS.OPTION=V",
+        help=shown("an option of a pass (see opt --list)"),
+    )
+    cli.add_argument(
+        "--schedules", type=Path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
+    )
+    cli.add_argument("--time-passes", action="store_true", help=shown("seconds of each pass, on stderr"))
+
+
+class _HelpPasses(argparse.Action):
+    """Shows the options on passes alone."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        cli = argparse.ArgumentParser(parser.prog, parser.usage, "options on passes", add_help=False)
+        _add_options_on_passes(cli, str)
+        cli.print_help()
+        parser.exit()
 
 
 def _size(text: str) -> int:

@@ -13,7 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tilewright as tw
-from tilewright.tools import _common
+from tilewright.tools import _common, cli
 from tilewright.tools import compile as compile_tool
 
 W = np.arange(128, dtype=np.float32).reshape(8, 16)
@@ -90,11 +90,19 @@ def test_the_output_is_what_its_name_says(path, kind, name, right, tmp_path, cap
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize("name", ["check", "compile", "header", "run", "bench", "explain", "opt", "zoo"])
+@pytest.mark.parametrize("name", map(cli.home, cli.COMMANDS))
 def test_help_fits_a_screen(name, capsys):
     with pytest.raises(SystemExit):
         importlib.import_module(f"tilewright.tools.{name}").main(["--help"])
     assert len(capsys.readouterr().out.splitlines()) <= 24
+
+
+def test_options_on_passes_have_a_screen_of_their_own(capsys):
+    with pytest.raises(SystemExit) as info:
+        compile_tool.main(["--help-passes"])
+    shown = capsys.readouterr().out
+    assert info.value.code == 0 and len(shown.splitlines()) <= 24
+    assert all(option in shown for option in ("--print-ir-after", "--dump-dir", "--config", "--schedules"))
 
 
 def test_passes_can_be_watched(path, tmp_path, capfd):
