@@ -1,0 +1,157 @@
+"""The text of ``main``: it checks tensors, takes an arena, and calls the kernels one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...dialects import packed
+from ...program import Call, Kernel, Program, Slot
+from .timed_calls import timed_calls
+
+_ALIGNMENT = 64
+# A program asks whether it is interrupted behind calls of so much work (operations and bytes: a millisecond of plain
+# loops, a hundredth of that of others), of which each call counts for some.
+_CHECKED_WORK, _WORK_OF_A_CALL = 1 << 20, 1 << 14
+
+
+def main_text(program: Program, kernels: Mapping[str, Kernel], profile: bool) -> str:
+    """``main`` of a program with these kernels, which times its calls with ``profile``."""
+    tensors = len(program.inputs) + len(program.outputs)
+    most = max((len(call.args) for call in program.calls), default=1)
+    head = _MAIN_HEAD.format(
+        tensors=tensors,
+        inputs=len(program.inputs),
+        spans=max(tensors, 1),
+        most=max(most, 1),
+        arena=_align(program.arena_bytes),
+        scratch=max((_align(kernel.scratch_bytes) for kernel in kernels.values()), default=0),
+    )
+    checked = set(_checked_calls(program, kernels))
+    calls = [
+        _call(number, call, kernels[call.kernel], program) + (_CHECK.format(number) if number in checked else "")
+        for number, call in enumerate(program.calls)
+    ]
+    if profile:
+        calls = timed_calls(calls, len(program.params))
+    parts = [head, _FIRST_CHECK if checked else "", *calls, _MAIN_TAIL, _INTERRUPTED if checked else ""]
+    # Internal: found through `create` alone, which gives it its context.
+    body = packed.packed_function("main", "".join(parts))
+    return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
+
+
+def _checked_calls(program: Program, kernels: Mapping[str, Kernel]) -> Iterator[int]:
+    """The calls behind which the program asks whether it is interrupted: not the last one, none of a small program."""
+    work = 0
+    for number, call in enumerate(program.calls[:-1]):
+        kernel = kernels[call.kernel]
+        work += kernel.flops + kernel.bytes + _WORK_OF_A_CALL
+        if work >= _CHECKED_WORK:
+            yield number
+            work = 0
+
+
+def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
+    """One kernel call: its pointers into the argument array, then a direct call or one through the thread team."""
+    lines = [f"  // {call.kernel}({', '.join(map(str, call.args))})"]
+    for position, slot in enumerate(call.args):
+        value = f"%c{number}_{position}"
+        lines += _address(value, slot, len(program.inputs))
+        lines += [
+            f"  {value}_at = llvm.getelementptr %arguments[{position}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr",
+            f"  llvm.store {value}, {value}_at : !llvm.ptr, !llvm.ptr",
+        ]
+    symbol, extent = f'@"{call.kernel}"', f"%c{number}_extent"
+    lines += [f"  {extent} = llvm.mlir.constant({kernel.extent} : i64) : i64"]
+    if kernel.parallel and kernel.extent > 1:
+        function = f"%c{number}_kernel"
+        lines += [
+            f"  {function} = llvm.mlir.addressof {symbol} : !llvm.ptr",
+            f"  %c{number}_pieces = llvm.mlir.constant({kernel.pieces} : i64) : i64",
+            f"  llvm.call @tw_parallel_for({function}, %arguments, {extent}, %c{number}_pieces, %scratch,",
+            "    %scratch_bytes, %self) : (!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm.ptr) -> ()",
+        ]
+    else:
+        lines += [
+            f"  llvm.call {symbol}(%arguments, %zero, {extent}, %scratch) : (!llvm.ptr, i64, i64, !llvm.ptr) -> ()"
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
+    """Lines that define ``value`` as the address of a slot."""
+    if slot.space == "arena":
+        yield f"  {value} = llvm.getelementptr %arena[{slot.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+        return
+    if slot.space == "param":
+        source, index, type_ = "%self", f"0, 4, {slot.index}", "!context"
+    else:
+        tensor = slot.index + (inputs if slot.space == "output" else 0)
+        source, index, type_ = "%spans", f"{tensor}, 0", "!span"
+    yield f"  {value}_from = llvm.getelementptr {source}[{index}] : (!llvm.ptr) -> !llvm.ptr, {type_}"
+    yield f"  {value} = llvm.load {value}_from : !llvm.ptr -> !llvm.ptr"
+
+
+def _align(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+
+
+_MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
+  %success = llvm.mlir.constant(0 : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %inputs = llvm.mlir.constant({inputs} : i64) : i64
+  %tensors = llvm.mlir.constant({tensors} : i64) : i64
+  %tensors32 = llvm.mlir.constant({tensors} : i32) : i32
+  %arena_bytes = llvm.mlir.constant({arena} : i64) : i64
+  %scratch_bytes = llvm.mlir.constant({scratch} : i64) : i64
+  %span_count = llvm.mlir.constant({spans} : i32) : i32
+  %most_arguments = llvm.mlir.constant({most} : i32) : i32
+  %spans = llvm.alloca %span_count x !span : (i32) -> !llvm.ptr
+  %arguments = llvm.alloca %most_arguments x !llvm.ptr : (i32) -> !llvm.ptr
+  %usage = llvm.mlir.addressof @tw_count : !llvm.ptr
+  %signature = llvm.mlir.addressof @tw_signature : !llvm.ptr
+  %names = llvm.mlir.addressof @tw_names : !llvm.ptr
+  %s0 = llvm.call @tw_expect(%count, %tensors32, %usage) : (i32, i32, !llvm.ptr) -> i32
+  %ok0 = llvm.icmp "eq" %s0, %success : i32
+  llvm.cond_br %ok0, ^take, ^fail(%s0 : i32)
+^take:
+  %s1 = llvm.call @tw_take_tensors(%args, %signature, %names, %tensors, %spans)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> i32
+  %ok1 = llvm.icmp "eq" %s1, %success : i32
+  llvm.cond_br %ok1, ^compare, ^fail(%s1 : i32)
+^compare:
+  %s2 = llvm.call @tw_refuse_overlap(%spans, %inputs, %tensors, %names) : (!llvm.ptr, i64, i64, !llvm.ptr) -> i32
+  %ok2 = llvm.icmp "eq" %s2, %success : i32
+  llvm.cond_br %ok2, ^allocate, ^fail(%s2 : i32)
+^allocate:
+  %arena = llvm.call @tw_take_arena(%self, %arena_bytes, %scratch_bytes) : (!llvm.ptr, i64, i64) -> !llvm.ptr
+  %none = llvm.icmp "eq" %arena, %null : !llvm.ptr
+  llvm.cond_br %none, ^exhausted, ^work
+^fail(%status: i32):
+  llvm.return %status : i32
+^exhausted:
+  %s3 = llvm.call @tw_raise_out_of_memory() : () -> i32
+  llvm.return %s3 : i32
+^work:
+  %scratch = llvm.getelementptr %arena[{arena}] : (!llvm.ptr) -> !llvm.ptr, i8
+"""
+
+_FIRST_CHECK = """  %one = llvm.mlir.constant(1 : i32) : i32
+  %checked = llvm.alloca %one x i64 : (i32) -> !llvm.ptr
+  %begin = llvm.call @tw_now() : () -> i64
+  llvm.store %begin, %checked : i64, !llvm.ptr
+"""
+
+_CHECK = """  %c{0}_status = llvm.call @tw_interrupted(%checked) : (!llvm.ptr) -> i32
+  %c{0}_ok = llvm.icmp "eq" %c{0}_status, %success : i32
+  llvm.cond_br %c{0}_ok, ^behind{0}, ^interrupted(%c{0}_status : i32)
+^behind{0}:
+"""
+
+_MAIN_TAIL = """  llvm.call @tw_give_arena(%self, %arena) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.call @tw_return(%ret, %success, %zero) : (!llvm.ptr, i32, i64) -> ()
+  llvm.return %success : i32"""
+
+_INTERRUPTED = """
+^interrupted(%interrupted: i32):
+  llvm.call @tw_give_arena(%self, %arena) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.return %interrupted : i32"""
