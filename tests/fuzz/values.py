@@ -56,9 +56,9 @@ def _floats(
 
 
 def finite(array: np.ndarray) -> bool:
-    """Whether there is neither NaN nor infinity, nor a number that has hardly a neighbour."""
-    if array.dtype.kind in "biu":
-        return True
+    """Whether there is neither NaN nor infinity, nor a number that has hardly a neighbour, nor text."""
+    if array.dtype.kind in "biuOUST":
+        return array.dtype.kind in "biu"
     wide = np.abs(array.astype(np.float64))
     return bool(np.all(wide < 1e4))
 

@@ -54,6 +54,12 @@ def test_models_are_valid():
         onnx.checker.check_model(generate(1, index)[0], full_check=True)
 
 
+def test_text_is_no_image():
+    model, _ = generate(20261123, 13889)  # comes by strings where a Resize looks for what it may resize
+    onnx.checker.check_model(model)
+    assert model.graph.node
+
+
 def test_a_model_of_optionals_alone_goes_on():
     assert generate(20261123, 14872)[0].graph.output
 
