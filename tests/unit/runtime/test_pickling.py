@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import pickle
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -79,9 +79,12 @@ def test_a_copy_is_the_module_itself():
 
 def test_spawned_processes_take_modules(path):
     modules = [affine_module(2), tw.load_module(path)]
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        for array in pool.map(answer, modules):
+    pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+    try:
+        for array in pool.map(answer, modules, timeout=120):
             np.testing.assert_allclose(array, affine(X), rtol=1e-6)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def in_child(module: tw.Module) -> int:
