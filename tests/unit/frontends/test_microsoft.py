@@ -212,7 +212,7 @@ def test_weights_of_other_bits_or_shapes_are_refused():
 
 
 def test_what_a_node_lacks_is_named():
-    assert "it lacks skip" in refusal("SkipLayerNormalization", f(2, 3, 4), None, f(4))
+    assert "input 'skip' is missing" in refusal("SkipLayerNormalization", f(2, 3, 4), None, f(4))
     assert "it lacks K and N and block_size" in refusal("MatMulNBits", f(2, 3), f(4), f(4))
     assert "of one dtype, here they are ['float32', 'float16']" in refusal("BiasGelu", f(2, 3), half(3))
     assert "here they are []" in refusal("Gelu", np.zeros((2, 3), np.int32))

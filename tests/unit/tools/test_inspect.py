@@ -14,6 +14,7 @@ from handmade import affine_module, copy_module
 
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import elf, shared
+from tilewright.runtime.manifest import ABI
 from tilewright.tools import cli
 from tilewright.tools import compile as compile_tool
 from tilewright.tools.inspect_artifact import main
@@ -44,7 +45,7 @@ def test_it_says_all_of_a_program_with_several(tmp_path: Path, capsys: pytest.Ca
     target = "x86 -mcpu=x86-64-v2,x86-64-v3"
     asked = ["--input-shape", "x:1..8,32", "--specialize", "x:4,32", "--threads", "1"]
     found = record(capsys, compiled(tmp_path, "--target", target, *asked))
-    assert (found["kind"], found["sealed"], found["name"], found["abi"]) == ("shared library", True, "net", 1)
+    assert (found["kind"], found["sealed"], found["name"], found["abi"]) == ("shared library", True, "net", ABI)
     assert found["source"] == hashlib.sha256((tmp_path / "net.onnx").read_bytes()).hexdigest()
     assert found["options"] == {"num_threads": 1, "opt_level": 3} and found["compiler"]
     assert found["inputs"] == [{"name": "x", "shape": ["n", 32], "dtype": "float32"}]
