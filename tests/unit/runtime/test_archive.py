@@ -99,7 +99,10 @@ def test_only_functions_under_its_own_name_are_seen(folder):
     assert all(row[-1].startswith("first_") for row in rows)
     assert len(rows) > 10
     undefined = set(re.findall(r"GLOBAL \S+ +UND (\S+)", text))
-    assert all(re.match(r"first_|TVMFFI|__kmpc_|omp_|malloc|free|aligned_alloc|mem|clock_gettime|pthread_self", name) for name in undefined)
+    assert all(
+        re.match(r"first_|TVMFFI|__kmpc_|omp_|malloc|free|aligned_alloc|mem|clock_gettime|pthread_self", name)
+        for name in undefined
+    )
 
 
 def test_open_sizes_are_refused_in_one_line_and_nothing_is_written(tmp_path, capsys):
