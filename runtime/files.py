@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import ArtifactError
+from ..source_files import open_regular
 from .threads import default_threads
 
 _PIECE = 8 << 20  # bytes that are hashed as one; another size gives other digests
@@ -61,9 +61,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def read_regular(path: Path) -> bytes:
     """The content of a regular file. OSError for what is none: a pipe, which would be waited for, or a device."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+    with os.fdopen(open_regular(path), "rb") as file:
         return file.read()
 
 

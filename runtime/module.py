@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
@@ -14,16 +14,19 @@ import tvm_ffi
 from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
-from . import artifact, pickling, tensor
+from . import artifact, tensor
 from .deadline import Deadline
-from .evaluator import Timing, evaluate
 from .files import replacing
 from .limit import Limit
-from .profiler import Report
-from .profiling import Profiler, profile
 from .runner import ExecutorName, Runner, start
 from .source import Recipe, kind_of, source_text
 from .threads import default_threads
+
+if TYPE_CHECKING:  # what few programs use is imported when it is used: loading should be quick
+    from .evaluator import Timing
+    from .pickling import Kept
+    from .profiler import Report
+    from .profiling import Profiler
 
 Shapes = tuple[tuple[int, ...], ...]
 _KEPT_SHAPES = 64  # of inputs that were found right
@@ -79,6 +82,8 @@ class Module:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
+        from . import pickling
+
         return _unpickled, (pickling.kept(self._program, int(protocol)), self._settings)
 
     @property
@@ -143,6 +148,8 @@ class Module:
     @property
     def profiler(self) -> Profiler:
         """The times of this module's calls so far, if it was compiled with a profile."""
+        from .profiling import Profiler
+
         return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
 
     def profile(self, inputs: Mapping[str, Any], rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
@@ -153,6 +160,8 @@ class Module:
         ``rates`` are those of the machine, ``flops`` and ``bytes`` a second, for as many threads as the module has.
         InputError as ``run`` raises it, and for no rounds.
         """
+        from .profiling import profile
+
         arrays = self._arrays(inputs)
         number = [self._main, *self._specialized.values()].index(self._runner(arrays))
         return profile(self._program, self._threads, number, arrays, rounds, rates)
@@ -217,6 +226,8 @@ class Module:
         It calls once without measuring, then ``repeat`` times ``number`` times, or more often where these calls would
         take less than ``min_repeat_ms`` milliseconds. InputError where there is no such function.
         """
+        from .evaluator import evaluate
+
         function = self[name or self.entry_name]
         return lambda *arguments: evaluate(lambda: function(*arguments), number, repeat, min_repeat_ms)
 
@@ -285,7 +296,7 @@ def load_module(
     return Module(program, num_threads, max_concurrency=max_concurrency, executor=executor)
 
 
-def _unpickled(kept: pickling.Kept, settings: dict[str, Any]) -> Module:
+def _unpickled(kept: Kept, settings: dict[str, Any]) -> Module:
     return Module(kept.load(), **settings)
 
 
