@@ -11,15 +11,11 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
-from handmade import SHAPE, affine, affine_module, copy_module
+from handmade import SHAPE, affine, affine_module, copy_module, first_output
 
 import tilewright as tw
 
 X = np.random.default_rng(3).random(SHAPE, np.float32)
-
-
-def answer(module: tw.Module) -> np.ndarray:
-    return module(X)[0]
 
 
 @pytest.fixture
@@ -81,7 +77,7 @@ def test_spawned_processes_take_modules(path):
     modules = [affine_module(2), tw.load_module(path)]
     pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     try:
-        for array in pool.map(answer, modules, timeout=120):
+        for array in pool.map(first_output, modules, [X, X], timeout=120):
             np.testing.assert_allclose(array, affine(X), rtol=1e-6)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -145,12 +145,16 @@ def test_a_compilation_out_of_time_writes_nothing(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["m.onnx", "m.so"]
 
 
-def test_a_job_that_needs_more_memory_than_it_may_have_is_refused_it_and_its_worker_stays(pool):
-    [before] = pool.run([Job("pid", os.getpid)])
-    little = pool.limited(Limits(memory=1 << 30, bundles=False))
-    with pytest.raises(tw.CompileError, match="out of memory in kernel 'k'"):
-        little.run([Job("kernel 'k'", eat_memory)])
-    assert pool.run([Job("pid", os.getpid)]) == [before]
+def test_a_job_that_needs_more_memory_than_it_may_have_is_refused_it_and_its_worker_stays():
+    alone = Pool(1)
+    try:
+        [before] = alone.run([Job("pid", os.getpid)])
+        little = alone.limited(Limits(memory=1 << 30, bundles=False))
+        with pytest.raises(tw.CompileError, match="out of memory in kernel 'k'"):
+            little.run([Job("kernel 'k'", eat_memory)])
+        assert alone.run([Job("pid", os.getpid)]) == [before]
+    finally:
+        alone.shutdown()
 
 
 @pytest.mark.parametrize(
