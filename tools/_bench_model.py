@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.errors import InputError
 from tilewright.model import open_sizes
 from tilewright.sizes import is_open
-from tilewright.tools import _children, _rivals
+from tilewright.tools import _children, _machine, _rivals
 from tilewright.tools._common import PROGRAMS, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, ratio, relative_error
 from tilewright.tools.run import fill
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.runtime.module import Module
 
 OURS = "tilewright"
+MACHINE = "multiply-adds"  # in registers, on each thread: what the machine's threads add up to, whoever shares it
 TOLERANCE = 1e-4
 SLICE_SECONDS = 0.2  # of a round, for each runtime
 # What the memory is held against: a multiple of the weights, and what a process has anyway.
@@ -52,6 +53,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             manifest = modules[args.threads[0]].manifest
             inputs = fill(manifest.inputs, "random", args.seed)
             runs, errors = _prepare(modules, inputs, args.compare, path)
+            if len(modules) > 1:
+                runs |= _machine_runs(manifest.target, args.threads)
         with bar(f"measuring {model}", args.rounds, args) as show:
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
     weights = manifest.weight_bytes if Path(model).suffix in PROGRAMS else _children.weight_bytes(model)
@@ -124,6 +127,14 @@ def _prepare(
     return runs, errors
 
 
+def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[], object]]:
+    """Each thread does the same work, so that n of them have done n times as much."""
+    from tilewright.target import Target
+
+    probes = [_machine.multiply_adds(Target.parse(target)) for _ in range(max(threads))]
+    return {(number, MACHINE): _machine.together(probes[:number]).run for number in threads}
+
+
 @contextmanager
 def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
     """A progress bar that is drawn between rounds alone: an animation would take part in what is measured."""
@@ -163,9 +174,22 @@ def _run(
         "threads": threads,
         "seconds": spread(ours),
         "speedup": dataclasses.asdict(ratio(times[base, OURS], ours)),
+        **_machine_speedup(threads, base, times),
         "rivals": found,
         "fastest": min(found, key=lambda rival: rival["seconds"]["median"])["name"] if found else None,
     }
+
+
+def _machine_speedup(threads: int, base: int, times: Mapping[Run, Sequence[float]]) -> dict[str, Any]:
+    """What the threads would gain if all they did were arithmetic, and how much of that they do gain."""
+    if threads == base:
+        return {}
+    ours, machine = (
+        [one / all_ for one, all_ in zip(times[base, name], times[threads, name], strict=True)]
+        for name in (OURS, MACHINE)
+    )
+    machine = [threads / base * gain for gain in machine]
+    return {"machine_speedup": spread(machine), "speedup_share": dataclasses.asdict(ratio(ours, machine))}
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -180,7 +204,8 @@ def _head(record: Mapping[str, Any]) -> list[str]:
     lines.append(f"runs in peak memory {megabytes(record['running'])} MB")
     for run in record["runs"][1:]:
         of, base = "-".join(numbers(run["speedup"])), record["runs"][0]["threads"]
-        lines.append(f"{run['threads']} threads are {of} times as fast as {base}")
+        machine = "-".join(numbers(run["machine_speedup"]))
+        lines.append(f"{run['threads']} threads are {of} times as fast as {base} (the machine's arithmetic: {machine})")
     return lines
 
 

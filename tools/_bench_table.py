@@ -43,6 +43,9 @@ def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> Iterat
     yield f"Measured on {where(args.compare, args.target)}: float32,"
     yield f"{args.rounds} interleaved rounds in one process for each model."
     yield "Times are medians in ms with their quartiles; a ratio is the median of the rounds' ratios."
+    if len(args.threads) > 1:
+        yield "The machine's speed is that of multiply-adds in registers, measured in the same rounds: what its threads"
+        yield "add up to at the time."
     for index, threads in enumerate(args.threads):
         yield f"\n{threads} thread{'s' * (threads > 1)}:\n"
         yield table(list(_times(records, index, args)))
@@ -55,16 +58,19 @@ def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> Iterat
 def _times(records: Sequence[dict[str, Any]], index: int, args: argparse.Namespace) -> Iterator[list[str]]:
     base = args.threads[0] if index else None
     yield ["network", OURS, *args.compare, *(["ours / faster of these", "relative error"] * bool(args.compare)),
-           *([f"speed of {base} thread{'s' * (base > 1)}"] if base else [])]  # fmt: skip
+           *([f"speed of {base} thread{'s' * (base > 1)}", "the machine's", "share"] if base else [])]  # fmt: skip
     for record in records:
         run = record["runs"][index]
         row = [Path(record["model"]).stem, _spread(run["seconds"], 1e3)]
         row += [_spread(rival["seconds"], 1e3) for rival in run["rivals"]]
         if ratio := _ratio(run):
             row += [f"**{_spread(ratio)}**", f"{max(map(largest_error, run['rivals'])):.1e}"]
-        yield row + ([f"x {_spread(run['speedup'])}"] if base else [])
+        if base:
+            row += [f"x {_spread(run[key])}" for key in ("speedup", "machine_speedup")]
+            row.append(f"{run['speedup_share']['median']:.0%}")
+        yield row
     if (mean := _mean(records, index)) is not None:
-        yield ["geometric mean", *[""] * (1 + len(args.compare)), f"**{mean:.2f}**", "", *([""] if base else [])]
+        yield ["geometric mean", *[""] * (1 + len(args.compare)), f"**{mean:.2f}**", "", *([""] * 3 if base else [])]
 
 
 def _costs(records: Sequence[dict[str, Any]]) -> Iterator[list[str]]:

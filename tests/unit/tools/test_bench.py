@@ -96,6 +96,7 @@ def test_several_numbers_of_threads_are_measured_together(program, capsys):
     assert (one["threads"], two["threads"]) == (1, 2)
     assert one["speedup"] == {"median": 1.0, "low": 1.0, "high": 1.0}
     assert two["speedup"]["median"] > 0 and two["fastest"] is None
+    assert two["machine_speedup"]["median"] > 0 and two["speedup_share"]["median"] > 0
 
 
 def test_several_models_are_a_table(path, tmp_path, capsys):
@@ -121,8 +122,8 @@ def record(name: str, ratios: dict[str, float]) -> dict:
         for n, r in ratios.items()
     ]
     fastest = max(ratios, key=lambda n: ratios[n])
-    runs = [{"threads": n, "seconds": spread(2 / n), "speedup": spread(n), "rivals": rivals, "fastest": fastest}
-            for n in (1, 2)]  # fmt: skip
+    runs = [{"threads": n, "seconds": spread(2 / n), "speedup": spread(n), "machine_speedup": spread(n),
+             "speedup_share": spread(1.0), "rivals": rivals, "fastest": fastest} for n in (1, 2)]  # fmt: skip
     memory = {"peak_bytes": 5_000_000, "limit_bytes": 6_000_000}
     return {
         "model": f"x/{name}.onnx",
@@ -156,7 +157,7 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
     a = "| a | 2000 (2000-2000) | 2000 (2000-2000) | 500 (500-500) | **2 (2-2)** | 1.0e-06 |"
     assert a in lines[one:two]
     assert (
-        "| b | 1000 (1000-1000) | 2000 (2000-2000) | 4000 (4000-4000) | **0.5 (0.5-0.5)** | 1.0e-06 | x 2 (2-2) |"
+        "| b | 1000 (1000-1000) | 2000 (2000-2000) | 4000 (4000-4000) | **0.5 (0.5-0.5)** | 1.0e-06 | x 2 (2-2) | x 2 (2-2) | 100% |"
         in lines
     )
     assert "| geometric mean |  |  |  | **1.00** |  |" in lines
