@@ -18,16 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from . import emission, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
 from .limits import limits_for
-from .model import Model
+from .model import ForeignSource, Model
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
-from .planning import Asked, model_bytes, plan_model, plan_source
+from .planning import Asked, plan_model, plan_source, settled_source
 from .product import Product, Stepwise
 from .runtime import archive, artifact
 from .runtime.manifest import Manifest
@@ -42,6 +42,7 @@ from .workers import Limits, Pool
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+Source = str | os.PathLike[str] | bytes | ForeignSource
 CacheChoice = bool | str | os.PathLike[str]
 Made = TypeVar("Made")
 
@@ -49,7 +50,7 @@ _MOST_WORKERS = 16
 
 
 def compile(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: Source | ModelProto,
     target: str | Target = "x86",
     input_shapes: InputShapes | None = None,
     num_threads: int | None = None,
@@ -64,11 +65,15 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
-) -> Module:
-    """Compile an ONNX model to a program that is ready to be called.
+    example_inputs: Sequence[Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Any:
+    """Compile an ONNX model, or a PyTorch module, to a program that is ready to be called.
 
     Args:
-        source: a file's path, its bytes, or a ``ModelProto``.
+        source: of an ONNX model a file's path, its bytes, or a ``ModelProto``; of a PyTorch one an ``nn.Module``, a
+            scripted module, an ``ExportedProgram``, or the path of its file (``model.pt2``). What is returned is a
+            ``Module`` for the first, and for the others a ``TorchModule``, which takes and gives what the module does.
         target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another. Of several, as in
             "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
         input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
@@ -88,6 +93,8 @@ def compile(
         max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
         weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
         profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
+        example_inputs: the arguments that a PyTorch module is exported with: the program takes the like.
+        dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
@@ -107,12 +114,12 @@ def compile(
     )
     options.refuse_foreign()
     report = CompileReport()
-    if not isinstance(source, (str, os.PathLike)):
-        source = model_bytes(source)
+    source = settled_source(source, example_inputs, dynamic_shapes)
     asked = Asked.of(input_shapes, specialize)
     made = _product(source, asked, options, workers, report)
     recipe = emission.FileRecipe(source, made.manifest.source, asked, options, partial(_pool, workers, options))
-    return _module(made, options, report, recipe, max_concurrency)
+    module = _module(made, options, report, recipe, max_concurrency)
+    return source.wrapped(module) if isinstance(source, ForeignSource) else module
 
 
 def build(
@@ -144,7 +151,7 @@ def build(
 
 
 def compile_to_file(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: Source | ModelProto,
     output: str | os.PathLike[str],
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
@@ -171,7 +178,7 @@ def compile_to_file(
 
 
 def emit(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: Source | ModelProto,
     kind: TextKind,
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
@@ -188,7 +195,7 @@ def emit(
 
 
 def stepwise(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: Source | ModelProto,
     input_shapes: InputShapes | None = None,
     options: Options | None = None,
     workers: int | None = None,
@@ -253,7 +260,7 @@ def _pool(count: int | None, options: Options) -> Pool:
 
 
 def _product(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: Source | ModelProto,
     asked: Asked,
     options: Options,
     workers: int | None,
@@ -261,8 +268,7 @@ def _product(
     weights_folder: Path | None = None,
 ) -> Product:
     """The program from the cache; else it is compiled, and put there."""
-    if not isinstance(source, (str, os.PathLike)):
-        source = model_bytes(source)
+    source = settled_source(source)
     pool, cache, request = _pool(workers, options), options.cache, None
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):

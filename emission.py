@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import jobs
 from .errors import CompileError
+from .model import ForeignSource
 from .options import CompileReport, Options
 from .planning import Asked, as_file, plan_source
 from .program import Plan
@@ -21,13 +22,15 @@ from .workers import Job, Pool
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-Source = str | os.PathLike[str] | bytes
+Source = str | os.PathLike[str] | bytes | ForeignSource
 
 
 def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Options, pool: Pool) -> bytes:
     """What ``driver.emit`` says."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
+            if isinstance(source, ForeignSource):
+                return source.linalg(pool.seconds_left()).text.encode()
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")
             arguments = (path, label, asked.shapes, options.model_limits)
@@ -58,7 +61,7 @@ class FileRecipe:
 
     def text(self, kind: TextKind) -> bytes:
         """See ``Recipe``: the file must be as it was."""
-        if not isinstance(self.source, bytes) and _digest(self.source) != self.digest:
+        if isinstance(self.source, (str, os.PathLike)) and _digest(self.source) != self.digest:
             raise CompileError(f"{self.source} is not there, or not as it was when it was compiled: compile it again")
         return emit(self.source, kind, replace(self.asked, specialize=()), self.options, self.pool())
 

@@ -17,7 +17,7 @@ from .dims import InputShapes
 from .errors import ArtifactError, TilewrightError
 from .inspection import CheckReport, Work
 from .limits import ORDINARY, ModelLimits
-from .model import FileSlice, Model, Param
+from .model import FileSlice, LinalgText, Model, Param
 from .program import Kernel, Plan, Program
 from .runtime.files import sha256
 from .specialization import Shapes, Sizes, called, named, resolved
@@ -179,6 +179,15 @@ def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Pl
 
     with make_context(), ir.Location.unknown():
         return plan_model(replace(shell, module=ir.Module.parse(bytecode)), "", settings)
+
+
+def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settings]:
+    """Import a model that comes as another compiler's text, and run the graph passes on it."""
+    from .frontends.linalg.importer import import_linalg
+
+    with step("import"):
+        model = import_linalg(source.text, source.inputs, source.outputs, source.params, source.name)
+    return plan_model(model, "", settings)
 
 
 def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, Settings]:

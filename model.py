@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,7 +156,8 @@ class Model:
 
     ``module`` is the MLIR module with ``func.func @main``: its arguments are the inputs in order (``tw.name``),
     then the weights (``tw.param``); its results are the outputs in order. ``files`` are those that were read besides
-    the model's own, ``notes`` what the import has to say to a user, a sentence each.
+    the model's own, ``notes`` what the import has to say to a user, a sentence each. A module that is not ``legal`` is
+    another compiler's linalg, which has yet to be brought to the rules of ``@main``.
     """
 
     module: Any
@@ -165,3 +167,33 @@ class Model:
     name: str = "model"
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    legal: bool = True
+
+
+@dataclass(frozen=True)
+class LinalgText:
+    """A model as text of another compiler's MLIR: a function whose arguments are ``inputs``, then ``params``."""
+
+    text: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    params: Mapping[str, Param]
+    name: str
+
+
+class ForeignSource(ABC):
+    """What is no model file, and becomes linalg in a way of its own: a frontend makes it of a user's object."""
+
+    name: str
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A hash of all that decides what it becomes, weights included."""
+
+    @abstractmethod
+    def linalg(self, seconds: float | None) -> LinalgText:
+        """The model; CompileTimeoutError where that takes longer than so many seconds."""
+
+    @abstractmethod
+    def wrapped(self, module: Any) -> Any:
+        """The compiled program as what its users call."""

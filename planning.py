@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import jobs, specialization
+from . import frontends, jobs, specialization
 from .dims import InputShapes
 from .errors import ModelError
 from .jobs import Planned
-from .model import Model
+from .model import ForeignSource, Model, Param
 from .options import CompileReport, Options
 from .specialization import Sizes
 from .workers import Job, Pool
@@ -40,7 +40,7 @@ class Asked:
 
 
 def plan_source(
-    source: str | os.PathLike[str] | bytes | ModelProto,
+    source: str | os.PathLike[str] | bytes | ModelProto | ForeignSource,
     asked: Asked,
     options: Options,
     pool: Pool,
@@ -48,6 +48,8 @@ def plan_source(
     report: CompileReport,
 ) -> Planned:
     """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
+    if isinstance(source, ForeignSource):
+        return _plan_foreign(source, asked, options, pool, report)
     path, label = as_file(source, folder)
     options.progress(f"importing {label}")
     with report.stage("import and plan"):
@@ -68,11 +70,26 @@ def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport
     with report.stage("import and plan"), tempfile.TemporaryFile() as file:
         model.module.operation.write_bytecode(file)
         file.seek(0)
-        params = {name: replace(param, source=np.empty(0)) for name, param in model.params.items()}
-        shell = replace(model, module=None, params=params)
+        shell = replace(model, module=None, params=_without_data(model.params))
         arguments = (file.read(), shell)
         planned = _run_plans([_Part(f"the planning of {model.name}", jobs.plan_bytecode, arguments)], options, pool)
         return replace(planned, params={name: model.params[name] for name in planned.params})
+
+
+def _plan_foreign(source: ForeignSource, asked: Asked, options: Options, pool: Pool, report: CompileReport) -> Planned:
+    """Convert and plan; weights stay in this process."""
+    if asked.shapes or asked.specialize:
+        raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
+    options.progress(f"importing {source.name}")
+    with report.stage("import and plan"):
+        text = source.linalg(pool.seconds_left())
+        shell = replace(text, params=_without_data(text.params))
+        planned = _run_plans([_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))], options, pool)
+        return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
+
+
+def _without_data(params: Mapping[str, Param]) -> dict[str, Param]:
+    return {name: replace(param, source=np.empty(0)) for name, param in params.items()}
 
 
 def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
@@ -82,6 +99,23 @@ def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) ->
     path = os.path.join(folder, "model.onnx")
     Path(path).write_bytes(model_bytes(source))
     return path, "the model"
+
+
+def settled_source(
+    source: Any, example_inputs: Sequence[Any] | None = None, dynamic_shapes: Any = None
+) -> str | os.PathLike[str] | bytes | ForeignSource:
+    """What a user gives as a path or bytes of an ONNX model, or as a source of another frontend.
+
+    Raises ModelError for what is none of them, or for arguments that it does not take.
+    """
+    if isinstance(source, ForeignSource):
+        return source
+    made = frontends.foreign(source, example_inputs, dynamic_shapes)
+    if made is not None:
+        return made
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise ModelError("example inputs and dynamic shapes are for PyTorch modules: give input shapes")
+    return source if isinstance(source, (str, os.PathLike)) else model_bytes(source)
 
 
 def model_bytes(source: Any) -> bytes:

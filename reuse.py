@@ -23,6 +23,7 @@ from .cache import WEIGHTS, Cache, Entry, Item, key
 from .dims import InputShapes
 from .errors import ArtifactError, CompileError
 from .jobs import Planned, Settings
+from .model import ForeignSource
 from .program import Kernel
 from .runtime.artifact import Code
 from .runtime.files import digest
@@ -105,7 +106,7 @@ def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings,
 
 def request(
     cache: Cache,
-    source: str | os.PathLike[str] | bytes,
+    source: str | os.PathLike[str] | bytes | ForeignSource,
     input_shapes: InputShapes,
     options: Sequence[object],
     settings: Settings,
@@ -115,6 +116,8 @@ def request(
     shapes = repr(sorted(input_shapes.items()))
     if isinstance(source, bytes):
         content, path, state = digest(source), None, ()
+    elif isinstance(source, ForeignSource):
+        content, path, state = source.digest(), None, ()
     else:
         try:
             path = Path(source).resolve()

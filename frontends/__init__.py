@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..dims import InputShapes
 from ..inspection import CheckReport
 from ..limits import ORDINARY, ModelLimits
-from ..model import Model, TensorInfo
+from ..model import ForeignSource, Model, TensorInfo
 
 if TYPE_CHECKING:
     import onnx
+
+
+def foreign(
+    source: Any, example_inputs: Sequence[Any] | None = None, dynamic_shapes: Any = None
+) -> ForeignSource | None:
+    """The source of another frontend than ONNX's that a user's object is, or None.
+
+    Raises ModelError where it is one that cannot be used, UnsupportedError where torch cannot export it.
+    """
+    is_file = isinstance(source, (str, os.PathLike))
+    if not (is_file and Path(source).suffix == ".pt2") and (is_file or "torch" not in sys.modules):
+        return None  # an object of torch's cannot be where torch is not
+    from .torch.source import torch_source
+
+    return torch_source(source, example_inputs, dynamic_shapes)
 
 
 def import_model(

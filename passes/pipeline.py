@@ -42,6 +42,10 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
+from .legalize.drop_asserts import DropAsserts
+from .legalize.raise_minmax import RaiseMinmax
+from .legalize.start_at_zero import StartAtZero
+from .legalize.store_bools import StoreBools
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -65,6 +69,11 @@ from .table import PASSES
 EMIT = "emit-object"  # what instruments call code generation
 # Why a kernel has no vectors.
 ENDLESS = "upstream's patterns found no end in its vectors"
+
+
+def legalize_passes() -> tuple[Pass, ...]:
+    """The passes that bring linalg of another compiler to the rules of ``@main``."""
+    return (DropAsserts(), Generalize(), StoreBools(), RaiseMinmax(), StartAtZero())
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
@@ -135,7 +144,8 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
     with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:
-            for stage in graph_passes(target, context.opt_level):
+            legalize = () if model.legal else legalize_passes()
+            for stage in (*legalize, *graph_passes(target, context.opt_level)):
                 context.run(stage, module)
         with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}

@@ -31,6 +31,10 @@ from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
+from .legalize.drop_asserts import DropAsserts
+from .legalize.raise_minmax import RaiseMinmax
+from .legalize.start_at_zero import StartAtZero
+from .legalize.store_bools import StoreBools
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -48,6 +52,10 @@ from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
+    DropAsserts,
+    StoreBools,
+    RaiseMinmax,
+    StartAtZero,
     OutlineControl,
     Generalize,
     SimplifyInference,

@@ -1,0 +1,1 @@
+"""Models in linalg on tensors that another compiler made."""

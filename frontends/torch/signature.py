@@ -1,0 +1,3 @@
+"""The files that the conversion's two processes share."""
+
+PROGRAM, MODULE, SIGNATURE, ERROR = "program.pt2", "module.mlir", "signature.json", "error.json"

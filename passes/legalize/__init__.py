@@ -1,0 +1,1 @@
+"""Passes that bring linalg which another compiler made to the rules of ``@main`` (docs/architecture.md)."""

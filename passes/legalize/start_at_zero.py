@@ -1,0 +1,58 @@
+"""Sums of products begin with zero, and may be fused: what they began with is added behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...dialects import arith, builders, ir
+from ..classify import Contraction, Conv, DepthwiseConv, classify
+from ..graph.edit import programs, splat_of
+from ..infra import Pass
+from ..structure import body_ops, operations
+
+_SUMS = (Contraction, Conv, DepthwiseConv)
+
+
+@dataclass(frozen=True)
+class StartAtZero(Pass):
+    """Take the initial value out of contractions and convolutions, and let their multiply-adds contract.
+
+    Before::
+
+        %r = linalg.generic ins(%x, %w) outs(%bias) { mulf, addf, yield }        // a convolution with its bias
+
+    After::
+
+        %z = linalg.fill ins(0.0)
+        %s = linalg.generic ins(%x, %w) outs(%z) { mulf <contract>, addf <contract>, yield }
+        %r = linalg.generic ins(%s, %bias) { addf, yield }
+    """
+
+    name: ClassVar[str] = "start-at-zero"
+
+    def apply(self, module: ir.Module) -> None:
+        """Rewrite all programs of the module."""
+        contract = ir.Attribute.parse("#arith.fastmath<contract>", module.context)
+        for function in programs(module):
+            for op in operations(function):
+                if op.name != "linalg.generic" or len(op.results) != 1 or not isinstance(classify(op), _SUMS):
+                    continue
+                for inner in body_ops(op):
+                    if inner.name in ("arith.mulf", "arith.addf"):
+                        inner.attributes["fastmath"] = contract
+                _split(op)
+
+
+def _split(op: ir.Operation) -> None:
+    number = len(op.operands) - 1
+    start = op.operands[number]
+    if splat_of(start) == 0:
+        return
+    element = ir.RankedTensorType(start.type).element_type
+    with ir.InsertionPoint(op), op.location:
+        op.operands[number] = builders.full(builders.shape_of(start), builders.scalar(0, element))
+    with ir.InsertionPoint.after(op), op.location:
+        add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
+        total = builders.elementwise(add, op.results[0], start, elem=element)
+    op.results[0].replace_all_uses_except(total, total.owner.operation)
