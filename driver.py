@@ -41,6 +41,8 @@ from .workers import Limits, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+    from torch import nn
+    from torch.export import ExportedProgram
 
 Source = str | os.PathLike[str] | bytes | ForeignSource
 CacheChoice = bool | str | os.PathLike[str]
@@ -50,7 +52,7 @@ _MOST_WORKERS = 16
 
 
 def compile(
-    source: Source | ModelProto,
+    source: Source | ModelProto | nn.Module | ExportedProgram,
     target: str | Target = "x86",
     input_shapes: InputShapes | None = None,
     num_threads: int | None = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -20,6 +22,8 @@ class Several(nn.Module):
 class Counting(nn.Module):
     """Changes a buffer."""
 
+    seen: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("seen", torch.zeros(3))
@@ -29,7 +33,7 @@ class Counting(nn.Module):
         return self.seen * 2
 
 
-def compiled(module: nn.Module, *inputs: object) -> object:
+def compiled(module: nn.Module, *inputs: Any) -> Any:
     return tw.compile(module.eval(), example_inputs=inputs, num_threads=1, cache=False)
 
 
