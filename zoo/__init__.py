@@ -39,12 +39,25 @@ NETWORKS = {
 }
 NAMES = tuple(NETWORKS)
 
+# A few layers of each kind of network, a few channels wide, for tests that compile many models.
+SMALL = {
+    "small_resnet": Network("resnet", "small_resnet", "two bottleneck blocks of ResNet"),
+    "small_mobilenet": Network("mobile", "small_mobilenet", "three blocks of MobileNetV2"),
+    "small_squeezenet": Network("plain", "small_squeezenet", "two fire modules of SqueezeNet"),
+    "small_bert": Network("bert", "small_bert", "one layer of BERT"),
+    "small_gpt2": Network("gpt2", "small_gpt2", "one layer of GPT-2"),
+    "small_vit": Network("vit", "small_vit", "one layer of the vision transformer"),
+}
+
 
 def build(name: str) -> onnx.ModelProto:
-    """Make the network ``name``, the same at each call. Raises ModelError for a name that is not in ``NAMES``."""
-    if name not in NETWORKS:
+    """Make the network ``name``, the same at each call.
+
+    Raises ModelError for a name that is neither in ``NETWORKS`` nor in ``SMALL``.
+    """
+    network = NETWORKS.get(name) or SMALL.get(name)
+    if network is None:
         raise ModelError(f"the zoo has no network '{name}': choose from {', '.join(NAMES)}")
-    network = NETWORKS[name]
     module = importlib.import_module(f".{network.module}", __name__)
     return getattr(module, network.function)(zlib.crc32(name.encode()))
 

@@ -11,24 +11,26 @@ import numpy as np
 
 from .writer import Value, Writer
 
-IMAGE = (1, 3, 224, 224)
-CLASSES = 1000
-
 
 class ImageNet(Writer):
     """Writes image classifiers: input ``pixel_values``, output ``logits``.
 
-    A sample holds several images, N x C x H x W, and N x C after ``flatten``.
+    A sample holds several images, N x C x H x W, and N x C after ``flatten``. ``side`` is an image's height and
+    width, a multiple of 16.
     """
+
+    def __init__(self, name: str, seed: int, side: int = 224, classes: int = 1000) -> None:
+        super().__init__(name, seed)
+        self.image, self.classes = (1, 3, side, side), classes
 
     def images(self) -> Value:
         """Declare the input. The samples are noise, and a bright coarse pattern with a little noise."""
-        _, channels, height, width = IMAGE
-        noise = self.normal(*IMAGE[1:], std=1)
+        _, channels, height, width = self.image
+        noise = self.normal(*self.image[1:], std=1)
         coarse = self.normal(channels, height // 16, width // 16, std=1)
         pattern = coarse.repeat(16, axis=1).repeat(16, axis=2)
-        pattern += self.random.uniform(0, 1, IMAGE[1:]).astype(np.float32)
-        return Value(self.input("pixel_values", IMAGE), np.stack([noise, pattern]))
+        pattern += self.random.uniform(0, 1, self.image[1:]).astype(np.float32)
+        return Value(self.input("pixel_values", self.image), np.stack([noise, pattern]))
 
     def conv(
         self, x: Value, at: str, channels: int, kernel: int, stride: int = 1, pad: int = 0, groups: int = 1
@@ -99,7 +101,7 @@ class ImageNet(Writer):
 
     def dense_output(self, x: Value, at: str) -> None:
         """The last dense layer; its result is the output ``logits``."""
-        self.output(self.dense(x, at, CLASSES).name, "logits", (1, CLASSES))
+        self.output(self.dense(x, at, self.classes).name, "logits", (1, self.classes))
 
     def _filters(self, x: Value, channels: int, kernel: int, groups: int) -> np.ndarray:
         fan_in = x.sample.shape[1] // groups * kernel * kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from .layers import ImageNet
@@ -17,18 +19,28 @@ STAGES = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
+SMALL_STAGES = ((1, 8, 1, 1), (3, 8, 2, 2))
 
 
 def mobilenet_v2(seed: int) -> onnx.ModelProto:
     """Inverted residual blocks, width multiplier 1."""
-    net = ImageNet("mobilenet_v2", seed)
-    x = _conv_norm(net, net.images(), "features.0", 32, 3, 2)
+    return _mobilenet(ImageNet("mobilenet_v2", seed), STAGES, 32, 1280)
+
+
+def small_mobilenet(seed: int) -> onnx.ModelProto:
+    """Three blocks of 8 channels, one of which adds its input."""
+    return _mobilenet(ImageNet("small_mobilenet", seed, side=32, classes=10), SMALL_STAGES, 8, 16)
+
+
+def _mobilenet(net: ImageNet, stages: Sequence[tuple[int, int, int, int]], first: int, last: int) -> onnx.ModelProto:
+    """``first`` and ``last`` are the channels of the convolutions around the blocks."""
+    x = _conv_norm(net, net.images(), "features.0", first, 3, 2)
     index = 1
-    for expansion, channels, repeats, first_stride in STAGES:
+    for expansion, channels, repeats, first_stride in stages:
         for i in range(repeats):
             x = _block(net, x, f"features.{index}", expansion, channels, 1 if i else first_stride)
             index += 1
-    x = _conv_norm(net, x, f"features.{index}", 1280, 1, 1)
+    x = _conv_norm(net, x, f"features.{index}", last, 1, 1)
     net.classify(x, "classifier.1")
     return net.model
 

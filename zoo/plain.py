@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
-from .layers import CLASSES, ImageNet
+from .layers import ImageNet
 from .writer import Value
 
 VGG16 = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
@@ -15,6 +17,7 @@ SQUEEZENET = (
     *((32, 128), (32, 128), None),
     *((48, 192), (48, 192), (64, 256), (64, 256)),
 )
+SMALL_SQUEEZENET = ((4, 8), None, (4, 8))
 
 
 def vgg16(seed: int) -> onnx.ModelProto:
@@ -37,15 +40,24 @@ def vgg16(seed: int) -> onnx.ModelProto:
 
 def squeezenet1_1(seed: int) -> onnx.ModelProto:
     """Eight fire modules; the classes are channels of a last convolution that is averaged over the image."""
-    net = ImageNet("squeezenet1_1", seed)
-    x = net.conv_bias(net.images(), "features.0", 64, 3, 2)
+    return _squeezenet(ImageNet("squeezenet1_1", seed), SQUEEZENET, 64)
+
+
+def small_squeezenet(seed: int) -> onnx.ModelProto:
+    """Two fire modules."""
+    return _squeezenet(ImageNet("small_squeezenet", seed, side=32, classes=10), SMALL_SQUEEZENET, 8)
+
+
+def _squeezenet(net: ImageNet, modules: Sequence[tuple[int, int] | None], first: int) -> onnx.ModelProto:
+    """``first`` is the channels of the first convolution."""
+    x = net.conv_bias(net.images(), "features.0", first, 3, 2)
     x = net.max_pool(net.relu(x, "features.1"), "features.2", 3, 2, ceil=True)
-    for index, channels in enumerate(SQUEEZENET, start=3):
+    for index, channels in enumerate(modules, start=3):
         at = f"features.{index}"
         x = _fire(net, x, at, *channels) if channels else net.max_pool(x, at, 3, 2, ceil=True)
-    x = net.relu(net.conv_bias(x, "classifier.1", CLASSES, 1), "classifier.2")
+    x = net.relu(net.conv_bias(x, "classifier.1", net.classes, 1), "classifier.2")
     x = net.flatten(net.global_average(x, "classifier.3"))
-    net.output(x.name, "logits", (1, CLASSES))
+    net.output(x.name, "logits", (1, net.classes))
     return net.model
 
 

@@ -14,22 +14,27 @@ Block = Callable[[ImageNet, Value, str, int, int], Value]
 
 def resnet18(seed: int) -> onnx.ModelProto:
     """Two blocks of two 3x3 convolutions in each of four stages."""
-    return _resnet("resnet18", seed, (2, 2, 2, 2), _basic)
+    return _resnet(ImageNet("resnet18", seed), (2, 2, 2, 2), _basic)
 
 
 def resnet50(seed: int) -> onnx.ModelProto:
     """3, 4, 6 and 3 bottleneck blocks in four stages."""
-    return _resnet("resnet50", seed, (3, 4, 6, 3), _bottleneck)
+    return _resnet(ImageNet("resnet50", seed), (3, 4, 6, 3), _bottleneck)
 
 
-def _resnet(name: str, seed: int, depths: tuple[int, ...], block: Block) -> onnx.ModelProto:
-    net = ImageNet(name, seed)
-    x = _conv_norm(net, net.images(), "conv1", "bn1", 64, 7, 2, 3)
+def small_resnet(seed: int) -> onnx.ModelProto:
+    """A bottleneck block in each of two stages, an eighth as wide."""
+    return _resnet(ImageNet("small_resnet", seed, side=32, classes=10), (1, 1), _bottleneck, width=8)
+
+
+def _resnet(net: ImageNet, depths: tuple[int, ...], block: Block, width: int = 64) -> onnx.ModelProto:
+    """``width`` is the channels of the first stage; each has twice as many as the one before."""
+    x = _conv_norm(net, net.images(), "conv1", "bn1", width, 7, 2, 3)
     x = net.max_pool(net.relu(x, "relu"), "maxpool", 3, 2, 1)
     for stage, depth in enumerate(depths):
         for i in range(depth):
             stride = 2 if stage and i == 0 else 1
-            x = block(net, x, f"layer{stage + 1}.{i}", 64 << stage, stride)
+            x = block(net, x, f"layer{stage + 1}.{i}", width << stage, stride)
     net.classify(x, "fc")
     return net.model
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,16 +20,32 @@ from .writer import Value, Writer
 CHOOSING = 1.5  # gain of query and key: scores deviate by its square, so a token attends to a few of the others
 
 
+@dataclass(frozen=True)
+class Size:
+    """How large a transformer is; the words and positions are rows of the tables of one that reads text."""
+
+    tokens: int
+    width: int
+    heads: int
+    layers: int
+    words: int = 0
+    positions: int = 0
+
+
+SMALL = Size(tokens=8, width=16, heads=2, layers=1, words=40, positions=12)
+
+
 class Transformer(Writer):
     """Writes transformers of one sequence: values are 1 x ``tokens`` x ``width``, samples ``tokens`` x ``width``."""
 
-    def __init__(self, name: str, seed: int, tokens: int, width: int, heads: int, eps: float) -> None:
+    def __init__(self, name: str, seed: int, size: Size, eps: float) -> None:
         super().__init__(name, seed)
-        self.tokens, self.width, self.heads, self.eps = tokens, width, heads, eps
+        self.size, self.eps = size, eps
+        self.tokens, self.width, self.heads = size.tokens, size.width, size.heads
 
-    def token_ids(self, vocabulary: int) -> Value:
+    def token_ids(self) -> Value:
         """Declare the input ``input_ids``."""
-        ids = self.random.integers(0, vocabulary, self.tokens)
+        ids = self.random.integers(0, self.size.words, self.tokens)
         return Value(self.input("input_ids", (1, self.tokens), np.int64), ids)
 
     def linear(self, x: Value, at: str, features: int, gain: float = 1.0) -> Value:

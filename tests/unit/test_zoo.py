@@ -129,6 +129,15 @@ def test_the_statistics_of_a_normalisation_are_those_of_its_input():
         assert np.median(np.abs(x.mean((0, 2, 3)) - mean) / np.sqrt(var)) < 1, node.name
 
 
+@pytest.mark.parametrize("name", zoo.SMALL)
+def test_a_small_network_is_valid_and_its_answer_finite(name):
+    model = zoo.build(name)
+    onnx.checker.check_model(model, full_check=True)
+    assert model.ByteSize() < 100_000
+    inputs = {key: value % 40 if value.dtype == np.int64 else value for key, value in feeds(model, 1).items()}
+    assert all(np.isfinite(v).all() and v.std() > 0.05 for v in runner(model)(inputs))
+
+
 def test_an_unknown_network_is_refused_with_the_names():
     with pytest.raises(ModelError, match=r"'alexnet'.*resnet18"):
         zoo.build("alexnet")
