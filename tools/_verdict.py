@@ -17,7 +17,7 @@ from tilewright.tools._isolation import Lost
 from tilewright.tools._oracle import ORDER, Arrays, NoOracle, Oracle, difference, first_line
 from tilewright.tools._oracle_noise import Noise
 
-FAILURES = ("differs", "error", "crash", "hang")
+FAILURES = ("differs", "error", "internal", "crash", "hang")
 SAMPLES = 6  # runs of the oracle with noise, where a difference may be one of rounding
 
 

@@ -1,4 +1,5 @@
-"""Broken artifacts: what a few small programs are on disk, changed at random; each is refused in a line, or runs.
+"""Broken artifacts: what the zoo's small networks and a few smaller programs are on disk, changed at random; each is
+refused in a line, or runs.
 
 Mutants of bytes (flipped, cut, spliced, parts exchanged) keep their seal as it was. Those of the description have a
 right seal, and another structure. Code is not changed with a right seal: it is code, and may do anything. Nor are the
@@ -11,23 +12,26 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+import onnx
 import onnx.parser
+from fuzz.harm import of_error, of_lost
 from onnx import numpy_helper
 from parallel import call_all
 
 import tilewright as tw
+from tilewright import zoo
 from tilewright.model import numpy_dtype
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import artifact, elf, shared
 from tilewright.tools._isolation import Lost
+from tilewright.tools._verdict import Verdict
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 _MODELS = {
@@ -36,62 +40,68 @@ _MODELS = {
     "gather": "g (float[3,8] x) => (float[4,8] y) { y = Gather(x, i) }",
 }
 _ODD = (None, -1, 0, 1, 2**31, 2**63, 10**30, -(2**63), 0.5, float("nan"), True, "", "x", "\n", [], {}, [[[]]])
-Mutant = tuple[str, int, int]  # folder of the programs, seed, index
+Number = tuple[int, int]  # seed, index
 
 
-@dataclass
-class Counts:
-    """What became of mutants; ``failures`` say which were neither refused in a line nor run."""
+def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:
+    """What becomes of each mutant, which is made, loaded and run in a child process of limited memory.
 
-    kinds: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
-        return "\n".join([f"{counts} of {self.kinds.total()}", *self.failures])
-
-
-def fuzz(count: int, seed: int, processes: int = 1, seconds: float = 60.0, first: int = 0) -> Counts:
-    """Load so many mutants in child processes, run those that load, and count what became of them."""
-    counts = Counts()
-    with tempfile.TemporaryDirectory(prefix="tilewright-fuzz-") as folder:
-        build(Path(folder))
-        mutants: list[Mutant] = [(folder, seed, first + i) for i in range(count)]
-        for mutant, found in zip(mutants, call_all(outcome, mutants, processes, seconds), strict=True):
-            kind, reason = ("lost", found.reason) if isinstance(found, Lost) else found
-            counts.kinds[kind] += 1
-            if kind not in ("refused", "runs"):
-                counts.failures.append(f"{seed}-{mutant[2]}: {kind}: {reason}")
-    return counts
+    agrees: it runs, and its outputs are of the kind that they were before. refused: an error of one line says why it
+    does not. error, crash, hang: these harm who loads it.
+    """
+    judge = partial(check, _programs().name)
+    for number, found in zip(numbers, call_all(judge, numbers, processes, seconds), strict=True):
+        yield number, of_lost(found) if isinstance(found, Lost) else found
 
 
-def build(folder: Path) -> None:
-    """Write the programs that mutants are made of: each as a library, and one as objects."""
-    weights = {"w": np.eye(8, dtype=np.float32), "i": np.array([2, 0, 1, 2], np.int64)}
-    for name, text in _MODELS.items():
-        model = onnx.parser.parse_model(f"{_HEAD} {text}")
-        used = [own for own in weights if any(own in node.input for node in model.graph.node)]
-        model.graph.initializer.extend(numpy_helper.from_array(weights[own], own) for own in used)
+@cache
+def _programs() -> tempfile.TemporaryDirectory[str]:
+    """A folder of the programs that mutants are made of, as long as this process lives: each as a library, one also as
+    objects, one also with its weights inside."""
+    folder = tempfile.TemporaryDirectory(prefix="tilewright-fuzz-")
+    models = {name: _written(text) for name, text in _MODELS.items()} | {name: zoo.build(name) for name in zoo.SMALL}
+    for name, model in models.items():
         module = tw.compile(model, workers=0, num_threads=1, cache=False)
-        module.export_library(folder / f"{name}.so")
+        module.export_library(Path(folder.name, f"{name}.so"))
         if name == "static":
-            module.export_library(folder / f"{name}.tw")
+            module.export_library(Path(folder.name, f"{name}.tw"))
+    inside = tw.compile(models["open"], workers=0, num_threads=1, cache=False, weights="inside")
+    inside.export_library(Path(folder.name, "inside.so"))
+    return folder
 
 
-def outcome(mutant: Mutant) -> tuple[str, str]:
-    """What becomes of a mutant in this process: refused, runs with outputs as they were before, or what went wrong."""
+def _written(text: str) -> onnx.ModelProto:
+    """A model with the weights that its nodes read."""
+    weights = {"w": np.eye(8, dtype=np.float32), "i": np.array([2, 0, 1, 2], np.int64)}
+    model = onnx.parser.parse_model(f"{_HEAD} {text}")
+    used = [own for own in weights if any(own in node.input for node in model.graph.node)]
+    model.graph.initializer.extend(numpy_helper.from_array(weights[own], own) for own in used)
+    return model
+
+
+def check(programs: str, number: Number) -> Verdict:
+    """Make a mutant of one of the programs in a folder, load and run it, all in this process."""
     with tempfile.TemporaryDirectory(prefix="tilewright-fuzz-") as folder:
-        path = mutate(Path(mutant[0]), Path(folder), Random(f"{mutant[1]}-{mutant[2]}"))
+        path = mutate(Path(programs), Path(folder), _random(number))
         try:
             module = tw.load_module(path, num_threads=1)
             made = module.run({info.name: _array(info) for info in module.inputs})
-            _, manifest = artifact.read(Path(mutant[0], path.name))
+            _, manifest = artifact.read(Path(programs, path.name))
             fits = all(_fits(array, info) for array, info in zip(made, manifest.outputs, strict=True))
-            return ("runs", "") if fits else ("wrong", "an output has another shape")
-        except tw.TilewrightError as error:
-            return ("refused", str(error)) if "\n" not in str(error) else ("lines", str(error))
+            return Verdict("agrees") if fits else Verdict("error", "an output has another shape")
         except Exception as error:
-            return "error", f"{type(error).__name__}: {error}"
+            return of_error(error)
+
+
+def save(number: Number, verdict: Verdict, path: Path) -> str:
+    """Write the files of a mutant into the folder ``path``; says where they are."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return f"{mutate(Path(_programs().name), path, _random(number))}: {verdict.reason}"
+
+
+def _random(number: Number) -> Random:
+    return Random("{}-{}".format(*number))
 
 
 def _array(info: tw.TensorInfo) -> np.ndarray:

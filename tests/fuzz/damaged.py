@@ -1,21 +1,24 @@
-"""What becomes of mutants of random models: whatever they are, compiling and running them must not harm the process."""
+"""What becomes of mutants of random models, and of the zoo's small networks: whatever they are, compiling and running
+them must not harm the process."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
 
 import numpy as np
 from fuzz.generator import generate
+from fuzz.harm import of_error, of_lost
 from fuzz.mutations import mutate
 from fuzz.values import draw_array
 from parallel import call_all
 
 import tilewright as tw
+from tilewright import zoo
 from tilewright.frontends import import_model
 from tilewright.limits import UNTRUSTED
 from tilewright.model import OBJECTS, TensorInfo
@@ -24,8 +27,8 @@ from tilewright.tools._isolation import Lost
 from tilewright.tools._verdict import Verdict
 
 Number = tuple[int, int]  # seed, index
-EACH = 8  # mutants of a model
-LONGEST = 5000  # characters of a message
+EACH = 8  # mutants of a random model
+NETWORKS = 4  # one of so many mutants is of a network
 _RUN_SECONDS = 10  # a loop may have any number of steps: that a run takes long is no fault
 _SIZE = 2  # of open extents
 
@@ -37,9 +40,7 @@ def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Itera
     the compiler is at fault. error, crash, hang: these harm who compiles it.
     """
     for number, found in zip(numbers, call_all(check, numbers, processes, seconds), strict=True):
-        if isinstance(found, Lost):
-            found = Verdict("hang" if found.reason.startswith("no answer") else "crash", found.reason)
-        yield number, found
+        yield number, of_lost(found) if isinstance(found, Lost) else found
 
 
 def check(number: Number) -> Verdict:
@@ -48,10 +49,8 @@ def check(number: Number) -> Verdict:
         module = _compiled(mutant(number))
         if not any(info.dtype in OBJECTS for info in module.inputs):
             _run(module, Random(f"{number}:inputs"))
-    except tw.TilewrightError as error:
-        return _judged(error)
     except Exception as error:
-        return Verdict("error", f"{type(error).__name__}: {error}")
+        return of_error(error)
     return Verdict("agrees")
 
 
@@ -61,19 +60,18 @@ def _compiled(data: bytes) -> Module:
     return tw.compile(data, workers=0, num_threads=1, cache=False)
 
 
-def _judged(error: tw.TilewrightError) -> Verdict:
-    text = str(error)
-    if not text.isprintable() or len(text) > LONGEST:
-        return Verdict("error", f"a message of {len(text)} characters: {text[:200]!r}")
-    fault = isinstance(error, tw.CompileError) and not text.startswith("out of memory")
-    return Verdict("internal" if fault else "refused", text)
-
-
 def mutant(number: Number) -> bytes:
     """The bytes of a mutant; the same for the same numbers."""
     seed, index = number
     base, other = _model(seed, index // EACH), _model(seed, index // EACH + 1)
+    if index % NETWORKS == 0:
+        base = _network(index // NETWORKS % len(zoo.SMALL))
     return mutate(base, other, Random(f"{seed}:{index}:mutant"))
+
+
+@cache
+def _network(index: int) -> bytes:
+    return zoo.build(list(zoo.SMALL)[index]).SerializeToString()
 
 
 @lru_cache(4)

@@ -1,12 +1,11 @@
 """``cd tests && python -m fuzz.run --count N --seed S``: random models, ours against onnxruntime and onnx's reference.
 
-With ``--bytes`` these models are damaged first, and are asked no more of than to harm nobody (``damaged.py``).
-
 Every fourth is compiled with open extents. Each mismatch is reduced and written to a folder, ``SEED-INDEX.onnx`` with
 ``SEED-INDEX_inputs.npz``, which ``tilewright reduce`` reads too. The same numbers give the same models. What is known is
 kept in ``SEED.json`` of that folder, from which ``--resume`` goes on.
 
-``--artifacts``: broken programs in place of models (``artifacts.py``).
+With ``--bytes`` these models and the zoo's are damaged first, and are asked no more of than to harm nobody
+(``damaged.py``); ``--artifacts`` does so with compiled programs (``artifacts.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fuzz import artifacts, damaged
@@ -36,24 +36,20 @@ Number = tuple[int, int]  # seed, index
 def main() -> int:
     """Run the models, print the counts; the exit code is 1 for a mismatch."""
     args = _arguments()
-    if args.artifacts:
-        counts = artifacts.fuzz(args.count, args.seed, args.processes, first=args.first)
-        print(counts)
-        return int(bool(counts.failures))
-    of_bytes = "bytes-" if args.bytes else ""
-    path = args.output / f"{of_bytes}{args.seed}.json"
+    prefix = f"{args.kind}-" if args.kind != "graphs" else ""
+    path = args.output / f"{prefix}{args.seed}.json"
     record = Record.read(path) if args.resume else Record(path, args.first)
     numbers = [(args.seed, i) for i in range(record.next, args.first + args.count)]
     console = Console(stderr=True)
-    judge_all = damaged.verdicts if args.bytes else verdicts
+    judge_all = {"graphs": verdicts, "bytes": damaged.verdicts, "artifacts": artifacts.verdicts}[args.kind]
     answers = judge_all(numbers, args.processes, _seconds(args))
     try:
         for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
-            name = f"{of_bytes}{number[0]}-{number[1]}"
+            name = f"{prefix}{number[0]}-{number[1]}"
             record.add(number[1], name, verdict)
             if verdict.fails:
                 print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
-                print(f"  {_saved(number, verdict, args.output / f'{name}.onnx', args)}", flush=True)
+                print(f"  {_saved(number, verdict, args.output / name, args)}", flush=True)
             elif args.verbose and verdict.kind != "agrees":
                 print(f"{name}: {verdict.kind}: {verdict.reason}", flush=True)
     finally:
@@ -63,31 +59,39 @@ def main() -> int:
 
 
 def _saved(number: Number, verdict: Verdict, path: Path, args: argparse.Namespace) -> str:
-    if args.bytes:
-        return damaged.save(number, verdict, path)
-    return save(number, verdict, path, _seconds(args), args.budget)
+    if args.kind == "artifacts":
+        return artifacts.save(number, verdict, path)
+    model = path.with_name(f"{path.name}.onnx")
+    if args.kind == "bytes":
+        return damaged.save(number, verdict, model)
+    return save(number, verdict, model, _seconds(args), args.budget)
 
 
 def _seconds(args: argparse.Namespace) -> float:
-    return args.seconds or (60.0 if args.bytes else 300.0)
+    return args.seconds or (300.0 if args.kind == "graphs" else 60.0)
 
 
 def _arguments() -> argparse.Namespace:
     cli = argparse.ArgumentParser(description="Compare random models with onnxruntime and onnx's reference.")
-    cli.add_argument(
-        "--bytes", action="store_true", help="damage the models' files: nothing may die, hang or be unclear"
-    )
+    kinds = cli.add_mutually_exclusive_group()
+    kinds.add_argument("--bytes", **_kind("bytes", "damage the models' files: nothing may die, hang or be unclear"))
+    kinds.add_argument("--artifacts", **_kind("artifacts", "break compiled programs in place of models"))
+    cli.set_defaults(kind="graphs")
     cli.add_argument("--count", type=int, default=1000, help="how many (1000)")
     cli.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
     cli.add_argument("--first", type=int, default=0, help="the number of the first one (0)")
-    cli.add_argument("--resume", action="store_true", help="go on behind the last one that OUTPUT/SEED.json knows")
+    cli.add_argument("--resume", action="store_true", help="go on behind the last one that the record in OUTPUT knows")
     cli.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)), help="how many at a time")
-    cli.add_argument("--seconds", type=float, help="the most that one may take (300; of damaged ones 60)")
+    cli.add_argument("--seconds", type=float, help="the most that one may take (300; of what is broken 60)")
     cli.add_argument("--budget", type=float, default=120.0, help="seconds to reduce a mismatch (120)")
     cli.add_argument("--output", type=Path, default=Path("../build/fuzz"), help="folder for mismatches (../build/fuzz)")
-    cli.add_argument("--artifacts", action="store_true", help="broken artifacts in place of models")
     cli.add_argument("--verbose", action="store_true", help="also print what is refused, disputed or unknown")
     return cli.parse_args()
+
+
+def _kind(kind: str, text: str) -> dict[str, Any]:
+    """An option that says what is judged."""
+    return {"action": "store_const", "dest": "kind", "const": kind, "help": text}
 
 
 def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:

@@ -15,6 +15,7 @@ from fuzz.generator import TABLE, generate
 from fuzz.graph import Graph, Rejected
 
 import tilewright as tw
+from tilewright import zoo
 from tilewright.tools._verdict import Verdict
 
 EACH = 150
@@ -94,12 +95,19 @@ def test_the_same_number_gives_the_same_mutant():
     assert damaged.mutant((5, 3)) == damaged.mutant((5, 3)) != damaged.mutant((5, 4))
 
 
+def test_one_mutant_of_four_is_of_a_network(monkeypatch):
+    monkeypatch.setattr(damaged, "mutate", lambda base, other, random: base)
+    names = [onnx.ModelProto.FromString(damaged.mutant((0, i))).graph.name for i in range(24)]
+    assert names[::4] == list(zoo.SMALL) and not set(names[1::4]) & set(zoo.SMALL)
+
+
 @pytest.mark.parametrize(
     ("outcome", "kind"),
     [
         (tw.ModelError("why"), "refused"),
         (tw.CompileError("internal error in a pass"), "internal"),
         (tw.CompileError("out of memory in the import"), "refused"),
+        (tw.ModelError("why\nand why"), "error"),
         (ValueError("why"), "error"),
     ],
 )
@@ -108,7 +116,8 @@ def test_what_becomes_of_a_mutant(outcome, kind, monkeypatch):
         raise outcome
 
     monkeypatch.setattr(damaged, "_compiled", fail)
-    assert damaged.check((0, 0)).kind == kind
+    verdict = damaged.check((0, 0))
+    assert verdict.kind == kind and verdict.fails == (kind != "refused")
 
 
 def test_a_mutant_that_kills_or_hangs_fails(monkeypatch):
