@@ -21,6 +21,7 @@ MapItem = int | None | ir.AffineExpr
 MapSpec = ir.AffineMap | Sequence[MapItem]
 Body = Callable[..., ir.Value | Sequence[ir.Value]]
 
+_MOST_EXTENT = (1 << 63) - 1
 _ITERATORS = {"p": "parallel", "r": "reduction"}
 
 
@@ -36,7 +37,9 @@ def element_of(value: ir.Value) -> ir.Type:
 
 
 def ranked(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
-    """``tensor<shape x elem>``."""
+    """``tensor<shape x elem>``. ValueError for an extent that no tensor has."""
+    if any(not isinstance(n, Sym) and not 0 <= n <= _MOST_EXTENT for n in shape):
+        raise ValueError(f"there is no tensor of shape {list(shape)}")
     return ir.RankedTensorType.get([*map(extents.as_type_extent, shape)], elem)
 
 

@@ -164,12 +164,24 @@ def scan_output() -> ModelProto:
     return model([helper.make_node("Loop", ["m", ""], ["y"], name="the_loop", body=body)], weights)
 
 
-def resize() -> ModelProto:
-    """A picture of a million pixels a side."""
-    weights = [numpy_helper.from_array(np.array([10**6, 10**6], np.int64), "sizes")]
+def resize(*extents: int) -> ModelProto:
+    """A picture of so many pixels a side."""
+    weights = [numpy_helper.from_array(np.array(extents, np.int64), "sizes")]
     return model(
         [helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], name="the_Resize", mode="nearest")], weights
     )
+
+
+def cropped(pads: Sequence[int]) -> ModelProto:
+    """A convolution whose padding cuts off more than there is."""
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], name="the_Conv", pads=pads)
+    return model([conv], [numpy_helper.from_array(np.ones((1, 1, 3), np.float32), "w")], inputs=[typed("x", [1, 1, 8])])
+
+
+def lrn(size: int) -> ModelProto:
+    """A normalisation over so many channels."""
+    node = helper.make_node("LRN", ["x"], ["y"], name="the_LRN", size=size)
+    return model([node], inputs=[typed("x", [1, 4, 5, 5])])
 
 
 def dims(*extents: int, raw: bytes = b"") -> TensorProto:
@@ -333,7 +345,11 @@ CASES: dict[str, Hostile] = {
     "Expand to 10^12": Hostile(saved(sized("Expand", [HUGE, 64, 64], ("x", "shape"))), "the_Expand"),
     "Tile to 10^12": Hostile(saved(sized("Tile", [10**6, 10**6], ("x", "shape"))), "the_Tile"),
     "Pad to 10^12": Hostile(saved(sized("Pad", [0, 0, HUGE, 0], ("x", "shape"))), "the_Pad"),
-    "Resize to 10^12": Hostile(saved(resize()), "the_Resize"),
+    "Resize to 10^12": Hostile(saved(resize(10**6, 10**6)), "the_Resize"),
+    "Resize one axis to 10^12": Hostile(saved(resize(HUGE, 64)), "the_Resize"),
+    "Conv: padding of -100": Hostile(saved(cropped([-100, 0])), "the_Conv"),
+    "Conv: padding of -2^63": Hostile(saved(cropped([-_BIG, 0])), "the_Conv"),
+    "LRN of -2^63 channels": Hostile(saved(lrn(-_BIG)), "the_LRN"),
     "Range to 10^12": Hostile(saved(scalars("Range", 0, HUGE, 1)), "the_Range"),
     "OneHot of 10^12": Hostile(saved(one_hot()), "the_OneHot"),
     "EyeLike of 10^12": Hostile(

@@ -128,6 +128,31 @@ def _dtypes(op: str, domain: str, opset: int, side: Side) -> list[tuple[str, fro
     return [(name, frozenset(_dtype_of(t) for types in by_name for t in types.get(name, ()))) for name in by_name[0]]
 
 
+def mixed_dtypes(node: NodeProto, domain: str, inputs: Sequence[Value | None]) -> str:
+    """Which two inputs differ in dtype though the op's newest schema has one type for both, in words; "" if none do."""
+    first: dict[str, tuple[str, str]] = {}
+    for tensor, (name, type_) in zip(inputs, _formal_inputs(node.op_type, domain, len(inputs)), strict=False):
+        dtype = getattr(tensor, "dtype", "")
+        if dtype and dtype not in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
+            other, expected = first.setdefault(type_, (name, dtype))
+            if dtype != expected:
+                return f"dtype {dtype} of input '{name}' with {expected} of '{other}'"
+    return ""
+
+
+@lru_cache
+def _formal_inputs(op: str, domain: str, count: int) -> list[tuple[str, str]]:
+    """The names of an op's inputs with the variables of their types, by its newest schema; a last one that takes all
+    further inputs is repeated, where these have one type."""
+    if not onnx.defs.has(op, domain=domain):
+        return []
+    formal = list(onnx.defs.get_schema(op, domain=domain).inputs)
+    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
+    if formal and formal[-1].option == variadic and formal[-1].is_homogeneous:
+        formal += formal[-1:] * (count - len(formal))
+    return [(value.name, value.type_str) for value in formal]
+
+
 def _dtype_of(type_: str) -> str:
     """``tensor(float)`` -> ``float32``; types without a name of ours keep theirs."""
     kind = type_.removeprefix("tensor(").removesuffix(")").upper()

@@ -26,6 +26,7 @@ from ..context import Context
 from ..open_resize import OpenAxis
 from ..registry import op
 from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
+from ..structure import demand_size
 from ..tensor import Tensor
 from .gather import gather
 
@@ -172,6 +173,7 @@ def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     changed = [a for a in axes if a.changes(rule)]
     results: dict[int, Any] = {a.index: a.result for a in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
+    demand_size(ctx, shape, x.dtype)
     if 0 in x.shape or 0 in shape:
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
     known = [a for a in changed if isinstance(a, Axis)]

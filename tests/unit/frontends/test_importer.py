@@ -246,6 +246,28 @@ def test_unsupported_dtypes_name_the_model_and_the_tensor():
         import_model(relu([2], TensorProto.STRING))
 
 
+@pytest.mark.parametrize(
+    "op, dtypes, says",
+    [
+        ("Mul", ("float32", "uint32"), "dtype uint32 of input 'B' with float32 of 'A'"),
+        ("Add", ("int32", "uint32"), "dtype uint32 of input 'B' with int32 of 'A'"),
+        ("Where", ("bool", "int32", "float32"), "dtype float32 of input 'Y' with int32 of 'X'"),
+        ("Concat", ("int8", "int8", "uint8"), "dtype uint8 of input 'inputs' with int8 of 'inputs'"),
+    ],
+)
+def test_dtypes_that_must_be_one_are_named_with_the_node(op, dtypes, says):
+    inputs = {f"x{i}": np.ones((2, 3), dtype) for i, dtype in enumerate(dtypes)}
+    attributes: dict[str, Any] = {"axis": 0} if op == "Concat" else {}
+    node = helper.make_node(op, list(inputs), ["y"], name="one", **attributes)
+    with pytest.raises(UnsupportedError, match=rf"{op} \(one\): {says}"):
+        import_model(model_of([node], inputs, ["y"]))
+
+
+def test_dtypes_that_may_differ_do():
+    inputs = {"x": X, "power": np.array([0, 1, 2])}
+    check_model(model_of([helper.make_node("Pow", ["x", "power"], ["y"])], inputs, ["y"]), inputs)
+
+
 def test_shapes_that_do_not_fit_name_the_node():
     model = model_of([helper.make_node("Add", ["x", "w"], ["y"], name="sum")], {"x": X}, ["y"], {"w": X[0]})
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4
