@@ -90,7 +90,7 @@ def assembled(
     """
     first, manifest = choose(whole, where, variant)
     if manifest.weights_inside:
-        weights = inside(library, manifest, where)
+        weights = inside(library, code, manifest, where)
     return Program(library, code, manifest, weights, first, path)
 
 
@@ -216,8 +216,11 @@ def stored_weights(path: Path, code: Code, manifest: Manifest) -> Weights | None
     return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {path}")
 
 
-def inside(library: Library, manifest: Manifest, where: str) -> Weights:
-    """The weights of a loaded program that are a part of its code, where they lie."""
+def inside(library: Library, code: Code, manifest: Manifest, where: str) -> Weights:
+    """The weights of a loaded program that are a part of its code, where they lie. ArtifactError if they do not."""
+    size = sum(map(len, _sections(code, WEIGHTS_SECTION, where)))
+    if size != manifest.weights_inside:
+        raise ArtifactError(f"{where} has {size} bytes of weights inside, not {manifest.weights_inside} as it says")
     address = library.get_function("weights")().value
     return Weights.at(address, manifest.weights_inside, f"the section of weights in {where}", library)
 

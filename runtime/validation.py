@@ -45,7 +45,9 @@ def _validate(manifest: Manifest) -> None:
     for info in (*manifest.inputs, *manifest.outputs, *manifest.params):
         _check_tensor(info)
     _require(all(_is_static(info) for info in manifest.params), "a weight has no size")
+    _require(len({info.name for info in manifest.inputs}) == len(manifest.inputs), "two inputs have one name")
     _require(_is_size(manifest.arena_bytes), f"the arena has {manifest.arena_bytes!r} bytes")
+    _require(_is_size(manifest.weights_inside), f"there are {manifest.weights_inside!r} bytes of weights inside")
     kernels = {kernel.name: kernel for kernel in manifest.kernels}
     _require(len(kernels) == len(manifest.kernels), "two kernels have one name")
     for kernel in manifest.kernels:

@@ -11,6 +11,7 @@ from handmade import affine_module
 
 import tilewright as tw
 from tilewright.runtime.manifest import Manifest
+from tilewright.tools._verdict import Verdict
 
 Fields = dict[str, Any]
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -57,6 +58,8 @@ def refused(text: str, change: Callable[[Fields], Any], why: str) -> None:
         (lambda f: f.update(arena_bytes=-1), "the arena has -1 bytes"),
         (lambda f: f.update(arena_bytes=1 << 60), "the arena has"),
         (lambda f: f.update(arena_bytes=float("nan")), "the arena has nan bytes"),
+        (lambda f: f.update(weights_inside=-64), "there are -64 bytes of weights inside"),
+        (lambda f: f["inputs"].append(f["inputs"][0]), "two inputs have one name"),
         (lambda f: f.update(arena_bytes=64), "wants more memory than arena.64 has"),
         (lambda f: f["calls"][0].__setitem__(0, "other"), "kernel 'other', which is not there"),
         (lambda f: f["calls"][0].__setitem__(1, "input0 param0"), "has 2 arguments, not 3"),
@@ -123,3 +126,15 @@ def test_mutants_of_artifacts_are_refused_or_run():
     wrong = [f"{number}: {verdict.kind}: {verdict.reason}" for number, verdict in found if verdict.fails]
     assert not wrong, "\n".join(wrong)
     assert {verdict.kind for _, verdict in found} == {"agrees", "refused"}
+
+
+def test_the_same_number_gives_the_same_broken_artifact(tmp_path):
+    verdict = Verdict("error", "why")
+    for index in range(40):
+        folders = tmp_path / "one", tmp_path / "same"
+        assert all(artifacts.save((0, index), verdict, folder).endswith(": why") for folder in folders)
+        one, same = (
+            {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            for folder in folders
+        )
+        assert one and one == same

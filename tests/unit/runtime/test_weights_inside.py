@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from cache_case import built, check, model
+from handmade import affine_module
 
 import tilewright as tw
 from tilewright import driver, product
@@ -99,6 +101,21 @@ def test_a_changed_section_is_damage(module: tw.Module, tmp_path: Path) -> None:
     file.write_bytes(old[:at] + b"X" + old[at + 1 :])
     with pytest.raises(tw.ArtifactError, match=f"damaged: '{file.name}'"):
         tw.load_module(folder)
+
+
+@pytest.mark.parametrize("change", [1, 64])
+def test_others_than_the_program_says_are_refused(module: tw.Module, change: int) -> None:
+    said = replace(module.manifest, weights_inside=module.manifest.weights_inside + change)
+    with pytest.raises(tw.ArtifactError, match=r"^m has \d+ bytes of weights inside, not \d+ as it says"):
+        artifact.assembled(module._program.library, module._program.code, said, None, "m")
+
+
+def test_a_program_without_any_cannot_say_that_it_has_some() -> None:
+    made = affine_module(1)
+    with pytest.raises(tw.ArtifactError, match="has 0 bytes of weights inside, not 1 as it says"):
+        artifact.assembled(
+            made._program.library, made._program.code, replace(made.manifest, weights_inside=1), None, "m"
+        )
 
 
 def test_large_ones_and_other_places_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
