@@ -1,17 +1,23 @@
-"""Calls in child processes with a time limit: one that crashes or hangs is one lost answer, and the rest goes on."""
+"""Calls in child processes with a time limit: one that crashes or hangs is one lost answer, and the rest goes on.
+
+The time that a child waits for a CPU does not count: on a busy machine it is no fault of the call.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import resource
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 MEMORY_BYTES = 8 << 30
+_SLACK = 0.05  # seconds of waiting that are none
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Child:
         self._running = process, pipe = self._running or self._start()
         try:
             pipe.send(argument)
-            if pipe.poll(self._seconds):
+            if self._answers(process, pipe):
                 return pipe.recv()
             reason = f"no answer in {self._seconds:g} s"
         except (EOFError, OSError):
@@ -43,6 +49,14 @@ class Child:
         self._running = None
         return Lost(reason)
 
+    def _answers(self, process: BaseProcess, pipe: Connection) -> bool:
+        """Whether there is an answer, or the end of the pipe, within the time."""
+        begun, ready = time.monotonic(), _waited(process)
+        left = self._seconds
+        while not (answers := pipe.poll(left)) and left > 0:
+            left = max(0.0, self._seconds - (time.monotonic() - begun) + _waited(process) - ready - _SLACK)
+        return answers
+
     def _start(self) -> tuple[BaseProcess, Connection]:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
@@ -50,6 +64,14 @@ class Child:
         process.start()
         theirs.close()  # else the pipe would not end with the child
         return process, ours
+
+
+def _waited(process: BaseProcess) -> float:
+    """Seconds for which a process's main thread was ready to run and had no CPU; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{process.pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
