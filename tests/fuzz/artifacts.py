@@ -8,6 +8,7 @@ steps of a routine, which are the program.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import shutil
@@ -158,9 +159,11 @@ def _cut(data: bytes, random: Random, _: Path) -> bytes:
 
 
 def _splice(data: bytes, random: Random, other: Path) -> bytes:
-    """The beginning of one file and the end of another."""
-    at = random.randrange(len(data))
-    return data[:at] + (other.read_bytes() if other.is_file() else b"")[at:]
+    """The beginning of one file and the end of another, which is not the other one as a whole."""
+    end = other.read_bytes() if other.is_file() else b""
+    same = next((i for i, (one, two) in enumerate(zip(data, end, strict=False)) if one != two), 0)
+    at = random.randrange(min(same + 1, len(data) - 1), len(data))
+    return data[:at] + end[at:]
 
 
 def _exchange(data: bytes, random: Random, _: Path) -> bytes:
@@ -206,7 +209,7 @@ def _change(fields: Any, random: Random) -> None:
         case 3 if isinstance(holder[key], str):
             holder[key] = holder[key].translate({ord("8"): "9", ord("0"): "7", ord("f"): "i", ord("3"): "6"})
         case _:
-            holder[key] = random.choice(_ODD)
+            holder[key] = copy.deepcopy(random.choice(_ODD))
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -24,7 +24,7 @@ def draw_array(random: Random, dtype: str, shape: tuple[int, ...], style: str = 
 def _integers(
     random: Random, generator: np.random.Generator, dtype: np.dtype, shape: tuple[int, ...], style: str
 ) -> np.ndarray:
-    info = np.iinfo(dtype)
+    info = ml_dtypes.iinfo(dtype)
     low = 1 if style == "positive" else max(info.min, -5)
     made = np.asarray(generator.integers(low, 8, shape)).astype(dtype)
     if not style and random.random() < 0.1:
