@@ -107,7 +107,6 @@ def test_one_mutant_of_four_is_of_a_network(monkeypatch):
         (tw.ModelError("why"), "refused"),
         (tw.CompileError("internal error in a pass"), "internal"),
         (tw.CompileError("out of memory in the import"), "refused"),
-        (tw.ModelError("why\nand why"), "error"),
         (ValueError("why"), "error"),
     ],
 )
