@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import driver
-from tilewright.runtime import header
+from tilewright.runtime import c_tensor, c_text
 from tilewright.tools import header as header_tool
 
 W = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
@@ -188,16 +188,16 @@ def test_refuses_what_is_no_shared_library(name, message, capsys):
     "text, name", [("resnet18", "resnet18"), ("3d-net", "model_3d_net"), ("tw_x", "model_tw_x"), ("é", "tensor")]
 )
 def test_names_are_ones_of_c(text, name):
-    assert header.prefix(text) == name
+    assert c_text.prefix(text) == name
 
 
 @pytest.mark.parametrize("names", [["a b", "a.b", "A_B"], ["", "é"], ["x" * 5000]])
 def test_names_of_tensors_differ(names: Sequence[str]):
     infos = [tw.TensorInfo(name, (1,), "float32") for name in names]
-    made = [tensor.argument.upper() for tensor in header._tensors("in", infos)]
+    made = [tensor.argument.upper() for tensor in c_tensor.named("in", infos)]
     assert len(set(made)) == len(names) and all(name.isascii() for name in made)
 
 
 def test_texts_of_a_model_stay_texts_in_c():
-    assert header.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
-    assert header._comment("a*/b\nc/*") == "/* a* /b c/ * */"
+    assert c_text.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
+    assert c_text.comment("a*/b\nc/*") == "/* a* /b c/ * */"
