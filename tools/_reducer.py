@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TypeProto, helper, inliner, numpy_helper, shape_inference
 
-from tilewright.tools._oracle import is_float, needed, tensor_type
+from tilewright.tools._oracle import needed, tensor_type
+from tilewright.tools._oracle_difference import is_float
 from tilewright.tools._oracle_faults import nested
 
 Values = Mapping[str, Any]
