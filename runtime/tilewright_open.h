@@ -75,7 +75,7 @@ static inline int64_t tw_mul(int64_t a, int64_t b) {
 
 /* Quotients are rounded toward zero, down, or up; by 0 they are 0. */
 static inline int64_t tw_div(int64_t a, int64_t b) { return b == -1 ? tw_sub(0, a) : b ? a / b : 0; }
-static inline int64_t tw_rem(int64_t a, int64_t b) { return b == -1 ? 0 : b ? a % b : a; }
+static inline int64_t tw_rem(int64_t a, int64_t b) { return b == -1 || !b ? 0 : a % b; }
 static inline int64_t tw_floordiv(int64_t a, int64_t b) {
   return tw_div(a, b) - (b && tw_rem(a, b) && (a < 0) != (b < 0));
 }
