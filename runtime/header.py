@@ -156,13 +156,13 @@ class Interface:
             flags = map(string, cpus.ARCHITECTURES[program.arch].linux_flags(program.cpu_features))
             yield table(f"char *const {self.name}_cpu_flags{suffix}", [*flags, "NULL"])
             offsets = textwrap.wrap(", ".join(map(str, [*self._offsets(program), 0])), 116)
-            yield table(f"uint64_t {self.name}_weights{suffix}", [row.removesuffix(",") for row in offsets])
+            yield table(f"uint64_t {self.name}_weight_offsets{suffix}", [row.removesuffix(",") for row in offsets])
             if program.steps is not None:
                 yield RoutineText(program, self.name, suffix).text()
             routine = f"&{self.name}_routine{suffix}" if program.steps is not None else "NULL"
             rows.append(
                 f"{{{string(program.target)}, {self.name}_cpu_flags{suffix}, {number}, {len(program.params)}, "
-                f"{self.name}_weights{suffix}, {routine}}}"
+                f"{self.name}_weight_offsets{suffix}, {routine}}}"
             )
         yield table(f"tw_variant {self.name}_variants", rows)
         if self.linked:
