@@ -269,8 +269,7 @@ def _plainer_values(case: Case, fails: Test, record: Record) -> Case:
                 plain.append(np.rint(array.astype(np.float64)).astype(array.dtype))
         if any(array.tobytes() == other.tobytes() for other in plain):
             continue
-        found = _first((_recorded(_replaced(case, {name: other}), record) for other in plain), fails)
-        case = found or case
+        case = _first((_recorded(_replaced(case, {name: other}), record) for other in plain), fails) or case
     return case
 
 
