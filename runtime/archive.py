@@ -15,11 +15,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ..errors import ArtifactError
-from ..program import METADATA_SECTION, exported
+from ..program import METADATA_SECTION
 from . import elf
-from .artifact import WEIGHTS_SUFFIX, Code
+from .artifact import WEIGHTS_SUFFIX, Code, section_weights
+from .c_text import prefix
 from .files import replacing
-from .header import Interface, callable_from_c, prefix
+from .header import Interface, demand_callable
 from .manifest import Manifest
 from .shared import write_objects
 from .weights import Weights
@@ -39,14 +40,17 @@ def save(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: 
     ArtifactError for a program that C cannot call, and where a file cannot be written; then none is left.
     """
     target = Path(path).absolute()
-    own, name = callable_from_c(manifest, 0, str(path)), library_name(target)
+    demand_callable(manifest, 0, str(path))
+    name = library_name(target)
     objects = code.all_objects()
     text = next(filter(None, (elf.section(data, METADATA_SECTION) for data in objects)))
-    public = {f"{_PACKED}{function}": f"{name}_{function}" for function in (exported("create", 0), "metadata")}
+    inside = section_weights(code, str(path)) if manifest.weights_inside else None
+    interface = Interface(name, manifest, text, inside or weights, linked=True)
+    public = {f"{_PACKED}{function}": f"{name}_{function}" for function in interface.functions}
     with ExitStack() as files:
         _archive(objects, files.enter_context(replacing(target)), name, public)
         header = files.enter_context(replacing(target.with_name(f"{name}.h")))
-        header.write_text(Interface(name, own, text, weights, linked=True).header())
+        header.write_text(interface.header())
         if weights is not None:
             weights.save(files.enter_context(replacing(target.with_name(name + WEIGHTS_SUFFIX))))
     return target

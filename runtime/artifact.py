@@ -212,8 +212,13 @@ def stored_weights(path: Path, code: Code, manifest: Manifest) -> Weights | None
         return None
     if not manifest.weights_inside:
         return Weights.open(weights_path(path))
-    found = next(filter(None, _sections(code, WEIGHTS_SECTION, str(path))), b"")
-    return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {path}")
+    return section_weights(code, str(path))
+
+
+def section_weights(code: Code, where: str) -> Weights:
+    """The weights that are a section of code which is not loaded."""
+    found = next(filter(None, _sections(code, WEIGHTS_SECTION, where)), b"")
+    return Weights(np.frombuffer(found, np.uint8), f"the section of weights in {where}")
 
 
 def inside(library: Library, code: Code, manifest: Manifest, where: str) -> Weights:

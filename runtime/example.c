@@ -7,6 +7,11 @@ static int usage(const char *program) {
   return 2;
 }
 
+static int fail(const char *error) {
+  fprintf(stderr, "error: %s\n", error);
+  return 1;
+}
+
 /* Reads or writes all bytes of a file, as `mode` says. */
 static int transfer(const char *path, const char *mode, void *data, size_t bytes) {
   FILE *file = fopen(path, mode);
@@ -19,14 +24,13 @@ int main(int argc, char **argv) {
   char error[512];
   if (argc < ${first}) return usage(argv[0]);
   setenv("KMP_BLOCKTIME", "200us", 0); /* threads without work sleep soon */
-${inputs}
-  ${name}_t *model = ${name}_load(${given}, 0, error, sizeof error);
-  if (!model || ${name}_run(model, ${tensors}, error, sizeof error)) {
-    fprintf(stderr, "error: %s\n", error);
+${sizes}${inputs}
+  ${name}_t *model = ${name}_load(${load});
+  if (!model || ${name}_run(model, ${run}, error, sizeof error)) {
     ${name}_free(model);
-    return 1;
+    return fail(error);
   }
   ${name}_free(model);
 ${outputs}
-  return 0;
+${freed}  return 0;
 }

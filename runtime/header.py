@@ -6,9 +6,8 @@ that take the program's tensors as arrays of its own types.
 
 from __future__ import annotations
 
-import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,45 +15,20 @@ from pathlib import Path
 from .. import cpus
 from ..dlpack import dlpack_dtype
 from ..errors import ArtifactError
-from ..model import TensorInfo, numpy_dtype, open_sizes
 from ..program import exported
+from ..sizes import Sym, bounds
+from .c_routine import RoutineText, demand_determined, sizes_of
+from .c_tensor import Tensor, named
+from .c_text import comment, distinct, identifier, record, string, table
 from .manifest import Manifest
 from .weights import Weights
 
-_SUPPORT = Path(__file__).with_name("tilewright.h")
+_SUPPORT, _OPEN = (Path(__file__).with_name(name) for name in ("tilewright.h", "tilewright_open.h"))
 
 _BEGIN = 4096  # bytes of a weights file that have its fingerprint
 _FNV_START, _FNV_PRIME = 0xCBF29CE484222325, 0x100000001B3
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A tensor at the program's border. ``argument`` is what C calls it: ``in_x``, ``out_y``."""
-
-    info: TensorInfo
-    argument: str
-
-    @property
-    def type(self) -> str:
-        """The C type of an element; types that C lacks are unsigned integers with their bits."""
-        dtype = numpy_dtype(self.info.dtype)
-        if dtype.kind in "iu":
-            return f"{'u' if dtype.kind == 'u' else ''}int{dtype.itemsize * 8}_t"
-        known = {
-            "float32": "float",
-            "float64": "double",
-            "complex64": "float _Complex",
-            "complex128": "double _Complex",
-        }
-        return known.get(self.info.dtype, f"uint{dtype.itemsize * 8}_t")
-
-    @property
-    def elements(self) -> int:
-        """How many elements it has."""
-        return self.info.nbytes // numpy_dtype(self.info.dtype).itemsize
-
-    def __str__(self) -> str:
-        return f"{self.info.name} {self.info.dtype}[{','.join(map(str, self.info.static_shape))}]"
+_PACKED = "__tvm_ffi_"
+_ANY = "(void *self, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result);"
 
 
 @dataclass(frozen=True)
@@ -62,8 +36,8 @@ class Interface:
     """How C calls one program of an artifact.
 
     ``name`` begins all names of the header. ``text`` is the artifact's manifest as its code has it, ``number`` that of
-    the program. ``linked``: the functions of the program are linked in, under names that begin with ``name``, and not
-    in a shared library.
+    the program among those for a target. ``linked``: the functions of the program are linked in, under names that begin
+    with ``name``, and not in a shared library. ``weights`` are those of the artifact, wherever they are.
     """
 
     name: str
@@ -74,138 +48,218 @@ class Interface:
     linked: bool = False
 
     @cached_property
+    def programs(self) -> tuple[tuple[int, Manifest], ...]:
+        """The program for each target, behind the number that its functions have."""
+        found, first = [], 0
+        for each in self.manifest.by_target:
+            found.append((first + self.number, each.programs[self.number]))
+            first += len(each.programs)
+        return tuple(found)
+
+    @cached_property
     def inputs(self) -> tuple[Tensor, ...]:
         """The inputs in order."""
-        return tuple(_tensors("in", self.manifest.inputs))
+        return named("in", self._own.inputs)
 
     @cached_property
     def outputs(self) -> tuple[Tensor, ...]:
         """The outputs in order."""
-        return tuple(_tensors("out", self.manifest.outputs))
+        return named("out", self._own.outputs)
+
+    @cached_property
+    def sizes(self) -> tuple[str, ...]:
+        """What C calls the sizes that a run gives; of a program without open sizes there are none."""
+        return tuple(distinct(f"dim_{identifier(str(size))}" for size in self._sizes))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is carried out by ``tilewright_open.h``, and has no entry."""
+        return self._own.steps is not None
+
+    @property
+    def weights_file(self) -> bool:
+        """Whether loading takes a file of weights (any name does where there are none)."""
+        return not self.manifest.weights_inside
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The functions of the code that C calls."""
+        own = ("kernel", "run_calls") if self.is_open else ("create",)
+        numbered = [exported(function, number) for number, _ in self.programs for function in own]
+        return (*numbered, "metadata", *(("weights",) if self.manifest.weights_inside else ()))
 
     def header(self) -> str:
         """The header: C99, everything in it is a constant or a static function."""
         guard = f"{self.name.upper()}_H"
         sides = (f"{', '.join(map(str, side)) or 'nothing'}" for side in (self.inputs, self.outputs))
-        about = _comment(f"{self.manifest.name}: {' -> '.join(sides)}; for target '{self.manifest.target}'.")
-        parts = [f"{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text(), *self._constants()]
-        return "\n".join([*parts, self._program(), self._load(), self._run(), "#endif\n"])
+        targets = ", ".join(f"'{program.target}'" for _, program in self.programs)
+        about = comment(f"{self._own.name}: {' -> '.join(sides)}; for target {targets}.")
+        parts = [f"{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text()]
+        parts += [_OPEN.read_text(), *self._open_types()] if self.is_open else []
+        parts += [*self._constants(), *self._variants(), self._program(), self._load()]
+        return "\n".join([*parts, *([self._shapes()] if self.is_open else []), self._run(), "#endif\n"])
 
-    def macro(self, tensor: Tensor) -> str:
-        """The macro with the number of a tensor's elements."""
+    def elements(self, tensor: Tensor) -> str:
+        """C for the number of a tensor's elements; where sizes are open, a field of ``shapes``."""
+        return f"shapes.{tensor.argument}_elements" if tensor.is_open else self._macro(tensor)
+
+    @property
+    def _own(self) -> Manifest:
+        return self.programs[0][1]
+
+    @property
+    def _sizes(self) -> tuple[Sym, ...]:
+        return sizes_of(self._own)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The inputs, then the outputs."""
+        return (*self.inputs, *self.outputs)
+
+    def _macro(self, tensor: Tensor) -> str:
         return f"{self.name}_{tensor.argument}_ELEMENTS".upper()
 
     def _constants(self) -> Iterator[str]:
-        tensors = (*self.inputs, *self.outputs)
-        for tensor in tensors:
-            yield f"{_comment(str(tensor))}\n#define {self.macro(tensor)} {tensor.elements}"
+        for tensor in (t for t in self.tensors if not t.is_open):
+            yield f"{comment(str(tensor))}\n#define {self._macro(tensor)} {tensor.elements}"
             if tensor.info.shape:
                 extents = ", ".join(map(str, tensor.info.static_shape))
                 yield f"static const int64_t {self._shape(tensor)}[] = {{{extents}}};"
         yield ""
-        yield _table(f"tw_tensor {self.name}_tensors", [*map(self._tensor, tensors), "{NULL, {kDLInt, 8, 1}, 0, NULL}"])
-        flags = [*map(string, cpus.ARCHITECTURES[self.manifest.arch].linux_flags(self.manifest.cpu_features)), "NULL"]
-        yield _table(f"char *const {self.name}_cpu_flags", flags)
-        offsets = textwrap.wrap(", ".join(map(str, [*self._offsets(), 0])), 116)
-        yield _table(f"uint64_t {self.name}_weights", [row.removesuffix(",") for row in offsets])
+        rows = [*map(self._tensor, self.tensors), "{NULL, {kDLInt, 8, 1}, 0, NULL}"]
+        yield table(f"tw_tensor {self.name}_tensors", rows)
+
+    def _open_types(self) -> Iterator[str]:
+        """The structures of what the caller gives, and what follows from it."""
+        named_sizes = zip(self.sizes, self._sizes, strict=True)
+        lines = [f"  int64_t {name}; {comment(f'{size}: {bounds(size)}')}" for name, size in named_sizes]
+        yield _structure("The sizes that the program leaves open.", lines or ["  int none;"], f"{self.name}_sizes_t")
+        lines = []
+        for tensor in (t for t in self.tensors if t.is_open):
+            lines.append(f"  int64_t {tensor.argument}_shape[{len(tensor.info.shape)}]; {comment(str(tensor))}")
+            lines.append(f"  size_t {tensor.argument}_elements;")
+        about = "The shapes of the tensors that have such sizes, and how many elements these have."
+        yield _structure(about, lines or ["  int none;"], f"{self.name}_shapes_t")
 
     def _shape(self, tensor: Tensor) -> str:
-        return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape else "NULL"
+        return f"{self.name}_{tensor.argument}_shape" if tensor.info.shape and not tensor.is_open else "NULL"
 
     def _tensor(self, tensor: Tensor) -> str:
         code, bits = dlpack_dtype(tensor.info.dtype)
         return f"{{{string(tensor.info.name)}, {{{code}, {bits}, 1}}, {len(tensor.info.shape)}, {self._shape(tensor)}}}"
 
-    def _offsets(self) -> list[int]:
+    def _variants(self) -> Iterator[str]:
+        """What there is for each target, the table of it, and that of functions which are linked in."""
+        rows: list[str] = []
+        for i, (number, program) in enumerate(self.programs):
+            suffix = f"_{i}" if i else ""
+            flags = map(string, cpus.ARCHITECTURES[program.arch].linux_flags(program.cpu_features))
+            yield table(f"char *const {self.name}_cpu_flags{suffix}", [*flags, "NULL"])
+            offsets = textwrap.wrap(", ".join(map(str, [*self._offsets(program), 0])), 116)
+            yield table(f"uint64_t {self.name}_weight_offsets{suffix}", [row.removesuffix(",") for row in offsets])
+            if program.steps is not None:
+                yield RoutineText(program, self.name, suffix).text()
+            routine = f"&{self.name}_routine{suffix}" if program.steps is not None else "NULL"
+            rows.append(
+                f"{{{string(program.target)}, {self.name}_cpu_flags{suffix}, {number}, {len(program.params)}, "
+                f"{self.name}_weight_offsets{suffix}, {routine}}}"
+            )
+        yield table(f"tw_variant {self.name}_variants", rows)
+        if self.linked:
+            yield "".join(f"int {self.name}_{function}{_ANY}\n" for function in self.functions)
+            symbols = [f"{{{string(_PACKED + function)}, {self.name}_{function}}}" for function in self.functions]
+            yield table(f"tw_symbol {self.name}_symbols", [*symbols, "{NULL, NULL}"])
+
+    def _offsets(self, program: Manifest) -> list[int]:
         if self.weights is None:
             return []
         base = self.weights.data.ctypes.data
-        return [int(a) - base for a in self.weights.addresses(self.manifest.params, self.manifest.fingerprint)]
+        return [int(a) - base for a in self.weights.addresses(program.params, program.fingerprint)]
 
     def _program(self) -> str:
         begin = self.weights.data[:_BEGIN].tobytes() if self.weights else b""
-        fields = {
+        fingerprint = self._own.fingerprint
+        fields: dict[str, object] = {
             "name": string(self.name),
-            "target": string(self.manifest.target),
-            "cpu_flags": f"{self.name}_cpu_flags",
             "manifest_hash": f"{_fnv(self.text):#x}u",
-            "fingerprint": string(self.manifest.fingerprint),
-            "fingerprint_at": max(begin.find(self.manifest.fingerprint.encode()), 0),
+            "fingerprint": string(fingerprint),
+            "fingerprint_at": max(begin.find(fingerprint.encode()), 0),
             "weights_bytes": self.weights.data.nbytes if self.weights else 0,
-            "weight_count": len(self.manifest.params),
-            "weights": f"{self.name}_weights",
+            "weights_inside": int(not self.weights_file),
             "inputs": len(self.inputs),
             "outputs": len(self.outputs),
             "tensors": f"{self.name}_tensors",
+            "variant_count": len(self.programs),
+            "variants": f"{self.name}_variants",
+            "symbols": f"{self.name}_symbols" if self.linked else "NULL",
         }
-        lines = "".join(f"  .{name} = {value},\n" for name, value in fields.items())
-        return f"static const tw_program {self.name}_program = {{\n{lines}}};\n\ntypedef tw_model {self.name}_t;\n"
+        model = "tw_open_model" if self.is_open else "tw_model"
+        return f"{record(f'tw_program {self.name}_program', fields)}\ntypedef {model} {self.name}_t;\n"
 
     def _load(self) -> str:
-        name, create = self.name, exported("create", self.number)
-        common = "weights, threads, error, size);"
-        if self.linked:
-            rest = "(void *self, const TVMFFIAny *arguments, int32_t count, TVMFFIAny *result);\n"
-            before = f"int {name}_{create}{rest}int {name}_metadata{rest}"
-            parameters, start = "", f"tw_start(&{name}_program, {name}_{create}, {name}_metadata, {common}"
-        else:
-            before, parameters = "", "const char *library, "
-            start = f'tw_load(&{name}_program, library, "__tvm_ffi_{create}", {common}'
-        parameters += "const char *weights, int threads, char *error, size_t size"
-        about = "/* NULL where it fails. Without weights any name of them will do; 0 threads is one for each CPU. */"
-        return f"{before}{about}\nstatic inline {name}_t *{name}_load({parameters}) {{\n  return {start}\n}}\n"
+        """The function that loads the program; it takes the names of those files that there are."""
+        name, load = self.name, "tw_open_load" if self.is_open else "tw_load"
+        library, weights = ("NULL" if self.linked else "library"), ("weights" if self.weights_file else "NULL")
+        files = [f"const char *{file}" for file in (library, weights) if file != "NULL"]
+        about = ["NULL where it fails."]
+        about += ["Without weights any name of them will do;"] if self.weights_file else []
+        parameters = ", ".join([*files, "int threads", "char *error", "size_t size"])
+        return (
+            f"{comment(' '.join([*about, '0 threads is one for each CPU.']))}\n"
+            f"static inline {name}_t *{name}_load({parameters}) {{\n"
+            f"  return {load}(&{name}_program, {library}, {weights}, threads, error, size);\n}}\n"
+        )
+
+    def _given_sizes(self) -> str:
+        return f"  const int64_t given[] = {{{', '.join([*(f'sizes->{name}' for name in self.sizes), '0'])}}};\n"
+
+    def _shapes(self) -> str:
+        """The function that computes the shapes of all tensors for given sizes."""
+        open_tensors = [t for t in self.tensors if t.is_open]
+        places = [f"shapes->{t.argument}_shape" if t.is_open else "NULL" for t in self.tensors]
+        counted = "".join(
+            f"  shapes->{t.argument}_elements = (size_t)tw_elements(shapes->{t.argument}_shape, {len(t.info.shape)});\n"
+            for t in open_tensors
+        )
+        return (
+            f"/* The shapes for these sizes; 0, or -1 where the program does not take them. */\n"
+            f"static inline int {self.name}_shapes(const {self.name}_sizes_t *sizes, {self.name}_shapes_t *shapes, "
+            f"char *error, size_t size) {{\n{self._given_sizes()}"
+            f"  int64_t *const places[] = {{{', '.join([*places, 'NULL'])}}};\n  (void)sizes;\n"
+            f"  if (tw_infer_shapes(&{self.name}_program, given, places, error, size)) return -1;\n{counted}"
+            f"  return (void)shapes, 0;\n}}\n"
+        )
 
     def _run(self) -> str:
         name = self.name
         given = [f"const {tensor.type} *{tensor.argument}" for tensor in self.inputs]
         taken = [f"{tensor.type} *{tensor.argument}" for tensor in self.outputs]
-        parameters = ", ".join([f"{name}_t *model", *given, *taken, "char *error, size_t size"])
+        sizes = [f"const {name}_sizes_t *sizes"] if self.is_open else []
+        parameters = ", ".join([f"{name}_t *model", *sizes, *given, *taken, "char *error, size_t size"])
         inputs, outputs = (", ".join([*(t.argument for t in side), "NULL"]) for side in (self.inputs, self.outputs))
+        before, run, free = ("", "tw_run(model", "tw_free")
+        if self.is_open:
+            before, run, free = f"{self._given_sizes()}  (void)sizes;\n", "tw_open_run(model, given", "tw_open_free"
         return (
             f"/* Writes the outputs; 0, or -1 where it fails. */\nstatic inline int {name}_run({parameters}) {{\n"
-            f"  const void *const inputs[] = {{{inputs}}};\n  void *const outputs[] = {{{outputs}}};\n"
-            f"  return tw_run(model, inputs, outputs, error, size);\n}}\n\n"
-            f"static inline void {name}_free({name}_t *model) {{\n  tw_free(model);\n}}\n"
+            f"{before}  const void *const inputs[] = {{{inputs}}};\n  void *const outputs[] = {{{outputs}}};\n"
+            f"  return {run}, inputs, outputs, error, size);\n}}\n\n"
+            f"static inline void {name}_free({name}_t *model) {{\n  {free}(model);\n}}\n"
         )
 
 
-def callable_from_c(manifest: Manifest, number: int, where: str) -> Manifest:
-    """The manifest of an artifact's ``number``-th program. ArtifactError if there is none, or only Python runs it."""
-    programs = manifest.programs
-    if number not in range(len(programs)):
-        raise ArtifactError(f"{where} has no specialized program {number}: it has {len(programs) - 1} of them")
-    if programs[number].steps is not None:
-        raise ArtifactError(f"{where} cannot be called from C: {_remedy(manifest)}")
-    return programs[number]
-
-
-def _remedy(manifest: Manifest) -> str:
-    """Why the program needs Python, and what else there is."""
+def demand_callable(manifest: Manifest, number: int, where: str) -> None:
+    """Raise ArtifactError if an artifact has no ``number``-th program, or only Python runs it."""
+    if number not in range(len(manifest.programs)):
+        raise ArtifactError(f"{where} has no specialized program {number}: it has {len(manifest.programs) - 1} of them")
     own = (f"--specialized {i} ({sizes})" for i, sizes in enumerate(manifest.specializations, 1))
-    return open_sizes(manifest.inputs) + (f", or take {' or '.join(own)}" if manifest.specialized else "")
+    remedy = f"; take {' or '.join(own)}" if manifest.specialized else ""
+    for each in manifest.by_target:
+        demand_determined(each.programs[number], where, remedy)
 
 
-def _tensors(role: str, infos: Iterable[TensorInfo]) -> Iterator[Tensor]:
-    """Tensors under names that differ in C, of macros as well."""
-    taken: set[str] = set()
-    for info in infos:
-        name = stem = f"{role}_{_identifier(info.name)}"
-        count = 1
-        while name.upper() in taken:
-            count += 1
-            name = f"{stem}_{count}"
-        taken.add(name.upper())
-        yield Tensor(info, name)
-
-
-def _identifier(text: str) -> str:
-    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "tensor"
-
-
-def prefix(text: str) -> str:
-    """A prefix of C names; those that begin with ``tw_`` are taken."""
-    name = _identifier(text)
-    return f"model_{name}" if name[0].isdigit() or name == "tw" or name.startswith("tw_") else name
+def _structure(about: str, lines: Sequence[str], name: str) -> str:
+    return "\n".join([comment(about), "typedef struct {", *lines, f"}} {name};\n"])
 
 
 def _fnv(data: bytes) -> int:
@@ -214,18 +268,3 @@ def _fnv(data: bytes) -> int:
     for byte in data:
         value = (value ^ byte) * _FNV_PRIME & (1 << 64) - 1
     return value
-
-
-def string(text: str) -> str:
-    """A C string literal."""
-    plain = set(range(32, 127)) - set(b'"\\?')
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
-
-
-def _comment(text: str) -> str:
-    """A C comment of one line."""
-    return f"/* {' '.join(text.split()).replace('*/', '* /').replace('/*', '/ *')} */"
-
-
-def _table(declared: str, rows: Sequence[str]) -> str:
-    return f"static const {declared}[] = {{\n" + "".join(f"  {row},\n" for row in rows) + "};\n"

@@ -20,8 +20,8 @@ from .threads import Team
 
 _UNFIT = "the inputs' sizes do not fit"
 _MOST_RECORDINGS = 8  # of each segment: the sizes that a program sees in turn
-_ELEMENTS = {"i1": "i1", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "i2", "f32": "f4"}
-_ELEMENTS |= {"f64": "f8", "index": "i8", "i128": "c16"}  # others are held as bytes
+ELEMENTS = {"i1": "i1", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "i2", "f32": "f4"}
+ELEMENTS |= {"f64": "f8", "index": "i8", "i128": "c16"}  # others are held as bytes
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _noting(step: Step, segment: Segment, resources: Resources) -> Action:
     extents = [(r, axis) for r, own in zip(step.operands, axes, strict=False) for axis in own]
     numbers = [r for r in step.operands[len(axes) :] if r not in segment.passed]
     results = [
-        (register, np.dtype(_ELEMENTS.get(kind, "i1")), shape)
+        (register, np.dtype(ELEMENTS.get(kind, "i1")), shape)
         for register, (kind, shape) in zip(step.results, step.facts["types"], strict=True)
     ]
     tensors, open_count = len(axes) + len(results), open_extents(step)

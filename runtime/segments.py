@@ -15,12 +15,13 @@ from ..program import Step
 from .actions import VIEWS
 from .arithmetic import SCALARS
 
-_DETERMINED = {"func.call", "cf.assert", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
+# The steps that a segment may have.
+DETERMINED = {"func.call", "cf.assert", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
 
 
 def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     """The steps in order: those of a segment, which calls kernels, together, all others alone."""
-    for determined, group in groupby(steps, lambda step: step.op in _DETERMINED):
+    for determined, group in groupby(steps, lambda step: step.op in DETERMINED):
         together = tuple(group)
         if determined and any(step.op == "func.call" for step in together):
             yield together

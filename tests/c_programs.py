@@ -20,10 +20,15 @@ from tilewright.runtime.weights import Weights
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pthread")
 
 
-def build(source: Path, output: Path, *more: str | Path) -> Path:
-    """Compile a C file, with ``more`` objects and options behind it. Warnings are errors."""
+def require_compiler() -> None:
+    """Skip the test where the system has no C compiler."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler (cc) on this machine")
+
+
+def build(source: Path, output: Path, *more: str | Path) -> Path:
+    """Compile a C file, with ``more`` objects and options behind it. Warnings are errors."""
+    require_compiler()
     ffi, openmp = Path(libinfo.find_libtvm_ffi()), threads._packaged_runtime()
     folders = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
     include = [word for folder in folders for word in ("-isystem", folder)]

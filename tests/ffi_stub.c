@@ -76,8 +76,8 @@ void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle *result) {
   *result = &raised;
 }
 
-int omp_get_thread_num(void) { return 0; }
-int omp_get_num_threads(void) { return 1; }
+int __kmpc_bound_thread_num(void *where) { return where ? 0 : 0; }
+int __kmpc_bound_num_threads(void *where) { return where ? 1 : 1; }
 int __kmpc_global_thread_num(void *where) { return where ? 0 : 0; }
 void __kmpc_push_num_threads(void *where, int thread, int count) { (void)where, (void)thread, (void)count; }
 void __kmpc_fork_call(void *where, int count, void *work, ...) { (void)where, (void)count, (void)work, abort(); }

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tilewright.tools._debug_bisect import Bisection, bisect
 from tilewright.tools._debug_walk import Group, Walk, called
-from tilewright.tools._oracle import ORDER, is_float
+from tilewright.tools._oracle import ORDER, taken
+from tilewright.tools._oracle_difference import is_float
 from tilewright.tools._oracle_faults import nested
 from tilewright.tools._reducer import Case
 from tilewright.tools._verdict import Ask, Verdict, judge, run_oracle, run_ours
@@ -23,8 +24,9 @@ from tilewright.tools.reduce import shrink
 @dataclass
 class Finding:
     """What was found. ``node`` is the first bad one, whose ``output`` differs as ``reason`` says; there is none where
-    nodes differ only together. ``case`` shows the fault: the node ``alone``, or the fewest nodes that do. ``nonfinite``
-    is the first value with NaN or infinities that the reference has not. ``notes`` are sentences for the user."""
+    nodes differ only together. ``inside`` are the Ifs in whose branches it is, the outermost first. ``case`` shows the
+    fault: the node ``alone``, or the fewest nodes that do. ``nonfinite`` is the first value with NaN or infinities that
+    the reference has not. ``notes`` are sentences for the user."""
 
     whole: Verdict
     node: NodeProto | None = None
@@ -32,6 +34,7 @@ class Finding:
     reason: str = ""
     case: Case | None = None
     alone: bool = False
+    inside: list[str] = field(default_factory=list)
     nonfinite: str = ""
     bisection: Bisection | None = None
     notes: list[str] = field(default_factory=list)
@@ -56,8 +59,8 @@ class Search:
         found = Finding(self.judged(model))
         if found.whole.kind != "differs":
             return found
-        found.notes += _hidden(walk)
         self._first_bad(walk, found)
+        found.notes += _hidden(walk, found)
         if found.case is None:
             found.notes.append("no node differs when all values are outputs, which undoes fusion")
             self._bad_together(walk, found)
@@ -80,7 +83,8 @@ class Search:
             self.say(f"comparing {called(group.nodes[0])} and {len(group.nodes) - 1} nodes behind it")
             for part, verdict in self._verdicts(group, found):
                 if verdict.kind == "differs":
-                    return self._isolate(part, verdict, found)
+                    self._isolate(part, verdict, found)
+                    return self._descend(found, walk.bound)
 
     def _verdicts(self, group: Group, found: Finding) -> Iterator[tuple[Group, Verdict]]:
         """The verdicts of a group's nodes with all their values as outputs; by halves where those cannot be had."""
@@ -108,6 +112,19 @@ class Search:
         found.notes.append("the node alone agrees: it differs beside others")
         found.case = self._shrunk(exposed, verdict)
 
+    def _descend(self, found: Finding, bound: int) -> None:
+        """Where the bad node is an If, find the first bad one in the branch that it takes, if one is bad there."""
+        if found.node is None or found.node.op_type != "If" or found.case is None or not found.alone:
+            return
+        inner = Finding(found.whole)
+        model = _branch_of(found.node, found.case)
+        self._first_bad(Walk(model, found.case.inputs, bound, self.order), inner)
+        if inner.case is not None:
+            found.inside = [called(found.node), *inner.inside]
+            for name in ("node", "output", "reason", "case", "alone", "nonfinite"):
+                setattr(found, name, getattr(inner, name))
+            found.notes += inner.notes
+
     def _bad_together(self, walk: Walk, found: Finding) -> None:
         """Look for a group that differs where its values are no outputs, and for the fewest nodes of it that do."""
         for group in walk.groups():
@@ -122,7 +139,9 @@ class Search:
     def _shrunk(self, case: Case, verdict: Verdict) -> Case:
         left = max(0.0, self.end - time.monotonic())
         run = partial(run_ours, context={"opt_level": self.opt_level})
-        return shrink(case.model, case.inputs, verdict, self.ask, self.tolerance, left, self.say, run=run)[0]
+        return shrink(
+            case.model, case.inputs, verdict, self.ask, self.tolerance, left, self.say, run=run, order=self.order
+        )[0]
 
     def _nonfinite(self, case: Case) -> str:
         """The first output with NaN or infinities where the reference has numbers; "" where there is none."""
@@ -156,7 +175,18 @@ def _differ_in_kind(ours: Any, theirs: Any) -> bool:
     return floats and ours.shape == theirs.shape and bool((~np.isfinite(ours) & np.isfinite(theirs)).any())
 
 
-def _hidden(walk: Walk) -> list[str]:
-    """What is said of nodes whose graphs have values that are not compared."""
+def _branch_of(node: NodeProto, case: Case) -> ModelProto:
+    """The nodes of the branch that an If takes as a model, on the inputs of a case with that node alone."""
+    weights = list(case.model.graph.initializer)
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in weights}
+    _, branch = taken(node, {**known, **case.inputs})
+    weights += branch.initializer
+    graph = helper.make_graph(branch.node, branch.name or "branch", case.model.graph.input, branch.output, weights)
+    return helper.make_model(graph, opset_imports=case.model.opset_import, ir_version=case.model.ir_version)
+
+
+def _hidden(walk: Walk, found: Finding) -> list[str]:
+    """What is said of nodes whose graphs have values that were not compared."""
     names = [called(node) for node in walk.model.graph.node if any(True for _ in nested(node))]
+    names = [name for name in names if name not in found.inside]
     return [f"values inside of {', '.join(names)} are not compared, only what comes out"] if names else []

@@ -59,7 +59,7 @@ class Walk:
     def __init__(self, model: ModelProto, inputs: Arrays, bound: int, order: Sequence[str] = ORDER) -> None:
         self.model = inliner.inline_local_functions(model) if model.functions else model
         self.peak = 0
-        self._inputs, self._bound, self._order = dict(inputs), bound, order
+        self._inputs, self.bound, self._order = dict(inputs), bound, order
         self._dead = last_read(self.model.graph.node)
         self._weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in self.model.graph.initializer}
 
@@ -73,10 +73,10 @@ class Walk:
         while at < len(nodes):
             made = self._evaluated(nodes[at], values)
             fresh = _nbytes(made)
-            if self._need(values, own, fresh) > self._bound:
+            if self._need(values, own, fresh) > self.bound:
                 del made
                 if at == first:
-                    raise InputError(_too_little(nodes[at], self._bound, self._need(values, own, fresh)))
+                    raise InputError(_too_little(nodes[at], self.bound, self._need(values, own, fresh)))
                 yield Group(tuple(nodes[first:at]), whole)
                 for name in (name for dead in self._dead[first:at] for name in dead):
                     values.pop(name, None)

@@ -17,7 +17,7 @@ import onnx
 from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from tilewright.tools._common import wide
+from tilewright.tools._oracle_difference import FLOATS, is_float
 from tilewright.tools._oracle_faults import fault, nested
 from tilewright.tools._oracle_noise import EXACT, Noise, shaken_operands, shaken_results
 
@@ -71,6 +71,8 @@ class NodeOracle:
 
     def __call__(self, values: Mapping[str, Any], noise: Noise | None = None) -> dict[str, Any]:
         """The node's outputs by name. Raises NoOracle."""
+        if noise is not None and self._node.op_type == "If":
+            return self._by_nodes(values, noise)
         feeds = {name: values[name] for name in self._needs}
         if noise is not None:
             feeds = shaken_operands(self._node, feeds, noise)
@@ -89,6 +91,16 @@ class NodeOracle:
         if noise is not None:
             results = shaken_results(self._node, feeds, results, noise)
         return dict(zip((name for name in self._node.output if name), results, strict=True))
+
+    def _by_nodes(self, values: Mapping[str, Any], noise: Noise) -> dict[str, Any]:
+        """The outputs of an If, each node of whose branch has noise of its own."""
+        which, graph = taken(self._node, values)
+        if which not in self._made:
+            model = helper.make_model(graph, opset_imports=self._opsets)
+            self._made[which] = Oracle(model, self._order)
+        names = [output.name for output in graph.output]
+        inner = self._made[which].values(values, noise, names)
+        return {name: inner[made] for name, made in zip(self._node.output, names, strict=True) if name}
 
     def onnxruntime(self, feeds: Arrays) -> list[Any]:
         """The outputs by onnxruntime, without its optimisations."""
@@ -143,6 +155,12 @@ def session(model: ModelProto, optimize: bool = True) -> Any:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def taken(node: NodeProto, values: Mapping[str, Any]) -> tuple[str, onnx.GraphProto]:
+    """The branch of an If that runs on these values, and the attribute that has it."""
+    which = "then_branch" if np.asarray(values[node.input[0]]).item() else "else_branch"
+    return which, next(attribute.g for attribute in node.attribute if attribute.name == which)
+
+
 def last_read(nodes: Sequence[NodeProto]) -> list[list[str]]:
     """For each of the nodes in order the values made by any of them that no later one reads, and it or none does."""
     last = {name: i for i, node in enumerate(nodes) for name in node.output if name}
@@ -183,14 +201,6 @@ def value_type(value: Any) -> onnx.TypeProto:
 def first_line(error: object) -> str:
     """The first line of an error's text that is not empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-_FLOATS = ("float", "bfloat")
-
-
-def is_float(array: np.ndarray) -> bool:
-    """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
-    return array.dtype.name.startswith(_FLOATS)
 
 
 def _single(value: Any) -> Any:
@@ -254,60 +264,5 @@ def _of_type(value: Any, dtype: np.dtype | None) -> Any:
     if dtype is None or dtype == array.dtype:
         return array
     both = [array.dtype, dtype]
-    alike = all(d.kind in "iu" for d in both) or all(d.name.startswith(_FLOATS) for d in both)
+    alike = all(d.kind in "iu" for d in both) or all(d.name.startswith(FLOATS) for d in both)
     return array.astype(dtype) if alike else array
-
-
-def difference(
-    got: np.ndarray, want: np.ndarray, samples: Sequence[np.ndarray] = (), tolerance: tuple[float, float] | None = None
-) -> str:
-    """Empty where two arrays agree, else where and how they differ most.
-
-    Integers are to be equal, floats and complex numbers within ``tolerance`` (relative, absolute) or that of their
-    dtype; and each element may lie as far from ``want`` as several times what ``samples``, the same with noise, do.
-    Where noise changes the shape, it may be any between those that there are.
-    """
-    if not isinstance(got, np.ndarray) or not isinstance(want, np.ndarray):  # the reference may give a list
-        return f"is {type(got).__name__} instead of {type(want).__name__}"
-    if (got.dtype, got.shape) != (want.dtype, want.shape):
-        if got.dtype == want.dtype and _within(got.shape, [want.shape, *(sample.shape for sample in samples)]):
-            return ""
-        return f"is {got.dtype}{list(got.shape)} instead of {want.dtype}{list(want.shape)}"
-    if not is_float(want) and want.dtype.kind != "c":
-        wrong = got != want
-        for sample in samples:
-            wrong &= np.broadcast_to(sample == want, want.shape) if sample.shape == want.shape else False
-        return _told(wrong, got, want, wrong.astype(np.float64))
-    rtol, atol = tolerance or TOLERANCES.get(want.dtype.name, TOLERANCES["bfloat16"])
-    a, b = wide(got), wide(want)
-    with np.errstate(all="ignore"):
-        apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        apart = np.where(np.isnan(apart), np.inf, apart)
-        allowed = np.where(np.isfinite(b), atol + rtol * np.abs(b), 0.0)
-        for sample in samples:
-            if sample.shape != want.shape:
-                return ""
-            c = wide(sample)
-            moved = np.where((c == b) | (np.isnan(c) & np.isnan(b)), 0.0, np.abs(c - b))
-            allowed = np.maximum(allowed, np.where(np.isnan(moved), np.inf, _SPREAD * moved))
-    return _told(apart > allowed, got, want, apart)
-
-
-def _within(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> bool:
-    """Whether each extent is one of the same axis of the other shapes, or lies between them."""
-    if any(len(other) != len(shape) for other in others):
-        return False
-    return all(min(there) <= n <= max(there) for n, *there in zip(shape, *others, strict=True))
-
-
-TOLERANCES = {"float64": (1e-9, 1e-12), "float32": (1e-5, 1e-6), "float16": (4e-3, 1e-4), "bfloat16": (3e-2, 1e-3)}
-TOLERANCES |= {"complex128": TOLERANCES["float64"], "complex64": TOLERANCES["float32"]}
-_SPREAD = 8.0
-
-
-def _told(wrong: np.ndarray, got: np.ndarray, want: np.ndarray, apart: np.ndarray) -> str:
-    if not wrong.any():
-        return ""
-    at = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), want.shape)
-    place = f"[{', '.join(map(str, map(int, at)))}]"
-    return f"differs at {int(wrong.sum())} of {want.size} elements, most at {place}: {got[at]} instead of {want[at]}"

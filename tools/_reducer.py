@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TypeProto, helper, inliner, numpy_helper, shape_inference
 
-from tilewright.tools._oracle import is_float, needed, tensor_type
+from tilewright.tools._oracle import needed, tensor_type
+from tilewright.tools._oracle_difference import is_float
 from tilewright.tools._oracle_faults import nested
 
 Values = Mapping[str, Any]
@@ -268,8 +269,7 @@ def _plainer_values(case: Case, fails: Test, record: Record) -> Case:
                 plain.append(np.rint(array.astype(np.float64)).astype(array.dtype))
         if any(array.tobytes() == other.tobytes() for other in plain):
             continue
-        found = _first((_recorded(_replaced(case, {name: other}), record) for other in plain), fails)
-        case = found or case
+        case = _first((_recorded(_replaced(case, {name: other}), record) for other in plain), fails) or case
     return case
 
 

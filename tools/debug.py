@@ -157,6 +157,7 @@ def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
         "node": {"name": node.name, "op": node.op_type, "output": found.output, "reason": found.reason}
         if node
         else None,
+        "inside": found.inside,
         "alone": found.alone,
         "shown_by": [inner.name or inner.op_type for inner in found.case.nodes] if found.case else [],
         "saved": str(saved) if saved else None,
@@ -173,9 +174,12 @@ def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list
         return [f"{args.model}: the outputs agree with those of {args.against}"]
     lines = [f"{args.model}: {found.whole.reason}"]
     if found.node is not None:
-        lines.append(f"first bad node: {called(found.node)}: {found.reason}")
+        inside = f", in the branch of {' and in that of '.join(found.inside)}" if found.inside else ""
+        lines.append(f"first bad node: {called(found.node)}{inside}: {found.reason}")
         if found.alone:
             lines.append("it is wrong alone, on the reference's inputs")
+        elif found.case is not None:
+            lines.append(f"shown by {', '.join(called(node) for node in found.case.nodes)}")
     elif found.case is not None:
         lines.append(f"wrong together: {', '.join(called(node) for node in found.case.nodes)}: {found.reason}")
     if found.nonfinite:

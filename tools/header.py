@@ -8,10 +8,10 @@ from pathlib import Path
 from tilewright.errors import ArtifactError
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import artifact, elf
+from tilewright.runtime.c_text import prefix
 from tilewright.runtime.example import example
 from tilewright.runtime.files import replacing
-from tilewright.runtime.header import Interface, callable_from_c, prefix
-from tilewright.runtime.weights import Weights
+from tilewright.runtime.header import Interface, demand_callable
 from tilewright.tools._common import command, parser, report
 
 
@@ -43,13 +43,10 @@ def _interface(path: Path, number: int, name: str | None) -> Interface:
     if path.suffix != artifact.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {artifact.SUFFIX}")
     code, manifest = artifact.read(path, sealed=False)
-    if manifest.variants or manifest.weights_inside:
-        has = "variants for several CPUs" if manifest.variants else "its weights inside"
-        raise ArtifactError(f"cannot make a header of {path}, which has {has}: compile it without")
-    own = callable_from_c(manifest, number, str(path))
-    weights = Weights.open(artifact.weights_path(path)) if manifest.weights else None
+    demand_callable(manifest, number, str(path))
+    weights = artifact.stored_weights(path, code, manifest)
     text = elf.section(code.shared, METADATA_SECTION) or b""
-    return Interface(prefix(path.stem if name is None else name), own, text, weights, number)
+    return Interface(prefix(path.stem if name is None else name), manifest, text, weights, number)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import onnx
 from tilewright.errors import InputError, ModelError
 from tilewright.tools._common import add_input_shape, command, parser, progress, report
 from tilewright.tools._isolation import Child, Lost
-from tilewright.tools._oracle import first_line, require
+from tilewright.tools._oracle import ORDER, first_line, require
 from tilewright.tools._reducer import Case, Values, reduce
 from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_ours, values_of
 from tilewright.tools.run import add_inputs, given_inputs, write_arrays
@@ -80,15 +80,19 @@ def shrink(
     say: Callable[[str], None] = lambda text: None,
     second_opinion: bool = False,
     run: Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]] = run_ours,
+    order: Sequence[str] = ORDER,
 ) -> tuple[Case, Verdict]:
-    """The smallest case found in ``budget`` seconds that fails like ``verdict``, and its own verdict."""
+    """The smallest case found in ``budget`` seconds that fails like ``verdict``, and its own verdict.
+
+    The oracles of ``order`` are asked, the first one first.
+    """
     last, end = verdict, time.monotonic() + budget
 
     def fails(case: Case) -> bool:
         nonlocal last
         if time.monotonic() > end:
             return False
-        found = judge(case.model, case.inputs, ask, tolerance, second_opinion, run)
+        found = judge(case.model, case.inputs, ask, tolerance, second_opinion, run, order)
         if not found.alike(verdict):
             return False
         last = found

@@ -8,8 +8,8 @@
 llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
 llvm.func @free(!llvm.ptr)
-llvm.func @omp_get_thread_num() -> i32
-llvm.func @omp_get_num_threads() -> i32
+llvm.func @__kmpc_bound_thread_num(!llvm.ptr) -> i32
+llvm.func @__kmpc_bound_num_threads(!llvm.ptr) -> i32
 llvm.func @TVMFFIObjectIncRef(!llvm.ptr) -> i32
 llvm.func @TVMFFIObjectDecRef(!llvm.ptr) -> i32
 llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i32
@@ -63,8 +63,10 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       llvm.store %zero, %own : i64, !llvm.ptr
     }
     omp.parallel num_threads(%team : i32) {
-      %thread32 = llvm.call @omp_get_thread_num() : () -> i32
-      %count32 = llvm.call @omp_get_num_threads() : () -> i32
+      // Not omp_get_thread_num: GNU's runtime has that too, and its own threads (torch brings it) may be found first.
+      %nowhere = llvm.mlir.zero : !llvm.ptr
+      %thread32 = llvm.call @__kmpc_bound_thread_num(%nowhere) : (!llvm.ptr) -> i32
+      %count32 = llvm.call @__kmpc_bound_num_threads(%nowhere) : (!llvm.ptr) -> i32
       %thread = arith.extsi %thread32 : i32 to i64
       %count = arith.extsi %count32 : i32 to i64
       %none = arith.constant 0 : i64

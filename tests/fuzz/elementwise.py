@@ -11,7 +11,7 @@ from fuzz.graph import FLOATS, Graph, Rejected
 from fuzz.values import finite, not_nan
 from onnx import helper
 
-from tilewright.tools._oracle import is_float
+from tilewright.tools._oracle_difference import is_float
 
 Entry = Callable[[Graph], object]
 

@@ -100,16 +100,71 @@ def test_only_functions_under_its_own_name_are_seen(folder):
     assert len(rows) > 10
     undefined = set(re.findall(r"GLOBAL \S+ +UND (\S+)", text))
     assert all(
-        re.match(r"first_|TVMFFI|__kmpc_|omp_|malloc|free|aligned_alloc|mem|clock_gettime|pthread_self", name)
+        re.match(r"first_|TVMFFI|__kmpc_|malloc|free|aligned_alloc|mem|clock_gettime|pthread_self", name)
         for name in undefined
     )
 
 
-def test_open_sizes_are_refused_in_one_line_and_nothing_is_written(tmp_path, capsys):
-    path = save(tmp_path / "net.onnx", extent="n")
-    assert compile_tool.main([path, "--emit", "lib"]) == 2
+# Two programs of open sizes, one of them for several CPUs, and another one for several with its weights inside.
+FORMS = """
+#include "open.h"
+#include "wide.h"
+#include "inside.h"
+
+static float x[FIRST_ROOM], y[3][FIRST_ROOM];
+
+int main(int argc, char **argv) {
+  char error[256] = "";
+  const open_sizes_t seven = {7};
+  const wide_sizes_t five = {5};
+  FILE *file = fopen(argv[1], "rb");
+  int failed = argc != 4 || !file || fread(x, 8 * 48 * sizeof *x, 1, file) != 1;
+  open_t *open_one = open_load(argv[2], 2, error, sizeof error);
+  wide_t *wide = wide_load(argv[3], 1, error, sizeof error);
+  inside_t *inside = inside_load(2, error, sizeof error);
+  failed = failed || !open_one || !wide || !inside || open_run(open_one, &seven, x, y[0], error, sizeof error) ||
+           wide_run(wide, &five, x, y[1], error, sizeof error) || inside_run(inside, x, y[2], error, sizeof error);
+  if (failed) fputs(error, stderr);
+  for (int i = 0; i < 3; i++) fwrite(y[i], sizeof *x, (size_t[]){7 * 40, 5 * 40, 8 * 40}[i], stdout);
+  return open_free(open_one), wide_free(wide), inside_free(inside), failed;
+}
+"""
+
+
+def test_open_programs_and_one_with_variants_and_weights_inside_are_linked_together(tmp_path):
+    several = ["--target", "x86 -mcpu=x86-64-v2,x86-64-v3", "--weights", "inside"]
+    for name, op, extent, options in (
+        ("open", "Relu", "N", []),
+        ("wide", "Tanh", "N", several[:2]),
+        ("inside", "Abs", "8", several),
+    ):
+        path = save(tmp_path / f"{name}.onnx", op, extent)
+        assert (
+            compile_tool.main([path, "--emit", "lib", "-o", str(tmp_path / f"lib{name}.a"), "--quiet", *options]) == 0
+        )
+    assert sorted(file.name for file in tmp_path.glob("*.safetensors")) == ["open.safetensors", "wide.safetensors"]
+    (tmp_path / "main.c").write_text(FORMS.replace("FIRST_ROOM", "8 * 48"))
+    libraries = [tmp_path / f"lib{name}.a" for name in ("open", "wide", "inside")]
+    made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{tmp_path}", *libraries)
+    X.tofile(tmp_path / "x")
+    command = [made, tmp_path / "x", tmp_path / "open.safetensors", tmp_path / "wide.safetensors"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    got = np.split(np.frombuffer(done.stdout, np.float32), [7 * 40, 12 * 40])
+    for values, name, rows in zip(got, ("open", "wide", "inside"), (7, 5, 8), strict=True):
+        target = None if name == "open" else several[1]
+        want = tw.compile(str(tmp_path / f"{name}.onnx"), target or "x86")(X[:rows])[0]
+        np.testing.assert_array_equal(values.reshape(rows, 40), want)
+
+
+def test_what_depends_on_data_is_refused_in_one_line_and_nothing_is_written(tmp_path, capsys):
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[n] x) => (float[m] y) { y = Unique (x) }'
+    )
+    onnx.save(model, tmp_path / "net.onnx")
+    assert compile_tool.main([str(tmp_path / "net.onnx"), "--emit", "lib"]) == 2
     error = capsys.readouterr().err
-    assert "libnet.a cannot be called from C: sizes are known only at run time; give --input-shape x:1,48" in error
+    assert "libnet.a cannot be called from C: node" in error and error.count("\n") == 1
     assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
 
 

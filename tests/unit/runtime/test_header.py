@@ -11,11 +11,13 @@ import c_programs
 import numpy as np
 import onnx
 import pytest
+from cpu_targets import targets
 from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import driver
-from tilewright.runtime import header
+from tilewright.runtime import c_tensor, c_text
+from tilewright.runtime.variants import CHOICE
 from tilewright.tools import header as header_tool
 
 W = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
@@ -164,18 +166,63 @@ def test_every_dtype_has_its_c_type(dtype, tmp_path):
     ]
 
 
-def test_open_sizes_are_refused_and_specialized_ones_are_not(tmp_path, capsys):
+def test_a_specialized_program_has_a_header_of_its_own(tmp_path, capsys):
     path = str(save(tmp_path / "open.onnx", "n"))
     program, _, _ = driver.compile_to_file(path, tmp_path / "open.so", specialize=[{"n": 8}])
-    assert header_tool.main([str(program)]) == 2
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert "open.so cannot be called from C: sizes are known only at run time; give --input-shape in/x:0:1,48" in error
-    assert "or take --specialized 1 (in/x:0:8,48)" in error
     done = c_programs.run(example(program, "--specialized", "1"), program, program.with_suffix(".safetensors"))
+    assert done.stdout.startswith("int float32[8,40]:")
+    done = c_programs.run(example(program), program, program.with_suffix(".safetensors"), "8")
     assert done.stdout.startswith("int float32[8,40]:")
     assert header_tool.main([str(program), "--specialized", "2"]) == 2
     assert "has no specialized program 2: it has 1 of them" in capsys.readouterr().err
+
+
+CPUS = ("x86-64-v2", "x86-64-v3")
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory) -> Path:
+    """A program for two CPUs with its weights inside."""
+    options = driver.make_options(f"x86 -mcpu={','.join(CPUS)}", weights="inside")
+    return compiled(tmp_path_factory.mktemp("several"), "net", options=options)
+
+
+def outputs(built: Path, program: Path, folder: Path) -> tuple[bytes, str]:
+    """What the example gives for X, or prints as an error."""
+    X.tofile(folder / "x")
+    done = c_programs.run(built, program, *(folder / name for name in ("x", "s", "y")))
+    return b"".join((folder / name).read_bytes() for name in ("s", "y")) if not done.returncode else b"", done.stderr
+
+
+@pytest.mark.parametrize("target", targets(*CPUS))
+def test_weights_are_inside_and_a_variant_may_be_named(several, target, tmp_path, monkeypatch):
+    assert list(several.parent.glob("*.safetensors")) == []
+    built, cpu = example(several), target.partition("=")[2]
+    wanted = tw.load_module(several, variant=cpu)(X)
+    monkeypatch.setenv(CHOICE, cpu)
+    assert outputs(built, several, tmp_path) == (b"".join(array.tobytes() for array in wanted), "")
+    monkeypatch.setenv(CHOICE, "x86-64-v9")
+    assert outputs(built, several, tmp_path) == (b"", "error: net: there is no variant 'x86-64-v9'\n")
+
+
+@pytest.mark.parametrize(("lacking", "taken"), [((), 1), ((1,), 0), ((0, 1), None)])
+def test_the_last_variant_that_the_cpu_can_run_is_taken(several, lacking, taken, tmp_path):
+    """The header is changed to ask for what no CPU has."""
+    built, header = example(several), several.with_suffix(".h")
+    text = header.read_text()
+    for number in lacking:
+        table = f"net_cpu_flags{f'_{number}' if number else ''}[] = {{"
+        assert table in text
+        text = text.replace(table, f'{table}\n  "feature{number}",')
+    header.write_text(text)
+    got = outputs(c_programs.build(several.with_suffix(".c"), built), several, tmp_path)
+    if taken is None:
+        needs = "; ".join(f"target 'x86 -mcpu={cpu}', a CPU with feature{i}" for i, cpu in enumerate(CPUS))
+        said = f"error: net: compiled for {needs}, which this one lacks: compile the model for this CPU\n"
+        assert got == (b"", said)
+    else:
+        wanted = tw.load_module(several, variant=CPUS[taken])(X)
+        assert got == (b"".join(array.tobytes() for array in wanted), "")
 
 
 @pytest.mark.parametrize("name, message", [("net.onnx", "cannot make a header of"), ("none.so", "there is no program")])
@@ -188,16 +235,16 @@ def test_refuses_what_is_no_shared_library(name, message, capsys):
     "text, name", [("resnet18", "resnet18"), ("3d-net", "model_3d_net"), ("tw_x", "model_tw_x"), ("é", "tensor")]
 )
 def test_names_are_ones_of_c(text, name):
-    assert header.prefix(text) == name
+    assert c_text.prefix(text) == name
 
 
 @pytest.mark.parametrize("names", [["a b", "a.b", "A_B"], ["", "é"], ["x" * 5000]])
 def test_names_of_tensors_differ(names: Sequence[str]):
     infos = [tw.TensorInfo(name, (1,), "float32") for name in names]
-    made = [tensor.argument.upper() for tensor in header._tensors("in", infos)]
+    made = [tensor.argument.upper() for tensor in c_tensor.named("in", infos)]
     assert len(set(made)) == len(names) and all(name.isascii() for name in made)
 
 
 def test_texts_of_a_model_stay_texts_in_c():
-    assert header.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
-    assert header._comment("a*/b\nc/*") == "/* a* /b c/ * */"
+    assert c_text.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
+    assert c_text.comment("a*/b\nc/*") == "/* a* /b c/ * */"

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import c_programs
 import pytest
 
 from tilewright.runtime import threads
@@ -24,6 +25,36 @@ print(len(paths), ctypes.CDLL(None).__getitem__("__kmpc_fork_call") is not None)
 def test_one_runtime_is_loaded_whoever_came_first(first):
     done = subprocess.run([sys.executable, "-c", PROBE, *first], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["1", "True"]
+
+
+# A runtime like GNU's, whose threads are all number 0 in a team of another one.
+FOREIGN = "int omp_get_thread_num(void) { return 0; }\nint omp_get_num_threads(void) { return 1; }\n"
+MEETING = """
+import ctypes, sys, threading
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import numpy as np
+from python_kernels import _SIGNATURE, caller
+from tilewright.runtime.threads import Team
+meeting, seen = threading.Barrier(2, timeout=20), []
+def kernel(words, low, high, scratch):
+    seen.append((low, high, scratch))
+    meeting.wait()
+made = _SIGNATURE(kernel)
+call = np.array([ctypes.cast(made, ctypes.c_void_p).value, 0, 2, 1, 64], np.int64)
+Team(caller().get_function("run_calls")().value, 2).run_calls(1, call.ctypes.data, 0, 0, 1, 0, 4096)
+print(sorted(seen))
+"""
+
+
+def test_threads_have_their_own_scratch_memory_beside_another_runtime(tmp_path):
+    c_programs.require_compiler()
+    (tmp_path / "foreign.c").write_text(FOREIGN)
+    foreign = tmp_path / "foreign.so"
+    subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "foreign.c", "-o", foreign], check=True)
+    path = os.pathsep.join(sys.path)
+    command = [sys.executable, "-c", MEETING, str(foreign)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60)
+    assert done.stdout.strip() == "[(0, 1, 4096), (1, 2, 4160)]", done.stderr
 
 
 def test_default_is_within_the_affinity():

@@ -190,6 +190,28 @@ def test_values_of_nested_graphs_are_said_to_be_left_out(wrong_converter):
     assert "values inside of 'the_If' (If) are not compared, only what comes out" in result.notes
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_bad_node_in_the_branch_of_an_if_is_named(wrong_converter, depth):
+    """The branch has a weight of its own, and reads a value from outside."""
+    branch = [node("Exp", "b", "n"), node("Tanh", "n", "t"), node("Mul", "t two", "m")]
+    graph = helper.make_graph(branch, "branch", [], [helper.make_value_info("m", onnx.TypeProto())])
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array(2, np.float32), "two"))
+    for level in range(1, depth):
+        inner = helper.make_node("If", ["yes"], ["m"], f"inner{level}", then_branch=graph, else_branch=graph)
+        graph = helper.make_graph([inner], "outer", [], [helper.make_value_info("m", onnx.TypeProto())])
+    nodes = [
+        node("Relu", "x", "b"),
+        node("If", "yes", "c", then_branch=graph, else_branch=graph),
+        node("Neg", "c", "y"),
+    ]
+    result = found(model_of(nodes, {"x": X}, ["y"], {"yes": np.array(True)}), end=0.0)
+    assert result.node is not None and (result.node.name, result.output, result.alone) == ("the_Tanh", "t", True)
+    assert result.inside == ["'the_If' (If)", "'inner1' (If)"][:depth]
+    assert result.case is not None and [n.op_type for n in result.case.nodes] == ["Tanh"]
+    assert not any("not compared" in note for note in result.notes)
+    assert judge(result.case.model, result.case.inputs, answer).kind == "differs"
+
+
 def test_a_node_without_a_name_is_called_by_what_it_makes():
     assert called(helper.make_node("Neg", ["x"], ["y"])) == "Neg (which makes 'y')"
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
 
-from tilewright.tools._oracle import NodeOracle, NoOracle, difference
+from tilewright.tools._oracle import NodeOracle, NoOracle
+from tilewright.tools._oracle_difference import difference
 from tilewright.tools._oracle_faults import fault
 from tilewright.tools._oracle_noise import Noise
 
@@ -53,6 +54,20 @@ def test_scales_have_no_noise():
 def test_cubic_weights_are_single(mode, rough):
     sizes = {"roi": np.zeros(0), "scales": np.array([1.5], np.float32)}
     assert (spread(RNG.standard_normal(6), "Resize", sizes, mode=mode) > 2.0**-22) == rough
+
+
+@pytest.mark.parametrize("which", [True, False])
+def test_nodes_in_the_branch_of_an_if_have_their_noise(which):
+    def branch(op: str):
+        nodes = [helper.make_node(op, ["x"], ["s"]), helper.make_node("Identity", ["s"], ["r"])]
+        return helper.make_graph(nodes, op, [], [helper.make_value_info("r", TypeProto())])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch("Tanh"), else_branch=branch("Neg"))
+    x = RNG.standard_normal(8).astype(np.float32)
+    step = NodeOracle(node, OPSETS)
+    exact, shaken = (step({"x": x, "c": np.array(which)}, noise)["y"] for noise in (None, Noise(0)))
+    np.testing.assert_allclose(exact, np.tanh(x) if which else -x, rtol=1e-6)
+    assert (shaken != exact).any() == which  # a negation is exact
 
 
 def test_onnxruntime_is_asked_about_nodes_of_newer_models():

@@ -12,9 +12,10 @@ from onnx import helper
 from onnx_case import model_of
 
 from tilewright.tools import reduce as command
-from tilewright.tools._oracle import Oracle, difference
+from tilewright.tools._oracle import Oracle
+from tilewright.tools._oracle_difference import difference
 from tilewright.tools._reducer import reduce
-from tilewright.tools._verdict import Raised, Verdict, answer, judge
+from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_oracle, run_ours
 
 X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((6, 8)).astype(np.float32)
@@ -182,3 +183,20 @@ def test_without_onnxruntime_it_says_so(model, monkeypatch, capsys):
     monkeypatch.setattr(command, "require", missing)
     assert command.main([model]) == 2
     assert "onnxruntime: the package is not installed" in capsys.readouterr().err
+
+
+def test_the_same_references_are_asked_while_it_shrinks():
+    asked = []
+
+    def ask(call):
+        if call[0] is run_oracle:
+            asked.append(call[4])
+        return answer(call)
+
+    model, order = (
+        model_of([node("Relu", "x", "b"), node("Tanh", "b", "c")], {"x": X}, ["c"]),
+        ("reference", "onnxruntime"),
+    )
+    run = lambda model, inputs: [output * 2 for output in run_ours(model, inputs)]  # noqa: E731
+    case, _ = command.shrink(model, {"x": X}, Verdict("differs"), ask, run=run, order=order)
+    assert len(case.nodes) == 1 and set(asked) == {order}
