@@ -26,6 +26,7 @@ from .nodes import (
     captures,
     chosen_branch,
     has_body,
+    mixed_dtypes,
     node_captures,
     op_title,
     title,
@@ -196,6 +197,8 @@ class Graph:
         node, opset = as_oldest(node, domain, opset)
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
+        if mixed := mixed_dtypes(node, domain, opset, inputs):
+            raise Unsupported(mixed, "dtype")
         converter = registry.find(domain, node.op_type, opset)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.entry.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]

@@ -116,6 +116,40 @@ def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Se
     return ""
 
 
+def mixed_dtypes(node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]) -> str:
+    """Which inputs differ in dtype where the op's schema has one type variable for them, in words; "" if none do.
+
+    The newest schema has to have one as well, as in ``wrong_dtype``.
+    """
+    for group in _of_one_dtype(node.op_type, domain, opset, len(inputs)):
+        found: dict[str, str] = {}
+        for index, name in group:
+            tensor = inputs[index]
+            if tensor is not None and tensor.dtype not in ("", SEQUENCE, OPTIONAL):
+                found.setdefault(tensor.dtype, name)
+        if len(found) > 1:
+            both = " and ".join(f"'{name}' of {dtype}" for dtype, name in found.items())
+            return f"inputs {both} must have one dtype"
+    return ""
+
+
+@lru_cache(1024)
+def _of_one_dtype(op: str, domain: str, opset: int, count: int) -> list[list[tuple[int, str]]]:
+    """Positions and names of the inputs that share a type variable, of the first ``count`` ones."""
+    if not onnx.defs.has(op, opset, domain):
+        return []
+    formal = list(onnx.defs.get_schema(op, opset, domain).inputs)
+    newest = {i.name: i.type_str for i in onnx.defs.get_schema(op, domain=domain).inputs}
+    groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for index in range(count if formal else 0):
+        declared = formal[min(index, len(formal) - 1)]
+        more = index - len(formal) + 1
+        if "(" not in declared.type_str and declared.is_homogeneous:  # else it is no variable, or one for each
+            key = declared.type_str, newest.get(declared.name, declared.type_str)
+            groups.setdefault(key, []).append((index, f"{declared.name}[{more}]" if more > 0 else declared.name))
+    return [group for group in groups.values() if len(group) > 1]
+
+
 @lru_cache
 def _dtypes(op: str, domain: str, opset: int, side: Side) -> list[tuple[str, frozenset[str]]]:
     if not onnx.defs.has(op, domain=domain):

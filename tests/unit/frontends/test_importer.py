@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from onnx_case import check_model, model_of
+from onnx_case import check_model, model_of, node_model
 from reference import run_model
 
 from tilewright.errors import ModelError, UnsupportedError
@@ -244,6 +244,33 @@ def test_unsupported_dtypes_name_the_model_and_the_tensor():
         import_model(relu([2], 99))
     with pytest.raises(UnsupportedError, match="dtype string of input 'X'"):
         import_model(relu([2], TensorProto.STRING))
+
+
+@pytest.mark.parametrize(
+    "op, others, message",
+    [
+        ("Mul", ["i"], "inputs 'A' of float32 and 'B' of int64 must have one dtype"),
+        ("Concat", ["x", "i"], r"inputs 'inputs' of float32 and 'inputs\[2\]' of int64 must have one dtype"),
+        ("Where", ["i"], "inputs 'X' of float32 and 'Y' of int64 must have one dtype"),
+    ],
+)
+def test_inputs_that_share_a_type_variable_have_one_dtype(op: str, others: list[str], message: str):
+    condition = ["c"] if op == "Where" else []
+    node = helper.make_node(
+        op, [*condition, "x", *others], ["y"], name="one", **({"axis": 0} if op == "Concat" else {})
+    )
+    model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": X, "i": X.astype(np.int64), "c": X > 0}, ["y"])
+    del model.graph.node[:]
+    model.graph.node.append(node)
+    with pytest.raises(UnsupportedError, match=rf"{op} \(one\): {message}") as caught:
+        import_model(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_later_version_allows_to_differ_may_differ():
+    """Pow had one type variable for both inputs before opset 12."""
+    model = node_model("Pow", [X, X.astype(np.int64)], opset=11)[0]
+    assert [output.dtype for output in import_model(model).outputs] == ["float32"]
 
 
 def test_shapes_that_do_not_fit_name_the_node():
