@@ -256,9 +256,8 @@ def test_unsupported_dtypes_name_the_model_and_the_tensor():
 )
 def test_inputs_that_share_a_type_variable_have_one_dtype(op: str, others: list[str], message: str):
     condition = ["c"] if op == "Where" else []
-    node = helper.make_node(
-        op, [*condition, "x", *others], ["y"], name="one", **({"axis": 0} if op == "Concat" else {})
-    )
+    attributes: dict[str, Any] = {"axis": 0} if op == "Concat" else {}
+    node = helper.make_node(op, [*condition, "x", *others], ["y"], name="one", **attributes)
     model = model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": X, "i": X.astype(np.int64), "c": X > 0}, ["y"])
     del model.graph.node[:]
     model.graph.node.append(node)
