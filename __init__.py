@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .driver import build, check_model, compile, import_model
     from .inspection import CheckReport
     from .model import Model, TensorInfo
+    from .operators import Operand, register_op
     from .options import CompileReport
     from .passes.infra import PassContext
     from .passes.schedule.schedule import Schedule
@@ -60,6 +61,7 @@ __all__ = [
     "ModelError",
     "Module",
     "NonFiniteError",
+    "Operand",
     "PassContext",
     "Schedule",
     "ScheduleError",
@@ -79,6 +81,7 @@ __all__ = [
     "load_module",
     "nd",
     "register_func",
+    "register_op",
     "runtime",
 ]
 
@@ -87,6 +90,7 @@ _HOMES = {
     "CompileReport": ".options",
     "Model": ".model",
     "Module": ".runtime.module",
+    "Operand": ".operators",
     "PassContext": ".passes.infra",
     "Schedule": ".passes.schedule.schedule",
     "Target": ".target",
@@ -100,6 +104,7 @@ _HOMES = {
     "import_model": ".driver",
     "load_module": ".runtime.module",
     "register_func": ".runtime.registry",
+    "register_op": ".operators",
 }
 _MODULES = {"nd": ".runtime.nd", "runtime": ".runtime"}
 

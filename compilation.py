@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from . import jobs, reuse
+from .errors import ModelError
 from .options import CompileReport, Options
 from .program import Kernel, Plan
 from .target import Target
@@ -40,8 +41,17 @@ def compile_kernels(
             settings = replace(options, target=part.target, opt_level=part.opt_level)
             reuse.keep_kernels(options.cache, plan.kernels, settings, {part.name: kernel})
     for part, kernel in kernels.items():
+        _check_scratch(kernel, nodes[part.name], options.model_limits.program_bytes)
         report.notes += notes_on(plan, {part.name: kernel})
     return kernels
+
+
+def _check_scratch(kernel: Kernel, nodes: Sequence[str], most: int) -> None:
+    if kernel.scratch_bytes > most:
+        raise ModelError(
+            f"{_describe(kernel.name, nodes)} needs {kernel.scratch_bytes} bytes of its own in each thread, more than "
+            f"the {most} that a program may have: make its sizes smaller"
+        )
 
 
 def notes_on(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from . import emission, product, reuse, workers
+from . import emission, operators, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
@@ -275,7 +275,8 @@ def _product(
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
             placed = (options.weights, options.variants)
-            others = (options.num_threads, options.profile, options.model_limits, *placed, *asked.specialize)
+            own = tuple(sorted(operators.registered()))
+            others = (options.num_threads, options.profile, options.model_limits, own, *placed, *asked.specialize)
             request = reuse.request(cache, source, asked.shapes, others, options)
             found = reuse.find_program(cache, request) if request else None
         if found:

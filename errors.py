@@ -44,6 +44,10 @@ class OpenExtentError(UnsupportedError):
     """Something needs a size as a number that only the run will know."""
 
 
+class TimeoutError(TilewrightError, builtins.TimeoutError):
+    """What was given a time limit took longer: a compilation (CompileTimeoutError) or a run."""
+
+
 class CompileError(TilewrightError):
     """A pass, a schedule or code generation failed, or the compile worker died."""
 
@@ -52,7 +56,7 @@ class InternalError(CompileError):
     """The compiler itself is at fault: it crashed, found no end, or made IR that MLIR refuses."""
 
 
-class CompileTimeoutError(CompileError):
+class CompileTimeoutError(CompileError, TimeoutError):
     """A compilation took more time than it was given; says where it was."""
 
 
@@ -66,10 +70,6 @@ class TargetError(TilewrightError):
 
 class InputError(TilewrightError):
     """Wrong names, shapes, dtypes or layout of the tensors given to a compiled module."""
-
-
-class TimeoutError(TilewrightError, builtins.TimeoutError):
-    """What was given a time limit took longer."""
 
 
 class ArtifactError(TilewrightError):

@@ -194,7 +194,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     """Run the graph passes on a model; the result holds no IR and no large array."""
     from .passes import pipeline
 
-    plan = pipeline.plan(model, settings.target, settings.pass_context())
+    plan = pipeline.plan(model, settings.target, settings.pass_context(), settings.model_limits)
     originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
     params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}

@@ -13,6 +13,7 @@ class ModelLimits:
 
     ``file_bytes`` counts the model file, ``nodes`` those of all graphs with functions written out, ``nesting`` how deep
     graphs and calls of functions lie in one another, ``tensor_bytes`` any tensor whose size the import knows.
+    ``program_bytes`` is what a program of known sizes may keep between its kernels, and a kernel for each thread.
     ``external_data`` allows data in other files of the model's folder. ``seconds`` and ``memory_bytes`` are of the
     compilation: wall time of the whole, and memory of each worker.
     """
@@ -21,6 +22,7 @@ class ModelLimits:
     nodes: int = 5_000_000
     nesting: int = 64
     tensor_bytes: int = 1024 * GIB
+    program_bytes: int = 1024 * GIB
     external_data: bool = True
     seconds: float | None = None
     memory_bytes: int | None = None
@@ -32,6 +34,7 @@ UNTRUSTED = ModelLimits(
     nodes=50_000,
     nesting=8,
     tensor_bytes=4 * GIB,
+    program_bytes=16 * GIB,
     external_data=False,
     seconds=300.0,
     memory_bytes=8 * GIB,

@@ -145,9 +145,12 @@ def find_program(cache: Cache, asked: Request) -> Found | None:
 
 
 def keep_program(cache: Cache, asked: Request, planned: Planned, found: Found) -> None:
-    """Put a program into the cache, unless what it was made from has changed meanwhile."""
+    """Put a program into the cache, unless what it was made from has changed meanwhile, or has rules of a user."""
     if found.weights and found.weights.data.nbytes > cache.limit:
         cache.notes.append(f"not cached: the weights' {found.weights.data.nbytes} bytes exceed TILEWRIGHT_CACHE_SIZE")
+        return
+    if found.manifest.operators:
+        cache.notes.append(f"not cached: operators of yours may change ({', '.join(found.manifest.operators)})")
         return
     names = [os.path.relpath(path, asked.folder) for path in planned.files] if asked.folder else []
     if _changed(asked, planned) or (name := _program_key(cache, asked, names)) is None:

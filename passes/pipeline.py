@@ -9,6 +9,7 @@ from ..breadcrumbs import step
 from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, reused_context
 from ..errors import CompileError, ScheduleError
+from ..limits import ORDINARY, ModelLimits
 from ..model import ELEMENTS, Model, TensorInfo
 from ..program import Call, Kernel, Plan, Program, Routine
 from ..target import Target
@@ -31,7 +32,7 @@ from .graph.outline import Outline
 from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
-from .graph.plan_memory import PlanMemory, plan_calls
+from .graph.plan_memory import PlanMemory, check_arena, plan_calls
 from .graph.plan_routine import plan_routine
 from .graph.recognize_composites import RecognizeComposites
 from .graph.simplify_inference import SimplifyInference
@@ -133,11 +134,12 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
     )
 
 
-def plan(model: Model, target: Target, context: PassContext | None = None) -> Plan:
+def plan(model: Model, target: Target, context: PassContext | None = None, limits: ModelLimits = ORDINARY) -> Plan:
     """Run the graph passes on a copy of the model's module.
 
     Returns programs as plain data and the kernels as bytecode of one-function modules. Raises CompileError that names
-    the pass and the model's node for what cannot be compiled.
+    the pass and the model's node for what cannot be compiled, and ModelError where a program needs more memory than
+    the limits allow.
     """
     context = context or PassContext.current()
     check_config(context.config, PASSES)
@@ -154,8 +156,9 @@ def plan(model: Model, target: Target, context: PassContext | None = None) -> Pl
             prepared = {string_attr(f.attributes, "tw.prepares"): f for f in functions.values()}
             prepared = {name: f for name, f in prepared.items() if name is not None}
             infos = {name: _info(name, f.type.results[0]) for name, f in prepared.items()}
-            main = _program(functions["main"], model, infos, model.inputs, model.outputs)
-            prepare = {name: _program(f, model, {}, (), (infos[name],)) for name, f in prepared.items()}
+            most = limits.program_bytes
+            main = _program(functions["main"], model, infos, model.inputs, model.outputs, most)
+            prepare = {name: _program(f, model, {}, (), (infos[name],), most) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
             return Plan(main, prepare, _kernels(module, called))
 
@@ -220,9 +223,12 @@ def _program(
     prepared: dict[str, TensorInfo],
     inputs: tuple[TensorInfo, ...],
     outputs: tuple[TensorInfo, ...],
+    most: int,
 ) -> Program:
+    """The program of an outlined function, whose arena may have ``most`` bytes."""
     routine = plan_routine(function) if is_dynamic(function) else None
     calls, arena_bytes = plan_calls(function) if routine is None else (_calls(routine), 0)
+    check_arena(function, arena_bytes, most, model.name)
     attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
     names = [string_attr(a, "tw.param") for a in attributes]
     params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)

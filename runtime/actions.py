@@ -14,8 +14,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..model import OBJECTS, aligned, numpy_dtype
+from ..operators import is_operator
 from ..program import Step
 from .arithmetic import SCALARS
+from .custom import operator_function
 from .host import FUNCTIONS
 
 Registers = list[Any]
@@ -124,9 +126,10 @@ def _check(step: Step) -> Action:
 
 
 def _host_call(step: Step) -> Action:
-    function, attributes = FUNCTIONS.get(step.facts["function"]), step.facts["attributes"]
+    name, attributes = step.facts["function"], step.facts["attributes"]
+    function = operator_function(name, where(step)) if is_operator(name) else FUNCTIONS.get(name)
     if function is None:
-        raise InputError(f"{where(step)}needs the function '{step.facts['function']}', which this runtime lacks")
+        raise InputError(f"{where(step)}needs the function '{name}', which this runtime lacks")
     taken, given = step.facts["dtypes"]
 
     def call(registers: Registers) -> None:

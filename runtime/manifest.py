@@ -11,6 +11,7 @@ from typing import Any
 from ..cpus import ARCHITECTURES
 from ..errors import ArtifactError
 from ..model import TensorInfo
+from ..operators import is_operator
 from ..program import Call, Kernel, Program, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
@@ -110,6 +111,13 @@ class Manifest:
         """The weights of all programs, for all targets, which share a file."""
         programs = (program for variant in self.by_target for program in variant.programs)
         return tuple(dict.fromkeys(info for each in programs for info in each.params))
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators of users that the programs call, which have to be registered (``tw.register_op``)."""
+        routines = (each.routine for variant in self.by_target for each in variant.programs)
+        steps = (step for routine in routines if routine for step in routine.calls if step.op == "host.call")
+        return tuple(dict.fromkeys(name for step in steps if is_operator(name := step.facts["function"])))
 
     @property
     def weight_bytes(self) -> int:

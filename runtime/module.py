@@ -18,6 +18,7 @@ from . import artifact, tensor
 from .deadline import Deadline
 from .files import replacing
 from .limit import Limit
+from .packed import PackedFunction
 from .runner import ExecutorName, Runner, start
 from .source import Recipe, kind_of, source_text
 from .threads import default_threads
@@ -72,7 +73,9 @@ class Module:
             tuple(info.static_shape for info in manifest.inputs): runner(program, self._threads, number)
             for number, manifest in enumerate(program.manifest.specialized, 1)
         }
-        self._functions: dict[str, tvm_ffi.Function] = {} if self._main.main is None else {"main": self._main.main}
+        self._functions: dict[str, PackedFunction] = {}
+        if main.main is not None:
+            self._functions["main"] = PackedFunction.of(main.main, self.inputs, self.outputs)
 
     def __copy__(self) -> Module:
         return self
@@ -180,23 +183,24 @@ class Module:
             raise InputError(f"the program has {len(self.inputs)} inputs, {len(inputs)} were given")
         return self.run({info.name: value for info, value in zip(self.inputs, inputs, strict=True)})
 
-    def __getitem__(self, name: str) -> tvm_ffi.Function:
+    def __getitem__(self, name: str) -> PackedFunction:
         """The packed function ``main(inputs..., outputs...)``, or ``main_alloc(inputs...)``, which returns the outputs.
 
-        They take contiguous DLPack tensors. ``main_alloc`` returns one tensor, or a list of several; it is the only one
-        of a program whose outputs' sizes are known only afterwards.
+        They take contiguous DLPack tensors; one that is read-only can be no output, which is an InputError.
+        ``main_alloc`` returns one tensor, or a list of several; it is the only one of a program whose outputs' sizes
+        are known only afterwards.
         """
         if name == "main_alloc" and name not in self._functions:
             main = self._functions.get("main")
             alloc = _allocating(main, self.outputs) if main else tvm_ffi.convert(self._run_tensors)
-            self._functions[name] = alloc
+            self._functions[name] = PackedFunction.of(alloc, self.inputs, ())
         if name == "main" and name not in self._functions:
             raise InputError("the sizes of the outputs are known only afterwards: call 'main_alloc'")
         if name not in self._functions:
             raise InputError(f"a program has the functions 'main' and 'main_alloc', not '{name}'")
         return self._functions[name]
 
-    def get_function(self, name: str) -> tvm_ffi.Function:
+    def get_function(self, name: str) -> PackedFunction:
         """The packed function of this name, as ``module[name]``; InputError where there is none."""
         return self[name]
 

@@ -33,6 +33,23 @@ llvm.func @copy(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   "llvm.intr.memmove"(%target, %source, %length) <{isVolatile = false}> : (!llvm.ptr, !llvm.ptr, i64) -> ()
   llvm.return
 }"""
+
+
+def _tries(at: str, type_: str, waiting: str) -> str:
+    """Looks at a number again and again while it has to be waited for, and counts how often: at most %most times."""
+    return f"""%tries = scf.while (%n = %zero) : (i64) -> i64 {{
+    %seen = llvm.load volatile {at} : !llvm.ptr -> {type_}
+    %waiting = {waiting}
+    %few = arith.cmpi ult, %n, %most : i64
+    %on = arith.andi %waiting, %few : i1
+    scf.condition(%on) %n : i64
+  }} do {{
+  ^bb0(%n: i64):
+    %next = arith.addi %n, %one : i64
+    scf.yield %next : i64
+  }}"""
+
+
 # Step i adds 1 to y[i], but 0, which waits for the last step of the first half before it adds x[0], and -1 if in vain.
 WAIT = """
 llvm.func @wait(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
@@ -51,17 +68,7 @@ llvm.func @wait(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
     %first = arith.cmpi eq, %i, %zero : i64
     %more = scf.if %first -> f32 {
       %last = llvm.getelementptr %to[HALF] : (!llvm.ptr) -> !llvm.ptr, f32
-      %tries = scf.while (%n = %zero) : (i64) -> i64 {
-        %seen = llvm.load volatile %last : !llvm.ptr -> f32
-        %waiting = arith.cmpf oeq, %seen, %nothing : f32
-        %few = arith.cmpi ult, %n, %most : i64
-        %on = arith.andi %waiting, %few : i1
-        scf.condition(%on) %n : i64
-      } do {
-      ^bb0(%n: i64):
-        %next = arith.addi %n, %one : i64
-        scf.yield %next : i64
-      }
+      TRIES
       %in_vain = arith.cmpi eq, %tries, %most : i64
       %x = llvm.load %from : !llvm.ptr -> f32
       %result = arith.select %in_vain, %failed, %x : f32
@@ -74,7 +81,7 @@ llvm.func @wait(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
     llvm.store %after, %at : f32, !llvm.ptr
   }
   llvm.return
-}"""
+}""".replace("TRIES", _tries("%last", "f32", "arith.cmpf oeq, %seen, %nothing : f32"))
 # Adds 1 to x[0], of int32, and waits until it is COUNT; y[0] is whether it became that before LIMIT looks at it.
 MEET = """
 llvm.func @meet(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
@@ -87,22 +94,12 @@ llvm.func @meet(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
   %from = llvm.load %args : !llvm.ptr -> !llvm.ptr
   %to = llvm.load %to_at : !llvm.ptr -> !llvm.ptr
   %before = llvm.atomicrmw add %from, %unit acq_rel : !llvm.ptr, i32
-  %tries = scf.while (%n = %zero) : (i64) -> i64 {
-    %seen = llvm.load volatile %from : !llvm.ptr -> i32
-    %waiting = arith.cmpi slt, %seen, %count : i32
-    %few = arith.cmpi ult, %n, %most : i64
-    %on = arith.andi %waiting, %few : i1
-    scf.condition(%on) %n : i64
-  } do {
-  ^bb0(%n: i64):
-    %next = arith.addi %n, %one : i64
-    scf.yield %next : i64
-  }
+  TRIES
   %met = arith.cmpi ult, %tries, %most : i64
   %result = arith.extui %met : i1 to i32
   llvm.store %result, %to : i32, !llvm.ptr
   llvm.return
-}"""
+}""".replace("TRIES", _tries("%from", "i32", "arith.cmpi slt, %seen, %count : i32"))
 # Sleeps for 10 ms, adds 1 to x[0], of int32, and copies it to y[0].
 PAUSE = """
 llvm.func @usleep(i32) -> i32

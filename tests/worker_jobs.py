@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import time
@@ -15,7 +16,9 @@ import numpy as np
 from tilewright import workers
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
+from tilewright.errors import InputError
 from tilewright.passes.infra import Pass, PassContext
+from tilewright.questions import ask
 from tilewright.workers import process as worker_process
 
 
@@ -120,3 +123,26 @@ def pass_after_pass(seconds: float) -> None:
 def run_in_a_pool() -> list[int]:
     """Have a worker of this worker's own do a job: its number, and that of the process which asked."""
     return [*workers.pool(1).run([workers.Job("inner", os.getpid)]), os.getpid()]
+
+
+def pid_of_who_asked() -> tuple[int, int]:
+    """This process, and the one that a question is answered in."""
+    return os.getpid(), ask(os.getpid)
+
+
+def refuse(text: str) -> None:
+    """Raise what a user could have caused."""
+    raise InputError(text)
+
+
+def ask_and_fail() -> None:
+    """Ask what is refused, and then for more."""
+    with contextlib.suppress(InputError):
+        ask(refuse, "the first")
+    ask(refuse, "the second")
+
+
+def ask_and_sleep() -> None:
+    """Ask again and again, without an end."""
+    while True:
+        ask(time.sleep, 0.01)

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import numpy as np
 
 from tilewright import dims
 from tilewright.dims import parse
-from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
+from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError, one_line
 from tilewright.model import TensorInfo
 from tilewright.runtime.text_table import aligned
 from tilewright.specialization import Sizes, given
@@ -185,6 +186,21 @@ def read_schedules(path: Path) -> dict[str, Any]:
 def add_untrusted(cli: argparse.ArgumentParser) -> None:
     """Add ``--untrusted``."""
     cli.add_argument("--untrusted", action="store_true", help="limit what the model may be; no external data")
+
+
+def add_register(cli: argparse.ArgumentParser) -> None:
+    """Add ``--register``: the file is run as soon as it is read."""
+    text = "a Python file that registers operators (tw.register_op), run first"
+    cli.add_argument("--register", type=_run_file, action="append", metavar="FILE", help=text)
+
+
+def _run_file(path: str) -> str:
+    try:
+        runpy.run_path(path)
+    except Exception as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise argparse.ArgumentTypeError(one_line(f"cannot run '{path}': {reason}")) from error
+    return path
 
 
 def counted(number: int, thing: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.tools._common import (
     USER_ERROR,
     add_input_shape,
+    add_register,
     add_specialize,
     add_untrusted,
     command,
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("model", help="the ONNX file")
     add_input_shape(cli)
     add_specialize(cli)
+    add_register(cli)
     add_untrusted(cli)
     cli.add_argument("--all", action="store_true", help="name all nodes that have a problem")
     cli.epilog = "The exit code is 0 if the model can be compiled, and 2 if not."

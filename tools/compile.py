@@ -17,6 +17,7 @@ from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_register,
     add_specialize,
     add_target,
     add_untrusted,
@@ -111,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     add_no_cache(cli)
     cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
     cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
+    add_register(cli)
     add_untrusted(cli)
     cli.add_argument("--profile", action="store_true", help="a program that times its kernels' calls")
     cli.add_argument("--help-passes", action=_HelpPasses, help="show the options on passes, and exit")

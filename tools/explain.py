@@ -17,6 +17,7 @@ from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
+    add_register,
     add_specialize,
     add_target,
     add_untrusted,
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_specialize(cli)
     add_no_cache(cli)
+    add_register(cli)
     add_untrusted(cli)
     return cli
 

@@ -72,6 +72,7 @@ def _record(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -
         "ranges": ranges(manifest.inputs),
         "weights": _weights(manifest, path, code, verify),
         "flush_denormals": flushing,
+        "operators": manifest.operators,
         "specializations": manifest.specializations,
         "variants": [_variant(each, i == _chosen(manifest)) for i, each in enumerate(manifest.by_target)],
     }
@@ -157,6 +158,8 @@ def _lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
         yield f"{side}: " + (", ".join(map(tensor_text, getattr(manifest, side))) or "none")
     yield _weights_line(record["weights"])
     yield _denormals_line(record["flush_denormals"], manifest)
+    if record["operators"]:
+        yield f"operators to be registered before it is loaded (tw.register_op): {', '.join(record['operators'])}"
     for variant, each in zip(record["variants"], manifest.by_target, strict=True):
         yield from _variant_lines(variant, each)
 

@@ -17,6 +17,7 @@ from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
+    add_register,
     add_target,
     add_untrusted,
     check_target,
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     add_input_shape(cli)
+    add_register(cli)
     add_untrusted(cli)
     return cli
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import InternalError, TilewrightError
 from . import bundles
 from .crew import Worker, last_words
-from .process import Job, Reply, Task, at
+from .messages import Reply, question, reply_to
+from .process import Job, Task, at
 
 if TYPE_CHECKING:
     from . import Pool
@@ -113,9 +114,12 @@ class Round:
 
     def _receive(self, running: _Running) -> None:
         try:
-            reply: Reply = pickle.loads(running.worker.connection.recv_bytes())
+            message = _heard(running.worker.connection)
         except (EOFError, OSError):
             return self._died(running)
+        if message is None:
+            return
+        reply: Reply = pickle.loads(message)
         del self._running[running.worker.connection]
         self._crew.give_back(running.worker)
         if reply.error is None:
@@ -170,7 +174,8 @@ class Round:
             return None
         folder = self._folder()
         self._send(worker, index, folder, number)
-        _ready([worker.connection], self._pool.seconds_left())
+        while _ready([worker.connection], self._pool.seconds_left()) and not self._ended(worker.connection):
+            pass
         self._end(0)
         return folder
 
@@ -188,20 +193,36 @@ class Round:
         del self._running[running.worker.connection]
         self._crew.end(running.worker)
 
+    def _ended(self, source: Connection) -> bool:
+        """Whether a job has come to its end, or died; a question of it is answered."""
+        try:
+            if _heard(source) is None:
+                return False
+            self._crew.give_back(self._running.pop(source).worker)
+        except (EOFError, OSError):
+            self._crew.end(self._running.pop(source).worker)
+        return True
+
     def _end(self, seconds: float) -> None:
         """Give back the workers whose jobs come to their end within so many seconds, and end the others."""
         left = self._pool.seconds_left()
         end = time.monotonic() + (seconds if left is None else min(seconds, left))
-        while self._running and (ready := _ready([*self._running], max(0.0, end - time.monotonic()))):
+        over = False
+        while self._running and not over and (ready := _ready([*self._running], max(0.0, end - time.monotonic()))):
+            over = time.monotonic() >= end  # a job may have questions without an end
             for source in ready:
-                running = self._running.pop(source)
-                try:
-                    source.recv_bytes()
-                    self._crew.give_back(running.worker)
-                except (EOFError, OSError):
-                    self._crew.end(running.worker)
+                self._ended(source)
         for running in list(self._running.values()):
             self._drop(running)
+
+
+def _heard(connection: Connection) -> bytes | None:
+    """What a worker has said of its job; None for a question, which is answered. EOFError or OSError if it is dead."""
+    message = connection.recv_bytes()
+    if (asked := question(message)) is None:
+        return message
+    connection.send_bytes(reply_to(asked))
+    return None
 
 
 def _ready(connections: Sequence[Connection], seconds: float | None) -> list[Connection]:

@@ -21,12 +21,15 @@ import struct
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from ..breadcrumbs import Snapshot, Trail, following
 from ..errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
+from ..questions import asking
+from .messages import Reply, ask_owner
 
 IDLE_SECONDS = 300
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
@@ -90,16 +93,6 @@ class Task:
     until: int | None = None
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What became of a job: its value, or the error, with its traceback and the number of the step it came from."""
-
-    value: Any = None
-    error: TilewrightError | None = None
-    trace: str = ""
-    number: int = 0
-
-
 class _Reached(BaseException):
     """The step until which a job was to be recorded."""
 
@@ -150,7 +143,9 @@ def serve(channel: int, notes: int, lifeline: int) -> None:
                 message = connection.recv_bytes()
             except (EOFError, OSError):  # the owner has gone
                 return
-            connection.send_bytes(_answer(message, shared))
+            with asking(partial(ask_owner, connection)):
+                answer = _answer(message, shared)
+            connection.send_bytes(answer)
             _give_back()
 
 

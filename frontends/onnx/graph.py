@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
@@ -12,7 +13,9 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 from ...breadcrumbs import step
 from ...dialects import ir
 from ...errors import ModelError, UnsupportedError
-from . import functions, registry
+from ...operators import registered
+from ...questions import ask
+from . import custom, functions, registry
 from .cases import convert_cases
 from .context import Context, Unsupported
 from .entry import Entry
@@ -23,6 +26,7 @@ from .nodes import (
     captures,
     chosen_branch,
     has_body,
+    mixed_dtypes,
     node_captures,
     op_title,
     title,
@@ -185,12 +189,16 @@ class Graph:
         opset = self.scope.opsets.get(domain, 0)
         tensors = [t for t in inputs if not isinstance(t, Failed)]
         complete = len(tensors) == len(inputs)
+        if domain and custom.name_of(node) in self._operators:
+            return self._custom(Context(self, node, name, opset), tensors if complete else None)
         local = self._functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
             return self._call(functions.local_body(local, node), node, inputs, name, f"{node.domain}.{node.op_type}")
         node, opset = as_oldest(node, domain, opset)
         if attribute := unknown_attribute(node, domain, opset):
             raise Unsupported(f"attribute '{attribute}' is unknown at opset {opset}", "attribute")
+        if mixed := mixed_dtypes(node, domain, opset, inputs):
+            raise Unsupported(mixed, "dtype")
         converter = registry.find(domain, node.op_type, opset)
         if complete and (folded := fold(node, tensors, opset)) is not None:
             return [self.entry.known(a, a.dtype.name, out) for a, out in zip(folded, node.output, strict=True)]
@@ -212,6 +220,18 @@ class Graph:
         results = [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
         refuse_results(node, domain, opset, results)
         return results
+
+    @cached_property
+    def _operators(self) -> frozenset[str]:
+        """The operators that the user has registered; who has no such nodes need not ask."""
+        return ask(registered)
+
+    def _custom(self, ctx: Context, inputs: Sequence[Tensor | None] | None) -> Sequence[Value]:
+        """The outputs of a node of an operator that the user has registered; its inputs are None if one failed."""
+        if inputs is None:
+            raise Unsupported("")
+        attributes = {a.name: self._attribute(a) for a in ctx.node.attribute}
+        return [FAILED if t is None else t for t in custom.convert(ctx, inputs, attributes)]
 
     def _attribute(self, attribute: AttributeProto) -> object:
         value = helper.get_attribute_value(attribute)

@@ -116,6 +116,40 @@ def wrong_dtype(node: NodeProto, domain: str, opset: int, side: Side, values: Se
     return ""
 
 
+def mixed_dtypes(node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]) -> str:
+    """Which inputs differ in dtype where the op's schema has one type variable for them, in words; "" if none do.
+
+    The newest schema has to have one as well, as in ``wrong_dtype``.
+    """
+    for group in _of_one_dtype(node.op_type, domain, opset, len(inputs)):
+        found: dict[str, str] = {}
+        for index, name in group:
+            tensor = inputs[index]
+            if tensor is not None and tensor.dtype not in ("", SEQUENCE, OPTIONAL):
+                found.setdefault(tensor.dtype, name)
+        if len(found) > 1:
+            both = " and ".join(f"'{name}' of {dtype}" for dtype, name in found.items())
+            return f"inputs {both} must have one dtype"
+    return ""
+
+
+@lru_cache(1024)
+def _of_one_dtype(op: str, domain: str, opset: int, count: int) -> list[list[tuple[int, str]]]:
+    """Positions and names of the inputs that share a type variable, of the first ``count`` ones."""
+    if not onnx.defs.has(op, opset, domain):
+        return []
+    formal = list(onnx.defs.get_schema(op, opset, domain).inputs)
+    newest = {i.name: i.type_str for i in onnx.defs.get_schema(op, domain=domain).inputs}
+    groups: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for index in range(count if formal else 0):
+        declared = formal[min(index, len(formal) - 1)]
+        more = index - len(formal) + 1
+        if "(" not in declared.type_str and declared.is_homogeneous:  # else it is no variable, or one for each
+            key = declared.type_str, newest.get(declared.name, declared.type_str)
+            groups.setdefault(key, []).append((index, f"{declared.name}[{more}]" if more > 0 else declared.name))
+    return [group for group in groups.values() if len(group) > 1]
+
+
 @lru_cache
 def _dtypes(op: str, domain: str, opset: int, side: Side) -> list[tuple[str, frozenset[str]]]:
     if not onnx.defs.has(op, domain=domain):
@@ -126,31 +160,6 @@ def _dtypes(op: str, domain: str, opset: int, side: Side) -> list[tuple[str, fro
     formal = [schema.inputs if side == "input" else schema.outputs for schema in schemas]
     by_name = [{value.name: value.types for value in values} for values in formal]
     return [(name, frozenset(_dtype_of(t) for types in by_name for t in types.get(name, ()))) for name in by_name[0]]
-
-
-def mixed_dtypes(node: NodeProto, domain: str, inputs: Sequence[Value | None]) -> str:
-    """Which two inputs differ in dtype though the op's newest schema has one type for both, in words; "" if none do."""
-    first: dict[str, tuple[str, str]] = {}
-    for tensor, (name, type_) in zip(inputs, _formal_inputs(node.op_type, domain, len(inputs)), strict=False):
-        dtype = getattr(tensor, "dtype", "")
-        if dtype and dtype not in (SEQUENCE, OPTIONAL):  # whose elements the converter looks at
-            other, expected = first.setdefault(type_, (name, dtype))
-            if dtype != expected:
-                return f"dtype {dtype} of input '{name}' with {expected} of '{other}'"
-    return ""
-
-
-@lru_cache
-def _formal_inputs(op: str, domain: str, count: int) -> list[tuple[str, str]]:
-    """The names of an op's inputs with the variables of their types, by its newest schema; a last one that takes all
-    further inputs is repeated, where these have one type."""
-    if not onnx.defs.has(op, domain=domain):
-        return []
-    formal = list(onnx.defs.get_schema(op, domain=domain).inputs)
-    variadic = onnx.defs.OpSchema.FormalParameterOption.Variadic
-    if formal and formal[-1].option == variadic and formal[-1].is_homogeneous:
-        formal += formal[-1:] * (count - len(formal))
-    return [(value.name, value.type_str) for value in formal]
 
 
 def _dtype_of(type_: str) -> str:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from onnx import NodeProto
 
 from .context import Unsupported
-from .nodes import Place, mixed_dtypes, op_title, wrong_dtype
+from .nodes import Place, op_title, wrong_dtype
 from .standins import Value
 
 
@@ -70,8 +70,8 @@ class Refusals:
 def refuse_use(
     converter: Callable[..., object], node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
 ) -> None:
-    """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take, for
-    dtypes that differ where there must be one, and for inputs that are left out but must be there."""
+    """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take, and for
+    inputs that are left out but must be there."""
     positional, keywords, variadic = signature(converter)
     for attribute in node.attribute:
         if attribute.name not in keywords:
@@ -81,7 +81,7 @@ def refuse_use(
     for index, name in required(converter):
         if index >= len(inputs) or inputs[index] is None:
             raise Unsupported(f"input '{name}' is missing")
-    if reason := wrong_dtype(node, domain, opset, "input", inputs) or mixed_dtypes(node, domain, inputs):
+    if reason := wrong_dtype(node, domain, opset, "input", inputs):
         raise Unsupported(reason, "dtype")
 
 

@@ -9,10 +9,13 @@ from onnx import defs
 from . import registry
 from .refusals import Refusal
 
+RULE = "give tw.register_op a rule (infer=...), or declare the output in the file (value_info)"
+
 _BY_KIND = {
     "attribute": "export the node without it",
     "constant": "make it an initializer: export with fixed shapes, or fold constants first",
     "opset": "export the model with opset 6 or a newer one",
+    "rule": RULE,
     "output": "take that output out of the model",
     "use": "export the model so that the node is used in another way",
 }
@@ -41,7 +44,7 @@ def remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
 
 
 def _operator(domain: str, op: str, opset: int) -> tuple[str, str]:
-    own = "define it in the file as a function of operators that ONNX has"
+    own = "define it in the file as a function of operators that ONNX has, give its function to tw.register_op"
     if not registry.registered(domain) and domain not in _onnx_domains():
         return "domain", f"{own}, or export the model without it (optimised for no other runtime)"
     versions = sorted(schema.since_version for schema in _schemas(domain, op))

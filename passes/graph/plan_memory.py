@@ -10,7 +10,7 @@ from ...arena import Buffer, assign
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
-from ...errors import CompileError
+from ...errors import CompileError, ModelError
 from ...program import Call, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, OVER, in_place, integer
@@ -79,6 +79,21 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int]:
         args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
         planned.append(Call(_callee(op), args, _nodes(op)))
     return tuple(planned), arena_bytes
+
+
+def check_arena(function: func.FuncOp, arena_bytes: int, most: int, model: str) -> None:
+    """Raise ModelError where an outlined function of a ``model`` has a larger arena than ``most`` bytes."""
+    if arena_bytes <= most:
+        return
+    *calls, ret = (op for op in operations(function) if op.name in ("func.call", "func.return"))
+    given = set(map(base_of, ret.operands))
+    values = [(nbytes(value.type), value.type, op) for op in calls for value in op.results if value not in given]
+    size, kind, op = max(values, key=lambda found: found[0])
+    node = "".join(_nodes(op)[-1:])
+    raise ModelError(
+        f"model '{model}' needs {arena_bytes} bytes for the tensors between its kernels, more than the {most} that a "
+        f"program may have; the largest is the {kind} of node '{node}', {size} bytes: make its sizes smaller"
+    )
 
 
 def _kernels(function: func.FuncOp, calls: Sequence[ir.Operation]) -> dict[str, func.FuncOp]:

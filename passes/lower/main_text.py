@@ -80,7 +80,8 @@ def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
 def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
     """Lines that define ``value`` as the address of a slot."""
     if slot.space == "arena":
-        yield f"  {value} = llvm.getelementptr %arena[{slot.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+        yield f"  {value}_offset = llvm.mlir.constant({slot.offset} : i64) : i64"  # a static index has 32 bits
+        yield f"  {value} = llvm.getelementptr %arena[{value}_offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
         return
     if slot.space == "param":
         source, index, type_ = "%self", f"0, 4, {slot.index}", "!context"
@@ -132,7 +133,7 @@ _MAIN_HEAD = """  %zero = llvm.mlir.constant(0 : i64) : i64
   %s3 = llvm.call @tw_raise_out_of_memory() : () -> i32
   llvm.return %s3 : i32
 ^work:
-  %scratch = llvm.getelementptr %arena[{arena}] : (!llvm.ptr) -> !llvm.ptr, i8
+  %scratch = llvm.getelementptr %arena[%arena_bytes] : (!llvm.ptr, i64) -> !llvm.ptr, i8
 """
 
 _FIRST_CHECK = """  %one = llvm.mlir.constant(1 : i32) : i32

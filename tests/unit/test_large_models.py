@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from refused import refused
 
 import tilewright as tw
+from tilewright import driver, jobs
+from tilewright.frontends import import_model
+from tilewright.limits import ModelLimits, limits_for
+from tilewright.passes.lower import entry
+from tilewright.program import Kernel
+from tilewright.target import host
 from tilewright.tools._children import run_module
 
 LAYERS, SMALL, LARGE = 8, 64, 1448  # the large model has 67 MB of weights
@@ -46,6 +54,50 @@ def most_memory(path: Path, cache: str) -> int:
     """The most bytes that a process had that compiled the model, with its workers, which share pages."""
     environment = {"TILEWRIGHT_CACHE_SIZE": cache, "TILEWRIGHT_CACHE_DIR": str(path.parent / "cache")}
     return run_module("compile", [str(path), "--json", "--workers", "1"], **environment)[1]
+
+
+def several_at_a_time(elements: int, ops: Sequence[str]) -> onnx.ModelProto:
+    """The sum of what unary ops make of one input: all of that is there at a time."""
+    nodes = " ".join(f"[the_{op}] a_{op} = {op}(x)" for op in ops)
+    total = f"y = Sum({', '.join(f'a_{op}' for op in ops)})"
+    text = f'<ir_version: 9, opset_import: ["": 20]> net (float[{elements}] x) => (float[{elements}] y)'
+    return onnx.parser.parse_model(f"{text} {{ {nodes} {total} }}")
+
+
+def planned(model: onnx.ModelProto, untrusted: bool = False) -> jobs.Planned:
+    limits = limits_for(untrusted)
+    return jobs.plan_model(import_model(model), "", jobs.Settings(host(), 0, None, limits))[0]
+
+
+def test_an_arena_may_be_larger_than_32_bits_can_say():
+    main = planned(several_at_a_time(700_000_000, ["Exp", "Sin"])).plan.main
+    assert max(slot.offset for call in main.calls for slot in call.args) > 1 << 31
+    kernels = {call.kernel: Kernel(call.kernel, b"", 1, False) for call in main.calls}
+    assert entry.emit_entry(main, kernels, None).startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(
+    "elements, ops, untrusted, most",
+    [
+        (250_000_000_000, ["Exp", "Sin"], False, 1 << 40),
+        (1_000_000_000, ["Exp", "Sin", "Cos", "Neg", "Abs"], True, 1 << 34),
+    ],
+)
+def test_a_program_that_needs_more_memory_than_it_may_have_is_refused(
+    elements: int, ops: list[str], untrusted: bool, most: int
+):
+    model = several_at_a_time(elements, ops)
+    needed = 4 * elements * len(ops)
+    message = rf"'net' needs {needed} bytes .* more than the {most} .* tensor<{elements}xf32> of node 'the_\w+', "
+    refused(lambda: planned(model, untrusted), message, tw.ModelError)
+
+
+def test_a_kernel_that_needs_more_memory_than_it_may_have_is_refused(monkeypatch: pytest.MonkeyPatch):
+    text = '<ir_version: 9, opset_import: ["": 20]> g (float[8, 8] x) => (float y) { [one] y = Det(x) }'
+    model, few = onnx.parser.parse_model(text), ModelLimits(program_bytes=8)
+    monkeypatch.setattr(driver, "limits_for", lambda untrusted: few)
+    message = r"kernel '\w+' \(nodes one\) needs \d+ bytes of its own in each thread, more than the 8 that"
+    refused(lambda: tw.compile(model, workers=0, cache=False), message, tw.ModelError)
 
 
 @pytest.fixture(scope="module")

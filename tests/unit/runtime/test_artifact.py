@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from handmade import SHAPE, affine, affine_module, copy_module, copy_program
+from refused import refused
 from safetensors.numpy import load_file
 
 import tilewright as tw
@@ -113,12 +114,6 @@ def test_a_folder_is_replaced_whole(tmp_path):
     affine_module(2).export_library(tmp_path / "p.tw")
     assert files(tmp_path) == ["p.tw"]
     np.testing.assert_allclose(tw.load_module(tmp_path / "p.tw")(X)[0], affine(X), rtol=1e-6)
-
-
-def refused(action, match: str) -> None:
-    with pytest.raises(tw.ArtifactError, match=match) as info:
-        action()
-    assert "\n" not in str(info.value)
 
 
 def test_refuses_to_write_where_it_cannot(tmp_path):

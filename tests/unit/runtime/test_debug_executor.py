@@ -12,30 +12,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx_case import model_of
+from small_network import W, X, network, node
 
 import tilewright as tw
 from tilewright.model import numpy_dtype, tensor_of
 from tilewright.runtime.debug_executor import DebugModule
 from tilewright.tools._oracle import Oracle
-
-X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-W = np.random.default_rng(1).standard_normal((6, 8)).astype(np.float32)
-
-
-def node(op: str, inputs: str, outputs: str, **attributes) -> onnx.NodeProto:
-    return helper.make_node(op, inputs.split(), outputs.split(), f"the_{op}", **attributes)
-
-
-def network() -> onnx.ModelProto:
-    nodes = [
-        node("MatMul", "x w", "a"),
-        node("Relu", "a", "b"),
-        node("Exp", "b", "c"),
-        node("Reshape", "c s", "d"),
-        node("Transpose", "d", "e", perm=[1, 0]),
-        node("Sigmoid", "b", "f"),
-    ]
-    return model_of(nodes, {"x": X}, ["e", "f"], {"w": W, "s": np.array([-1, 4])})
 
 
 def opened(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -54,7 +36,7 @@ def compiled(model: onnx.ModelProto, opt_level: int = 3, **options) -> tw.Module
 @pytest.fixture(scope="module", params=["static", "open"])
 def unfused(request) -> tw.Module:
     """The network with a kernel for each node, for the shapes of its inputs or for all."""
-    return compiled(network() if request.param == "static" else opened(network()), 0)
+    return compiled(network(reshaped=True) if request.param == "static" else opened(network(reshaped=True)), 0)
 
 
 def test_the_names_of_the_package_lead_here():
@@ -67,7 +49,7 @@ def test_outputs_are_those_of_the_module(unfused):
 
 
 def test_each_nodes_result_is_onnxruntimes_although_later_ones_take_its_place(unfused):
-    want, debug = Oracle(network()).values({"x": X}), DebugModule(unfused)
+    want, debug = Oracle(network(reshaped=True)).values({"x": X}), DebugModule(unfused)
     debug.run({"x": X})
     names = {"the_MatMul": "a", "the_Relu": "b", "the_Exp": "c", "the_Transpose": "e", "the_Sigmoid": "f"}
     for name, value in names.items():
@@ -117,7 +99,7 @@ def test_inputs_are_needed_and_held_to_the_programs(unfused):
 def test_dumps_are_onnxruntimes_values(unfused, tmp_path):
     DebugModule(unfused, tmp_path / "dumps").run({"x": X})
     rows = json.loads((tmp_path / "dumps" / "index.json").read_text())
-    want = Oracle(network()).values({"x": X})
+    want = Oracle(network(reshaped=True)).values({"x": X})
     of_node = {"the_MatMul": "a", "the_Relu": "b", "the_Exp": "c", "the_Transpose": "e"}
     seen = []
     for row in rows:
@@ -233,7 +215,7 @@ def test_a_loop_of_the_program_has_a_call_for_each_step(tmp_path):
 
 
 def test_loads_what_was_saved_and_takes_the_program_for_the_sizes(tmp_path):
-    module = compiled(opened(network()), 0, specialize=[{"x": (4, 6)}])
+    module = compiled(opened(network(reshaped=True)), 0, specialize=[{"x": (4, 6)}])
     debug = DebugModule(module.export_library(tmp_path / "net.so"))
     longer = np.concatenate([X, X])
     for given in (X, longer):

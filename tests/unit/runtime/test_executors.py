@@ -1,13 +1,16 @@
 """One artifact for all executors: their results are equal, and each refuses what it cannot run."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import ml_dtypes
 import networks
 import numpy as np
+import onnx
 import pytest
 from dense_model import dense, inputs
-from handmade import SHAPE, affine, affine_module, copy_program
+from handmade import SHAPE, affine, affine_module, copy_module, copy_program
+from refused import refused
 
 import tilewright as tw
 from tilewright.dialects import ir
@@ -105,14 +108,38 @@ def test_no_executor_writes_over_another_argument():
             module["main"](both, both)
 
 
+def read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
 def test_read_only_outputs_are_not_written():
-    """numpy itself refuses to hand them to a packed function."""
-    y = np.zeros(SHAPE, np.float32)
-    y.flags.writeable = False
+    y = read_only(np.zeros(SHAPE, np.float32))
     for module in (affine_module(1), on_graph(affine_module(1))):
-        with pytest.raises(BufferError, match="readonly"):
-            module["main"](x(), y)
+        refused(partial(module["main"], x(), y), f"output 'y' {WANT}the tensor is read-only", tw.InputError)
     assert not y.any()
+
+
+def test_read_only_inputs_are_read_where_they_lie(open_module):
+    y = np.zeros(SHAPE, np.float32)
+    for module in (affine_module(1), on_graph(affine_module(1))):
+        module["main"](read_only(x()), y)
+        np.testing.assert_array_equal(y, module(x())[0])
+        np.testing.assert_array_equal(np.from_dlpack(module["main_alloc"](read_only(x()))), y)
+    made = open_module["main_alloc"](*map(read_only, inputs(3)))
+    np.testing.assert_array_equal(np.from_dlpack(made), open_module(*inputs(3))[0])
+
+
+def test_packed_functions_take_arrays_of_types_that_numpy_does_not_export():
+    given, made = np.arange(4).astype(ml_dtypes.bfloat16), np.zeros(4, ml_dtypes.bfloat16)
+    copy_module("bfloat16", (4,))["main"](given, made)
+    np.testing.assert_array_equal(made, given)
+
+
+def test_packed_functions_take_no_text():
+    text = '<ir_version: 9, opset_import: ["": 20]> g (string[N] x, string[N] y) => (bool[N] z) { z = Equal(x, y) }'
+    module, words = tw.compile(onnx.parser.parse_model(text), workers=0, cache=False), np.array(["a"], object)
+    refused(lambda: module["main_alloc"](words, words), "input 'x' is string, .* call run", tw.InputError)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import pytest
 from handmade import SHAPE, affine, affine_module
 from onnx import helper, numpy_helper
 from process_memory import memory, private
+from refused import refused
 
 import tilewright as tw
 from tilewright.model import TensorInfo
@@ -33,12 +34,6 @@ X = np.random.default_rng(3).random(SHAPE, np.float32)
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
     return affine_module(2).export_library(tmp_path / "affine.so")
-
-
-def refused(action: Callable[[], object], match: str) -> None:
-    with pytest.raises(tw.ArtifactError, match=match) as info:
-        action()
-    assert "\n" not in str(info.value)
 
 
 def saying(path: Path, **changes: Any) -> Path:

@@ -1,6 +1,7 @@
 """Worker processes: results in order, errors as they were raised, crashes as errors that name the job."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -131,6 +132,15 @@ def test_the_time_counts_between_jobs_and_in_this_process_too():
     with pytest.raises(tw.CompileTimeoutError) as error:
         soon.run([Job("kernel 'k'", pass_after_pass, (0.05,))])
     assert str(error.value) == f"{OUT_OF_TIME} 0.3 s: it was at pass 'failing' of kernel 'k'"
+
+
+def test_a_compilation_out_of_time_is_a_compile_error_and_pythons_timeout():
+    with pytest.raises(TimeoutError) as error:
+        workers.pool(0).limited(Limits(timeout=1e-9)).run([Job("a", divmod, (7, 2))])
+    kept = pickle.loads(pickle.dumps(error.value))
+    for each in (error.value, kept):
+        assert isinstance(each, tw.CompileTimeoutError) and isinstance(each, tw.TimeoutError)
+        assert isinstance(each, tw.CompileError) and str(each) == f"{OUT_OF_TIME} 1e-09 s: it was at a"
 
 
 def test_a_compilation_out_of_time_writes_nothing(tmp_path):

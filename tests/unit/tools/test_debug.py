@@ -11,6 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx_case import model_of
+from small_network import X, node
 
 import tilewright as tw
 from tilewright.dialects import ir, math
@@ -29,12 +30,6 @@ from tilewright.tools._verdict import Verdict, answer, judge
 from tilewright.tools.run import read_arrays
 
 ops.load()
-
-X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-
-
-def node(op: str, inputs: str, outputs: str, **attributes) -> onnx.NodeProto:
-    return helper.make_node(op, inputs.split(), outputs.split(), f"the_{op}", **attributes)
 
 
 def network() -> onnx.ModelProto:

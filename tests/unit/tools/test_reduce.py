@@ -8,33 +8,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
 from onnx_case import model_of
+from small_network import W, X, network, node
 
 from tilewright.tools import reduce as command
 from tilewright.tools._oracle import Oracle
 from tilewright.tools._oracle_difference import difference
 from tilewright.tools._reducer import reduce
 from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_oracle, run_ours
-
-X = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
-W = np.random.default_rng(1).standard_normal((6, 8)).astype(np.float32)
-
-
-def node(op, inputs, outputs, **attributes):
-    return helper.make_node(op, inputs.split(), outputs.split(), f"the_{op}", **attributes)
-
-
-def network() -> onnx.ModelProto:
-    nodes = [
-        node("MatMul", "x w", "a"),
-        node("Relu", "a", "b"),
-        node("Exp", "b", "c"),
-        node("Softmax", "c", "d", axis=1),
-        node("Transpose", "d", "e", perm=[1, 0]),
-        node("Sigmoid", "b", "f"),
-    ]
-    return model_of(nodes, {"x": X}, ["e", "f"], {"w": W})
 
 
 def record(model, inputs) -> Any:

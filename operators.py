@@ -1,0 +1,148 @@
+"""Operators that a user adds: the functions that compute them when a program runs, and the rules for what they give.
+
+An operator is called by its domain and op, ``my.domain::MyOp``. Programs call its function as one of the host's;
+``frontends/onnx/custom.py`` imports its nodes, in a worker, and asks for the rules (``questions.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .dlpack import DTYPES
+from .errors import InputError, ModelError
+from .sizes import Extent, Sym
+
+Shape = tuple[Extent | None, ...]
+Result = tuple[Shape, str]
+
+_ONNX = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.training")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a rule is told of an input.
+
+    An extent is a number, a symbol (which can be computed with) or, of text, None; ``shape`` is None where not even the
+    rank is known, as of a sequence. ``value`` is there where the import knows it, and it is small.
+    """
+
+    shape: Shape | None
+    dtype: str
+    value: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Operator:
+    """The function that computes an operator, and the rule for what it gives, if there is one."""
+
+    function: Callable[..., Any]
+    infer: Callable[..., Any] | None
+
+
+_OPERATORS: dict[str, Operator] = {}
+
+
+def operator_name(domain: str, op: str) -> str:
+    """What an operator is called everywhere."""
+    return f"{domain}::{op}"
+
+
+def is_operator(function: str) -> bool:
+    """Whether what a program calls is an operator of a user, and no function of the runtime."""
+    return "::" in function
+
+
+def register_op(
+    domain: str,
+    op: str,
+    function: Callable[..., Any] | None = None,
+    infer: Callable[..., Any] | None = None,
+    override: bool = False,
+) -> Any:
+    """Let ``function``, or the one that is decorated, compute the nodes ``op`` of a ``domain``.
+
+    It is called as ``function(*inputs, **attributes)`` with numpy arrays that must not be written to (of text: of dtype
+    object), None for an input that a node leaves out, and gives an array (anything with DLPack) or a tuple of them,
+    which nobody may change afterwards. A packed function (``tw.get_global_func``) is called as ``function(*inputs,
+    attributes)`` with tensors and a map, and gives a tensor or a list of them.
+
+    ``infer`` is the rule for what it gives, called as ``infer(*operands, **attributes)`` when a model is imported, with
+    an ``Operand`` (``shape``, ``dtype``, ``value``) for each input. It gives a pair of shape and dtype, or a list of
+    such pairs; extents are numbers, expressions of the inputs' symbols, or None for what only the run knows. Without a
+    rule, the model has to declare its outputs (``value_info``).
+
+    It is registered in this process, before a model that has it is compiled, and before a program that calls it is
+    loaded. InputError for ONNX's own domains, for what is no function, and for an operator that is registered already,
+    unless it is to ``override``.
+    """
+    if function is None:
+        return lambda decorated: register_op(domain, op, decorated, infer, override)
+    name = operator_name(domain, op)
+    if domain in _ONNX:
+        raise InputError(f"'{name}' cannot be registered: the domain is ONNX's own, give the operator one of yours")
+    if not op or any(not part.isprintable() or "::" in part for part in (domain, op)):
+        raise InputError(f"'{name}' cannot be registered: it is no name of a domain and an operator")
+    for given in (function, *([infer] if infer is not None else [])):
+        if not callable(given):
+            raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is no function")
+    if name in _OPERATORS and not override:
+        raise InputError(f"an operator '{name}' is registered already: override=True takes its place")
+    _OPERATORS[name] = Operator(function, infer)
+    return function
+
+
+def registered() -> frozenset[str]:
+    """The names of all operators that this process knows."""
+    return frozenset(_OPERATORS)
+
+
+def find(name: str) -> Operator | None:
+    """The operator of this name, if it is registered in this process."""
+    return _OPERATORS.get(name)
+
+
+def inferred(name: str, operands: Sequence[Operand | None], attributes: Mapping[str, Any]) -> tuple[Result, ...] | None:
+    """What the rule of a registered operator says that it gives; None where it has none.
+
+    ModelError, in one line, where the rule raises anything, or gives what is no shape and dtype.
+    """
+    rule = _OPERATORS[name].infer
+    if rule is None:
+        return None
+    try:
+        made = rule(*operands, **attributes)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError(f"the rule of operator '{name}' (infer) failed: {reason}") from error
+    try:
+        return tuple(map(_result, [made] if _is_pair(made) else made))
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise ModelError(
+            f"the rule of operator '{name}' (infer) gives {made!r}: give a pair of shape and dtype for each output"
+        ) from error
+
+
+def _is_pair(made: Any) -> bool:
+    return isinstance(made, tuple) and len(made) == 2 and isinstance(made[1], str | np.dtype | type)
+
+
+def _result(made: Any) -> Result:
+    """A pair that a rule gives; TypeError or ValueError for what is none."""
+    shape, dtype = made
+    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    if name != "string" and name not in DTYPES:
+        raise ValueError(name)
+    return tuple(map(_extent, shape)), name
+
+
+def _extent(made: Any) -> Extent | None:
+    if made is None or isinstance(made, Sym):
+        return made
+    extent = int(made)
+    if extent != made or extent < 0:
+        raise ValueError(made)
+    return extent

@@ -1,0 +1,31 @@
+"""Questions that a job has for the process that gave it: what only that one knows, such as functions of its user."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any
+
+Asker = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
+
+_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+
+
+def ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``function``, one of a module of this package, gives where the job came from: here, if there is nobody else.
+
+    Arguments and answer are plain data. Raises the TilewrightError that the function raises.
+    """
+    asker = _asker.get()
+    return function(*arguments) if asker is None else asker(function, arguments)
+
+
+@contextlib.contextmanager
+def asking(asker: Asker) -> Iterator[None]:
+    """Let ``asker`` answer the questions of the block."""
+    token = _asker.set(asker)
+    try:
+        yield
+    finally:
+        _asker.reset(token)

@@ -1,0 +1,258 @@
+"""Operators that a user registers: their functions, their rules, and what is said of programs that call them."""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from refused import refused
+
+import tilewright as tw
+from tilewright import operators
+from tilewright.tools import check, compile, explain, inspect_artifact, run
+
+X = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
+HEAD = '<ir_version: 9, opset_import: ["": 20, "my.domain": 1]>'
+
+
+@pytest.fixture(autouse=True)
+def own_operators(monkeypatch: pytest.MonkeyPatch):
+    """Each test has a registry of its own."""
+    monkeypatch.setattr(operators, "_OPERATORS", {})
+
+
+def parsed(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(f"{HEAD} {text}")
+
+
+def twisted(shape: str = "N, 4") -> onnx.ModelProto:
+    return parsed(f"""g (float[{shape}] x) => (float[{shape}] z)
+    {{ y = my.domain.Twist<by = 3.0, words = ["a", "b"]>(x)  z = Relu(y) }}""")
+
+
+def twist(x: np.ndarray, by: float = 1.0, words: Any = ()) -> np.ndarray:
+    return x[:, ::-1] * np.float32(by)
+
+
+def same(x: tw.Operand, **_: Any) -> tuple[Any, str]:
+    return x.shape, x.dtype
+
+
+def compiled(model: onnx.ModelProto, **options: Any) -> tw.Module:
+    return tw.compile(model, workers=0, num_threads=1, cache=False, **options)
+
+
+@pytest.mark.parametrize("shape", ["N, 4", "2, 4"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_program_calls_the_function_that_a_user_has_registered(shape: str, workers: int):
+    seen = []
+
+    def function(x: np.ndarray, **attributes: Any) -> np.ndarray:
+        seen.append((x.flags.writeable, attributes))
+        return twist(x, **attributes)
+
+    tw.register_op("my.domain", "Twist", function, infer=lambda x, **_: (x.shape, x.dtype))  # a rule that no pickle has
+    module = tw.compile(twisted(shape), workers=workers, cache=False)
+    np.testing.assert_array_equal(module.run({"x": X})[0], np.maximum(X[:, ::-1] * 3, 0))
+    assert seen == [(False, {"by": 3.0, "words": ["a", "b"]})]
+    assert module.manifest.operators == ("my.domain::Twist",)
+
+
+def test_without_a_rule_the_file_says_what_an_output_is():
+    tw.register_op("my.domain", "Twist", twist)
+    message = r"my\.domain\.Twist \(Twist_0\): dtype and rank of output 'y' are not known: give tw.register_op a rule"
+    refused(lambda: compiled(twisted()), message, tw.UnsupportedError)
+    model = twisted()
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["N", 4]))
+    np.testing.assert_array_equal(compiled(model)(X)[0], np.maximum(X[:, ::-1] * 3, 0))
+    [problem] = tw.check_model(twisted()).problems
+    assert problem.kind == "rule" and "infer=" in problem.remedy
+
+
+def test_several_outputs_optional_inputs_text_and_narrow_types():
+    model = parsed("""g (bfloat16[N] x, string[M] s) => (string[M] t, bfloat16[2, N] y, int64[1] n)
+    { t, , y, n = my.domain.Many(x, "", s) }""")
+
+    @tw.register_op(
+        "my.domain",
+        "Many",
+        infer=lambda x, absent, s: [((None,), "string"), ((3,), "bool"), ((2, x.shape[0]), x.dtype), ((1,), np.int64)],
+    )
+    def many(x: np.ndarray, absent: None, s: np.ndarray) -> tuple[Any, ...]:
+        assert absent is None and x.dtype == ml_dtypes.bfloat16
+        return [word.upper() for word in s], None, np.stack([x, x]), np.array([len(s)])
+
+    x = np.arange(3).astype(ml_dtypes.bfloat16)
+    t, y, n = compiled(model)(x, np.array(["a", "b"], object))
+    assert t.tolist() == ["A", "B"] and n.tolist() == [2]
+    np.testing.assert_array_equal(y, np.stack([x, x]))
+
+
+def test_rules_compute_with_sizes_and_see_small_values():
+    model = parsed("""g (float[N, 4] x) => (float[M] y) <int64[2] axes = {1, 0}>
+    { y = my.domain.Flat(x, axes) }""")
+    seen = []
+
+    def rule(x: Any, axes: tw.Operand) -> tuple[Any, str]:
+        seen.append(axes.value)
+        return (math.prod(x.shape),), x.dtype
+
+    tw.register_op("my.domain", "Flat", lambda x, axes: x.transpose(axes).ravel(), infer=rule)
+    module = compiled(model)
+    assert seen[0].tolist() == [1, 0] and str(module.outputs[0].shape) == "(4*N,)"
+    np.testing.assert_array_equal(module(X)[0], X.T.ravel())
+
+
+def test_packed_functions_take_tensors_and_a_map():
+    def flip(x: Any, attributes: Any) -> Any:
+        assert attributes["by"] == 3.0
+        given: Any = np.from_dlpack(x)
+        return tw.nd.array(np.concatenate([given[:, :2], -given[:, 2:]], axis=1))
+
+    tw.register_func("tw.test.flip", flip, override=True)
+    tw.register_op("my.domain", "Twist", tw.get_global_func("tw.test.flip"), infer=same)
+    np.testing.assert_array_equal(compiled(twisted())(X)[0], np.maximum(X * [1, 1, -1, -1], 0))
+
+
+def test_it_takes_the_place_of_a_function_in_the_file_and_stands_in_bodies():
+    model = parsed("""g (float[N, 4] x, bool c) => (float[N, 4] y)
+    { y = If (c) <then_branch = a () => (float[N, 4] p) { p = my.domain.Twist(x) },
+                  else_branch = b () => (float[N, 4] q) { q = my.domain.Own(x) }> }
+    <domain: "my.domain", opset_import: ["": 20]> Own (x) => (y) { y = Neg(x) }""")
+    tw.register_op("my.domain", "Twist", twist, infer=same)
+    module = compiled(model)
+    np.testing.assert_array_equal(module(X, np.array(True))[0], X[:, ::-1])
+    np.testing.assert_array_equal(module(X, np.array(False))[0], -X)
+    tw.register_op("my.domain", "Own", lambda x: x + 1, infer=same)
+    np.testing.assert_array_equal(compiled(model)(X, np.array(False))[0], X + 1)
+
+
+RULES = [
+    (
+        lambda x, **_: 3,
+        r"node 'Twist_0' \(Twist\): the rule of operator 'my.domain::Twist' \(infer\) gives 3: give a pair of shape and dtype",
+    ),
+    (lambda x, **_: ((-1,), x.dtype), r"gives \(\(-1,\), 'float32'\): give a pair"),
+    (lambda x, **_: (x.shape, "float33"), "'float33'.*: give a pair"),
+    (lambda x: (x.shape, x.dtype), r"\(infer\) failed: TypeError: .*unexpected keyword"),
+    (lambda x, **_: [], r"node 'Twist_0' \(Twist\): it has 1 outputs, the rule of its operator \(infer\) gives 0"),
+]
+
+
+@pytest.mark.parametrize("rule, message", RULES)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_rules_that_fail_are_the_models_errors(rule: Any, message: str, workers: int):
+    tw.register_op("my.domain", "Twist", twist, infer=rule)
+    refused(lambda: tw.compile(twisted(), workers=workers, cache=False), message, tw.ModelError)
+
+
+FUNCTIONS = [
+    (
+        lambda x, **_: 1 / 0,
+        r"node 'Twist_0' cannot be computed: operator 'my.domain::Twist' failed: ZeroDivisionError: ",
+    ),
+    (lambda x, **_: x.fill(0), r"failed: ValueError: .*read-only"),
+    (lambda x, **_: x.astype(np.float64), "node 'Twist_0' has a tensor of float64 where float32 is needed"),
+    (lambda x, **_: x[0], r"gives output 0 of shape \[4\], not of rank 2"),
+    (lambda x, **_: x[:, :3], r"output 0 of its operator has not the shape \[N, 4\] that was said of it"),
+    (lambda x, **_: (), "gives 0 outputs, output 0 is needed"),
+]
+
+
+@pytest.mark.parametrize("function, message", FUNCTIONS)
+def test_functions_that_fail_are_errors_of_the_run(function: Any, message: str):
+    tw.register_op("my.domain", "Twist", function, infer=same)
+    module = compiled(twisted())
+    refused(lambda: module(X), message, tw.InputError)
+
+
+def test_attributes_are_numbers_and_text():
+    tw.register_op("my.domain", "Twist", twist, infer=same)
+    model = twisted()
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("t", onnx.numpy_helper.from_array(X)))
+    refused(lambda: compiled(model), "attribute 't' is no number or text: give a tensor as an input", tw.ModelError)
+
+
+def test_refuses_to_register_in_one_line():
+    register: Any = tw.register_op
+    tw.register_op("my.domain", "Twist", twist)
+    refused(lambda: register("my.domain", "Twist", twist), "registered already: override=True", tw.InputError)
+    refused(lambda: register("", "Relu", twist), "the domain is ONNX's own", tw.InputError)
+    refused(lambda: register("my\n", "Op", twist), "is no name of a domain", tw.InputError)
+    refused(lambda: register("my", "Op", 3), "a int is no function", tw.InputError)
+    refused(lambda: register("my", "Op", twist, infer=3), "a int is no function", tw.InputError)
+    other = tw.register_op("my.domain", "Twist", override=True)(same)
+    assert other is same and tw.check_model(twisted()).problems[0].kind == "rule"
+
+
+def test_unregistered_operators_are_refused_with_what_to_do():
+    [problem] = tw.check_model(twisted()).problems
+    assert problem.kind == "domain" and "tw.register_op" in problem.remedy
+
+
+def test_a_program_says_which_operators_it_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    tw.register_op("my.domain", "Twist", twist, infer=same)
+    path = compiled(twisted()).export_library(tmp_path / "twist.so")
+    np.testing.assert_array_equal(tw.load_module(path)(X)[0], np.maximum(X[:, ::-1] * 3, 0))
+    operators._OPERATORS.clear()
+    message = (
+        "node 'Twist_0' needs the operator 'my.domain::Twist', which is not registered in this process: call "
+        r"tw.register_op\('my.domain', 'Twist', function\) before the program is loaded"
+    )
+    refused(partial(tw.load_module, path), message, tw.InputError)
+    inspect_artifact.main([str(path)])
+    assert "registered before it is loaded (tw.register_op): my.domain::Twist" in capsys.readouterr().out
+
+
+def test_programs_that_call_operators_are_not_cached(tmp_path: Path):
+    tw.register_op("my.domain", "Twist", twist, infer=same)
+    for _ in range(2):
+        report = tw.compile(twisted(), workers=0, cache=tmp_path).report
+        assert not report.cached and any("operators of yours may change" in note for note in report.notes)
+
+
+def test_registering_an_operator_is_seen_by_what_was_cached_before(tmp_path: Path):
+    own = parsed("""g (float[N, 4] x) => (float[N, 4] y) { y = my.domain.Own(x) }
+    <domain: "my.domain", opset_import: ["": 20]> Own (x) => (y) { y = Neg(x) }""")
+    build = partial(tw.compile, own, workers=0, cache=tmp_path)
+    np.testing.assert_array_equal(build()(X)[0], -X)
+    assert build().report.cached
+    tw.register_op("my.domain", "Own", lambda x: x + 1, infer=same)
+    np.testing.assert_array_equal(build()(X)[0], X + 1)
+
+
+REGISTERS = """
+import numpy as np
+import tilewright as tw
+tw.register_op("my.domain", "Twist", lambda x, by, words: x * np.float32(by), lambda x, **_: (x.shape, x.dtype),
+               override=True)
+"""
+
+
+def test_commands_run_a_file_that_registers(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    onnx.save(twisted("2, 4"), tmp_path / "m.onnx")
+    (tmp_path / "ops.py").write_text(REGISTERS)
+    np.savez(tmp_path / "x.npz", x=X)
+    model, registers = str(tmp_path / "m.onnx"), ["--register", str(tmp_path / "ops.py")]
+    assert check.main([model]) == 2
+    assert check.main([model, *registers]) == 0
+    assert "on the host Twist_0" in capsys.readouterr().out
+    assert explain.main([model, *registers, "--no-cache", "--json"]) == 0
+    assert [call["function"] for call in json.loads(capsys.readouterr().out)["host"]] == ["my.domain::Twist"]
+    assert compile.main([model, *registers, "--no-cache", "-o", str(tmp_path / "m.so")]) == 0
+    output = str(tmp_path / "y.npz")
+    assert run.main([str(tmp_path / "m.so"), *registers, "--inputs", str(tmp_path / "x.npz"), "--outputs", output]) == 0
+    np.testing.assert_array_equal(np.load(output)["z"], np.maximum(X * 3, 0))
+    operators._OPERATORS.clear()
+    (tmp_path / "ops.py").write_text("1 / 0")
+    with pytest.raises(SystemExit):
+        check.main([model, *registers])
+    assert "ops.py': division by zero" in capsys.readouterr().err

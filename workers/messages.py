@@ -1,0 +1,54 @@
+"""What a worker and its owner say to each other while a job is under way: questions, and the answers to both."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from ..errors import TilewrightError
+
+_QUESTION = b"?"  # what a question begins with, and no pickle does
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What became of a job: its value, or the error, with its traceback and the number of the step it came from."""
+
+    value: Any = None
+    error: TilewrightError | None = None
+    trace: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A call that a job asks of the process that gave it; pickled as a job is, and answered by a ``Reply``."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+
+def question(message: bytes) -> Question | None:
+    """The question that a worker's message is, if it is one and no answer."""
+    return pickle.loads(message[len(_QUESTION) :]) if message.startswith(_QUESTION) else None
+
+
+def reply_to(asked: Question) -> bytes:
+    """The answer to a question, as it is sent."""
+    try:
+        reply = Reply(asked.function(*asked.arguments))
+    except TilewrightError as error:
+        reply = Reply(error=error.with_traceback(None))
+    return pickle.dumps(reply)
+
+
+def ask_owner(connection: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Ask the owner, and wait for the answer."""
+    connection.send_bytes(_QUESTION + pickle.dumps(Question(function, arguments)))
+    reply: Reply = pickle.loads(connection.recv_bytes())
+    if reply.error is not None:
+        raise reply.error
+    return reply.value
