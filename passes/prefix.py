@@ -8,7 +8,7 @@ from ..dialects.walk import collect
 from .graph.edit import is_private, node_names
 from .graph.uses import has_uses
 from .kernel import functions, symbol
-from .structure import body_ops, is_tensor
+from .structure import body_ops, is_tensor, operations
 
 
 def ops_of(module: ir.Module) -> list[ir.Operation]:
@@ -79,7 +79,7 @@ def _truncate(function: func.FuncOp, count: int) -> None:
     for op in reversed([op.operation for op in block.operations][count:]):
         op.erase()
     # Scalars alone would be no program's results; what computes only those is judged with its readers.
-    made = [r for op in body_ops(function) if not has_uses(op) for r in op.results]
+    made = [r for op in operations(function) if not has_uses(op) for r in op.results]
     results = [r for r in made if is_tensor(r) or isinstance(r.type, ir.NoneType)]
     with ir.InsertionPoint(block), end:
         func.ReturnOp(results)

@@ -10,13 +10,16 @@ from typing import Any
 import onnx.parser
 import pytest
 import worker_faults
-from worker_jobs import eat_memory
+from worker_jobs import eat_memory, pass_after_pass
 
 import tilewright as tw
 from tilewright import faults, workers
+from tilewright.dialects import ir
+from tilewright.dialects.context import make_context
+from tilewright.passes import prefix
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import opt
-from tilewright.workers import Job, bundles
+from tilewright.workers import Job, Limits, bundles
 from tilewright.workers.attempt import ENDLESS, Outcome, attempt
 
 MODEL = """
@@ -159,3 +162,64 @@ def test_an_attempt_says_how_it_failed():
     assert attempt(lambda: os.kill(os.getpid(), signal.SIGSEGV), 5).how == f"signal {signal.SIGSEGV.value}"
     assert attempt(lambda: time.sleep(60), 0.2).how == ENDLESS
     assert attempt(eat_memory, 60).how == "MemoryError"
+
+
+PROGRAMS = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = tensor.empty() : tensor<4xf32>
+  %b = func.call @k(%x, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = math.exp %b : tensor<4xf32>
+  return %c : tensor<4xf32>
+}
+func.func private @k(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
+  %a = math.sin %x : tensor<4xf32> loc("sin")
+  %b = math.cos %a : tensor<4xf32> loc(fused["cos", "tan"])
+  return %b : tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "callee", "main"),
+    [
+        (0, None, "return"),
+        (1, ["math.sin"], "return"),
+        (2, ["math.sin", "math.cos"], "return"),
+        (3, ["math.sin", "math.cos"], "tensor.empty"),
+        (4, ["math.sin", "math.cos"], "call @k"),
+        (5, ["math.sin", "math.cos"], "math.exp"),
+    ],
+)
+def test_a_module_is_cut_behind_an_op(count, callee, main):
+    """Functions that are called come first; a function that has no op left is a declaration."""
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(PROGRAMS)
+        assert [prefix.nodes_of(op) for op in prefix.ops_of(module)] == [["sin"], ["cos", "tan"], [], [], []]
+        prefix.cut(module, count)
+        assert module.operation.verify()
+        first, *rest = (op for op in module.body.operations if op.sym_name.value == "k")
+        assert (
+            not rest and (None if first.is_external else [o.operation.name for o in first.entry_block][:-1]) == callee
+        )
+        [text] = (str(op) for op in module.body.operations if op.sym_name.value == "main")
+        assert main in text.splitlines()[-3 if count > 2 else -2]
+
+
+def test_a_cut_function_returns_what_nothing_reads():
+    with make_context(), ir.Location.unknown():
+        module = ir.Module.parse(PROGRAMS)
+        prefix.cut(module, 1)
+        [sin, end] = next(op for op in module.body.operations if op.sym_name.value == "k").entry_block.operations
+        assert list(end.operands) == [sin.result]
+
+
+def test_a_compilation_whose_steps_kept_changing_leaves_no_bundle(crashes):
+    pool = workers.Pool(1)
+    try:
+        pool.run([Job("any", os.getpid)])
+        seconds = 4 + 5 * pool.crew.start_seconds
+        with pytest.raises(tw.CompileTimeoutError) as error:
+            pool.limited(Limits(timeout=seconds)).run([Job("kernel 'k'", pass_after_pass, (seconds / 20,))])
+    finally:
+        pool.shutdown()
+    assert str(error.value).endswith("it was at pass 'failing' of kernel 'k'") and not crashes.exists()
