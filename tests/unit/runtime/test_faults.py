@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tilewright import faults, workers
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.passes import prefix
+from tilewright.passes.kernel import symbol
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import opt
 from tilewright.workers import Job, Limits, bundles
@@ -197,19 +199,23 @@ def test_a_module_is_cut_behind_an_op(count, callee, main):
         assert [prefix.nodes_of(op) for op in prefix.ops_of(module)] == [["sin"], ["cos", "tan"], [], [], []]
         prefix.cut(module, count)
         assert module.operation.verify()
-        first, *rest = (op for op in module.body.operations if op.sym_name.value == "k")
-        assert (
-            not rest and (None if first.is_external else [o.operation.name for o in first.entry_block][:-1]) == callee
-        )
-        [text] = (str(op) for op in module.body.operations if op.sym_name.value == "main")
-        assert main in text.splitlines()[-3 if count > 2 else -2]
+        k, main_function = (function_called(module, name) for name in ("k", "main"))
+        kept = None if k.is_external else [op.operation.name for op in k.entry_block][:-1]
+        assert kept == callee
+        assert main in str(main_function).splitlines()[-3 if count > 2 else -2]
+
+
+def function_called(module: ir.Module, name: str) -> Any:
+    """The one function of that name."""
+    [found] = (op for op in module.body.operations if symbol(op) == name)
+    return found
 
 
 def test_a_cut_function_returns_what_nothing_reads():
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse(PROGRAMS)
         prefix.cut(module, 1)
-        [sin, end] = next(op for op in module.body.operations if op.sym_name.value == "k").entry_block.operations
+        sin, end = function_called(module, "k").entry_block.operations
         assert list(end.operands) == [sin.result]
 
 
