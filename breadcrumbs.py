@@ -7,10 +7,12 @@ who wants to hear of steps writes ``with following(trail):`` around the job. Whe
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
+
+_NODES = 3  # that are named where there are more
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,11 @@ def step(what: str, take: Callable[[], Snapshot] | None = None) -> contextlib.Ab
     """
     trail = _CURRENT.get()
     return contextlib.nullcontext() if trail is None else trail.step(what, take)
+
+
+def in_words(nodes: Sequence[str]) -> str:
+    """The model's nodes that something is about, to be put behind it: " (nodes conv1, relu1)"; "" for none."""
+    if not nodes:
+        return ""
+    others = " and others" if len(nodes) > _NODES else ""
+    return f" (node{'s' if len(nodes) > 1 else ''} {', '.join(nodes[:_NODES])}{others})"

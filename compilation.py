@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from . import jobs, reuse
+from .breadcrumbs import in_words
 from .errors import ModelError
 from .options import CompileReport, Options
 from .program import Kernel, Plan
@@ -87,5 +88,4 @@ def _nodes(plan: Plan) -> dict[str, list[str]]:
 
 
 def _describe(kernel: str, nodes: Sequence[str]) -> str:
-    shown = ", ".join(nodes[:3]) + (" and others" if len(nodes) > 3 else "")
-    return f"kernel '{kernel}'" + (f" (nodes {shown})" if nodes else "")
+    return f"kernel '{kernel}'{in_words(nodes)}"

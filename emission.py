@@ -13,7 +13,7 @@ from . import jobs
 from .errors import CompileError
 from .model import ForeignSource
 from .options import CompileReport, Options
-from .planning import Asked, as_file, plan_source
+from .planning import Asked, as_file, plan_source, titled
 from .program import Plan
 from .runtime.files import sha256
 from .runtime.source import TextKind
@@ -34,7 +34,7 @@ def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Opt
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")
             arguments = (path, label, asked.shapes, options.model_limits)
-            return pool.run([Job(f"the import of {label}", jobs.import_text, arguments)])[0]
+            return pool.run([Job(titled(label), jobs.import_text, arguments)])[0]
         return emit_plan(plan_source(source, asked, options, pool, folder, CompileReport()).plan, kind, options, pool)
 
 

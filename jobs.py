@@ -124,7 +124,7 @@ def specialized_shapes(
 
     if not specialize:
         return {}
-    with _labelled(path, label):
+    with _labelled(path, label), _importing(path, label, input_shapes):
         inputs = frontends.model_inputs(path, input_shapes, limits)
         return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, path)}
 
@@ -136,7 +136,7 @@ def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimit
     """
     from . import frontends
 
-    with _labelled(path, label):
+    with _labelled(path, label), _importing(path, label, input_shapes):
         report, model = frontends.examine_model(path, input_shapes, limits)
         return replace(report if model is None else _with_work(report, model), model=label)
 
@@ -302,10 +302,8 @@ def redo(facts: Mapping[str, Any], module: str) -> bytes:
         shapes = {name: tuple(shape) for name, shape in facts["input_shapes"].items()}
         return import_text(facts["import"], facts["import"], shapes)
     from .passes import by_command
-    from .passes.infra import SCHEDULES, PassContext
 
-    context = PassContext(opt_level=facts["opt_level"], config={SCHEDULES: facts["schedules"]})
-    target = Target.parse(facts["target"] or "x86")
+    target, context = by_command.recorded(facts)
     try:
         text = Path(module).read_text()
     except OSError as error:
@@ -318,10 +316,10 @@ def _text(op: Any) -> bytes:
 
 
 def _importing(path: str, label: str, input_shapes: InputShapes | None) -> AbstractContextManager[None]:
-    """The import as a step, which a user's file lets be taken again."""
-    facts = {"name": "import", "import": path, "input_shapes": dict(input_shapes or {})}
-    lasting = os.path.basename(label) == os.path.basename(path)  # else it is a temporary copy
-    return step("", (lambda: Snapshot("", facts)) if lasting else None)
+    """The import as a step."""
+    temporary = os.path.basename(label) != os.path.basename(path)
+    facts = {"name": "import", "import": path, "input_shapes": dict(input_shapes or {}), "inside": temporary}
+    return step("", lambda: Snapshot("", facts))
 
 
 @contextmanager

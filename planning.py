@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import frontends, jobs, specialization
+from . import faults, frontends, jobs, specialization
 from .dims import InputShapes
 from .errors import ModelError
 from .jobs import Planned
@@ -23,6 +23,8 @@ from .workers import Job, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+_UNNAMED = "the model"  # that came as no file
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def plan_source(
     path, label = as_file(source, folder)
     options.progress(f"importing {label}")
     with report.stage("import and plan"):
-        parts = [_Part(f"the import of {label}", jobs.plan_file, (path, label, asked.shapes, folder))]
+        parts = [_Part(titled(label), jobs.plan_file, (path, label, asked.shapes, folder))]
         if asked.specialize:
             arguments = (path, label, asked.shapes, asked.specialize, options.model_limits)
             [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
@@ -72,7 +74,7 @@ def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport
         file.seek(0)
         shell = replace(model, module=None, params=_without_data(model.params))
         arguments = (file.read(), shell)
-        planned = _run_plans([_Part(f"the planning of {model.name}", jobs.plan_bytecode, arguments)], options, pool)
+        planned = _run_plans([_Part(titled(model.name), jobs.plan_bytecode, arguments)], options, pool)
         return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
@@ -98,7 +100,12 @@ def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) ->
         return os.path.abspath(source), os.fspath(source)
     path = os.path.join(folder, "model.onnx")
     Path(path).write_bytes(model_bytes(source))
-    return path, "the model"
+    return path, _UNNAMED
+
+
+def titled(label: str) -> str:
+    """What to call a job on the model with that label."""
+    return label if label == _UNNAMED else f"model '{label}'"
 
 
 def settled_source(
@@ -141,7 +148,7 @@ class _Part:
 
 
 def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: str, number: int) -> _Part:
-    what = f"the import of {label} for {specialization.text(shapes)}"
+    what = f"{titled(label)} for {specialization.text(shapes)}"
     return _Part(what, jobs.plan_specialized, (path, label, shapes, folder), f"specialization_{number}")
 
 
@@ -152,7 +159,8 @@ def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
     for (name, target), part in itertools.product(zip(names, options.targets, strict=True), parts):
         labels.append(".".join(filter(None, (name, part.name))))
         settings = replace(options.fork(labels[-1]), target=target)
-        work.append(Job(f"{part.what} for {name}" if name else part.what, part.function, (*part.arguments, settings)))
+        what = f"{part.what} for {name}" if name else part.what
+        work.append(Job(what, part.function, (*part.arguments, settings), faults.nodes_at_fault))
     for label, (planned, forked) in zip(labels, pool.run(work), strict=True):
         options.join(label, forked)
         made.append(planned)

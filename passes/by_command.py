@@ -13,6 +13,7 @@ from ..errors import CompileError
 from ..target import Target
 from .infra import SCHEDULE, SCHEDULES, TARGET, Pass, PassContext, parse_pipeline
 from .kernel import functions, symbol
+from .pipeline import EMIT
 from .schedule import by_hand
 from .table import PASSES
 
@@ -30,17 +31,32 @@ def run(
 
     ``label`` is what errors call the text. CompileError for what cannot be parsed, and for what passes raise.
     """
-    stages = parse_pipeline(passes, PASSES)
     with make_context(), ir.Location.unknown(), context:
-        with diagnostics(f"parsing '{label}'", CompileError):
-            module = ir.Module.parse(text)
-        for stage in stages:
-            context.run(_completed(stage, module, target, context.config), module)
+        module = parse(text, label)
+        apply(passes, module, target, context)
         if emit:
-            with step(f"the emission of '{emit}'"):
+            with step(f"step '{EMIT}'" if emit == "obj" else f"the emission of '{emit}'"):
                 return codegen.emit(module, target, emit, context.opt_level)
         made: Any = module.operation.get_asm(enable_debug_info=locations, use_local_scope=locations)
         return f"{made.rstrip()}\n".encode()
+
+
+def parse(text: str, label: str) -> ir.Module:
+    """The module that a text is; CompileError for what is none."""
+    with diagnostics(f"parsing '{label}'", CompileError):
+        return ir.Module.parse(text)
+
+
+def apply(passes: str, module: ir.Module, target: Target, context: PassContext) -> None:
+    """Run the passes that ``passes`` names; CompileError for those that are none."""
+    for stage in parse_pipeline(passes, PASSES):
+        context.run(_completed(stage, module, target, context.config), module)
+
+
+def recorded(facts: Mapping[str, Any]) -> tuple[Target, PassContext]:
+    """The target of a step that was recorded (``infra.snapshot``), and the context that it ran in."""
+    context = PassContext(opt_level=facts["opt_level"], config={SCHEDULES: facts["schedules"]})
+    return Target.parse(facts["target"] or "x86"), context
 
 
 def _completed(stage: Pass, module: ir.Module, target: Target, config: Mapping[str, Any]) -> Pass:

@@ -76,7 +76,8 @@ def _reproduce(bundle: str) -> None:
     step = record["step"]
     pool = Pool(1, Limits(**record["limits"], bundles=False))
     try:
-        pool.run([Job(f"the crash bundle '{bundle}'", jobs.redo, (step, str(module)))])
+        what = record.get("job") or f"the crash bundle '{bundle}'"
+        pool.run([Job(what, jobs.redo, (step, str(module)))])
     finally:
         pool.shutdown()
     print(f"{step['name']} works now, where it had failed: {record['error']}")

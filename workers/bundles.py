@@ -2,9 +2,10 @@
 
 FOLDER/crash-20261122-213924-fuse-ops-x1y2/
     before.mlir    the module that the step began with; none for an import
+    model.onnx     of an import, the model where the user gave no file of it: its bytes as they are, with its weights
     bundle.json    the error, the command that does the step, what was said, versions, limits
 
-A bundle appears whole or not at all. The newest stay, the oldest go. No weight is in one: modules have none.
+A bundle appears whole or not at all. The newest stay, the oldest go. Modules have no weights.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ..errors import ArtifactError
 from ..target import host_features
 from .process import FACTS, MODULE, Limits
 
-MOST = 20  # bundles that stay
+MOST, MOST_BYTES = 20, 1 << 30  # bundles that stay, and what they may have together
+MODEL = "model.onnx"
 RECORD = "bundle.json"
 SCHEDULES = "schedules.json"
 _ABANDONED_SECONDS = 3600.0
@@ -41,22 +43,41 @@ def folder() -> Path:
     return Path(given).absolute() if given else reuse.default_folder() / "crashes"
 
 
-def save(recorded: Path, number: int, error: str, said: str, limits: Limits) -> str:
+def save(recorded: Path, number: int, error: str, said: str, limits: Limits, job: str) -> str:
     """Make a bundle of what ``recorded`` has of step ``number``; returns what to say of it behind the error.
 
-    ``said`` is what the worker printed. "" where the step was not recorded, for then the failure did not come again.
+    ``said`` is what the worker printed, ``job`` what errors call its job. "" where the step was not recorded, for then
+    the failure did not come again.
     """
-    try:
-        facts = json.loads((recorded / FACTS).read_text())
-        if facts.pop("number") != number:
-            return ""
-    except (OSError, ValueError):
+    facts = facts_of(recorded, number)
+    if facts is None:
         return ""
+    if facts.get("inside") and (nbytes := os.path.getsize(facts["import"])) > MOST_BYTES:
+        return (
+            f"; no crash bundle: the model has {nbytes} bytes, at most {MOST_BYTES >> 20} MiB are kept: give its path"
+        )
+    record = {
+        "error": error,
+        "job": job,
+        "step": facts,
+        "versions": _versions(),
+        "limits": {"timeout": limits.timeout, "cpu_seconds": limits.cpu_seconds, "memory": limits.memory},
+        "said": said.splitlines(),
+    }
     try:
-        path = _write(recorded / MODULE, facts, error, said, limits)
+        path = _write(recorded / MODULE, facts, record)
     except OSError as failure:
         return f"; no crash bundle: cannot write to {folder()}: {failure.strerror or failure}"
     return f"; `tilewright opt --repro {shlex.quote(str(path))}` runs it again"
+
+
+def facts_of(recorded: Path, number: int) -> dict[str, Any] | None:
+    """What a worker has written of step ``number`` into the folder ``recorded``; None where it has not."""
+    try:
+        facts = json.loads((recorded / FACTS).read_text())
+    except (OSError, ValueError):
+        return None
+    return facts if facts.pop("number") == number else None
 
 
 def read(bundle: str) -> tuple[dict[str, Any], Path]:
@@ -66,6 +87,8 @@ def read(bundle: str) -> tuple[dict[str, Any], Path]:
         record = json.loads((path / RECORD).read_text())
         if not isinstance(record["step"], dict) or not isinstance(record["error"], str):
             raise TypeError
+        if record["step"].get("inside"):
+            record["step"]["import"] = str(path / MODEL)  # the bundle may have been moved
         return record, path / MODULE
     except OSError as error:
         raise ArtifactError(f"cannot read the crash bundle '{bundle}': {error.strerror}") from None
@@ -73,30 +96,24 @@ def read(bundle: str) -> tuple[dict[str, Any], Path]:
         raise ArtifactError(f"'{bundle}' is no crash bundle: its {RECORD} is damaged") from None
 
 
-def _write(module: Path, facts: Mapping[str, Any], error: str, said: str, limits: Limits) -> Path:
+def _write(module: Path, facts: dict[str, Any], record: dict[str, Any]) -> Path:
     """A folder that takes its name when all of it is there."""
     home = folder()
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     temporary = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=home))
     try:
         name = re.sub(r"[^\w-]+", "-", facts["name"])[:40]
-        path = (
-            home
-            / f"{_PREFIX}{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{name}-{temporary.name[len(_TEMPORARY) :]}"
-        )
-        if "import" not in facts:
+        moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        path = home / f"{_PREFIX}{moment}-{name}-{temporary.name[len(_TEMPORARY) :]}"
+        if facts.get("inside"):  # the file that the import read is a temporary one
+            shutil.copyfile(facts["import"], temporary / MODEL)
+            facts["import"] = str(path / MODEL)
+        elif "import" not in facts:
             shutil.copyfile(module, temporary / MODULE)
         if facts.get("schedules"):
             (temporary / SCHEDULES).write_text(json.dumps(facts["schedules"]))
-        record = {
-            "error": error,
-            "command": shlex.join(_command(facts, path)),
-            "step": facts,
-            "versions": _versions(),
-            "limits": {"cpu_seconds": limits.cpu_seconds, "memory": limits.memory},
-            "said": said.splitlines(),
-        }
-        (temporary / RECORD).write_text(json.dumps(record, indent=1))
+        command = shlex.join(_command(facts, path))
+        (temporary / RECORD).write_text(json.dumps({"command": command, **record}, indent=1))
         temporary.rename(path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -128,8 +145,12 @@ def _versions() -> dict[str, Any]:
 
 def _trim(home: Path) -> None:
     """Remove all but the newest, which their names tell, and what a process left behind when it was killed."""
-    found = sorted(home.glob(f"{_PREFIX}*"))
+    total = 0
+    for i, path in enumerate(sorted(home.glob(f"{_PREFIX}*"), reverse=True)):
+        total += sum(file.stat().st_size for file in path.iterdir())
+        if i and (i >= MOST or total > MOST_BYTES):
+            shutil.rmtree(path, ignore_errors=True)
     old = time.time() - _ABANDONED_SECONDS
-    abandoned = (path for path in home.glob(f"{_TEMPORARY}*") if path.stat().st_mtime < old)
-    for path in (*found[: max(0, len(found) - MOST)], *abandoned):
-        shutil.rmtree(path, ignore_errors=True)
+    for path in home.glob(f"{_TEMPORARY}*"):
+        if path.stat().st_mtime < old:
+            shutil.rmtree(path, ignore_errors=True)

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import weakref
 from multiprocessing.connection import Connection
 
 from ..errors import InternalError
-from .process import NOTE_BYTES, read_note
+from .process import NOTE_BYTES, Note, read_note
 
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
 _PROGRAM = """import sys
@@ -33,11 +34,12 @@ _workers: weakref.WeakSet[Worker] = weakref.WeakSet()
 class Worker:
     """A process of its own for jobs, which dies with its owner.
 
-    ``connection`` gives an empty message when the worker is ready, and an answer for each one that is sent; EOFError
+    ``connection`` gives the moment when the worker was ready, and an answer for each message that is sent; EOFError
     where the worker is dead.
     """
 
     def __init__(self) -> None:
+        self.begun = time.monotonic()
         ours, theirs = socket.socketpair()
         lifeline, kept = os.pipe()
         self._lifeline: int | None = kept  # closed when this process ends, however it does
@@ -81,8 +83,8 @@ class Worker:
         os.ftruncate(self._log.fileno(), 0)
         self.connection.send_bytes(message)
 
-    def where(self) -> tuple[str, int]:
-        """The step of the job that it is at, or was at when it died, and the step's number."""
+    def where(self) -> Note:
+        """The step of the job that it is at, or was at when it died."""
         return read_note(self._notes)
 
     def ending(self) -> str:
@@ -128,6 +130,7 @@ class Crew:
         self._starting: list[Worker] = []
         self._idle: list[Worker] = []
         self._failures = 0  # workers in a row that died as they started
+        self.start_seconds = 0.0  # the longest that a worker has taken to get ready
 
     def grow(self, wanted: int) -> None:
         """Have so many workers on the way, as far as the crew may have them."""
@@ -195,7 +198,7 @@ class Crew:
 
     def _begin(self, worker: Worker) -> None:
         try:
-            worker.connection.recv_bytes()
+            ready = float(worker.connection.recv_bytes())
         except (EOFError, OSError) as error:
             how, words = worker.ending(), last_words(worker.said())
             self._drop(worker)
@@ -206,6 +209,7 @@ class Crew:
                 ) from error
         else:
             self._failures = 0
+            self.start_seconds = max(self.start_seconds, ready - worker.begun)
             self._idle.append(worker)
 
     def _drop(self, worker: Worker) -> None:

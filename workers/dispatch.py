@@ -13,10 +13,11 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import InternalError, TilewrightError
-from . import bundles
+from ..errors import CompileTimeoutError, InternalError, TilewrightError
 from .crew import Worker, last_words
-from .messages import Reply, question, reply_to
+from .inquest import SEARCH_SECONDS, Inquest
+from .lookout import Lookout
+from .messages import Reply, heard
 from .process import Job, Task, at
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _PATIENCE = 0.02  # seconds that jobs wait for the workers that there are before
 _WALL_FACTOR = 2  # a job that waits for something that never comes uses no CPU
 # What other jobs get to come to their end when one has failed, so that their workers stay.
 _LAST_SECONDS = 1.0
+_NAMED = " at node '"  # of an error in which MLIR says where it is
 
 
 class WorkerTraceback(Exception):
@@ -34,11 +36,13 @@ class WorkerTraceback(Exception):
 
 @dataclass
 class _Running:
-    """A job that a worker is at, the folder in which its steps are recorded, if they are, and when its time is up."""
+    """A job that a worker is at since ``began``, the folder in which its steps are recorded, if they are, and when its
+    time is up."""
 
     index: int
     worker: Worker
     record: str | None
+    began: float
     end: float
 
 
@@ -53,6 +57,7 @@ class Round:
         self._results: dict[int, Any] = {}
         self._patience = time.monotonic() + _PATIENCE
         self._folders = ExitStack()
+        self._lookout = Lookout(pool, self._folder)
 
     def run(self) -> list[Any]:
         """All jobs' results."""
@@ -77,11 +82,12 @@ class Round:
         if self._waiting and time.monotonic() >= self._patience:
             self._crew.grow(len(self._waiting))
 
-    def _send(self, worker: Worker, index: int, record: str | None, until: int | None = None) -> None:
+    def _send(self, worker: Worker, index: int, record: str | None) -> None:
         limits = self._pool.limits
-        task = Task(self._jobs[index], limits, record, until)
-        end = time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
-        self._running[worker.connection] = running = _Running(index, worker, record, end)
+        task = Task(self._jobs[index], limits, record)
+        began = time.monotonic()
+        end = began + _WALL_FACTOR * limits.cpu_seconds
+        self._running[worker.connection] = running = _Running(index, worker, record, began, end)
         message = pickle.dumps(task)
         try:
             worker.send(message)
@@ -90,8 +96,11 @@ class Round:
 
     def _collect(self) -> None:
         """Take answers, waiting for one where there is something to wait for."""
-        self._pool.check(self._where())
+        self._check_time()
         ends = [running.end for running in self._running.values()]
+        running = [(r.worker, self._jobs[r.index], r.began) for r in self._running.values()]
+        if (seconds := self._lookout.look(running)) is not None:
+            ends.append(time.monotonic() + seconds)
         if self._waiting:
             ends.append(max(self._patience, time.monotonic() + _PATIENCE))
         seconds = min(ends, default=0.0) - time.monotonic()
@@ -101,20 +110,28 @@ class Round:
         if not sources:
             return self._crew.wait(seconds)
         for source in _ready(sources, seconds):
-            if running := self._running.get(source):
-                self._receive(running)
-        for running in [r for r in self._running.values() if r.end <= time.monotonic()]:
-            self._took_too_long(running)
+            if found := self._running.get(source):
+                self._receive(found)
+        for late in [r for r in self._running.values() if r.end <= time.monotonic()]:
+            self._took_too_long(late)
+
+    def _check_time(self) -> None:
+        """Raise CompileTimeoutError where the compilation's time is up, with a bundle of a step that has no end."""
+        endless = self._lookout.where()
+        try:
+            self._pool.check(endless or self._where())
+        except CompileTimeoutError as error:
+            raise CompileTimeoutError(self._lookout.verdict(str(error)) if endless else str(error)) from None
 
     def _where(self) -> str:
         """What the compilation is at: the first of the jobs that run, with its step."""
         for running in self._running.values():
-            return at(running.worker.where()[0], self._jobs[running.index].what)
+            return at(running.worker.where().where, self._jobs[running.index].what)
         return f"{self._jobs[self._waiting[0]].what}, which waited for a worker" if self._waiting else "its end"
 
     def _receive(self, running: _Running) -> None:
         try:
-            message = _heard(running.worker.connection)
+            message = heard(running.worker.connection)
         except (EOFError, OSError):
             return self._died(running)
         if message is None:
@@ -133,7 +150,7 @@ class Round:
     def _died(self, running: _Running) -> None:
         """A worker is dead: its job is done once more, or has crashed it again."""
         worker, what = running.worker, self._jobs[running.index].what
-        how, said, (where, number) = worker.ending(), worker.said(), worker.where()
+        how, said, (where, number, _) = worker.ending(), worker.said(), worker.where()
         self._drop(running)
         if how == "SIGXCPU":
             self._fail(running.index, self._too_long(what, where), number, said)
@@ -146,7 +163,7 @@ class Round:
         self._waiting.append(running.index)
 
     def _took_too_long(self, running: _Running) -> None:
-        where, number = running.worker.where()
+        where, number, _ = running.worker.where()
         said = running.worker.said()
         self._drop(running)
         self._fail(running.index, self._too_long(self._jobs[running.index].what, where), number, said)
@@ -156,35 +173,16 @@ class Round:
         return InternalError(f"{what} took more than {seconds} s to compile{', at ' if where else ''}{where}")
 
     def _fail(self, index: int, error: InternalError, number: int, said: str, record: str | None = None) -> NoReturn:
-        """Save the step at which the compiler fails, if it can be done again, and raise the error with its place."""
+        """Save the step at which the compiler fails, if it can be done again, and raise the error with its place.
+
+        ``record`` has what the step begins with, if that was written down.
+        """
         if not number or not self._pool.limits.bundles:
             raise error
         self._end(_LAST_SECONDS)
-        record = record or self._recorded(index, number)
-        note = bundles.save(Path(record), number, str(error), said, self._pool.limits) if record else ""
-        raise InternalError(f"{error}{note}") from error.__cause__
-
-    def _recorded(self, index: int, number: int) -> str | None:
-        """The folder with what a step of the job begins with, for which its steps until then are taken again."""
-        worker = self._crew.take()
-        while worker is None and (sources := self._begun()):
-            _ready(sources, self._pool.seconds_left())
-            worker = self._crew.take()
-        if worker is None:
-            return None
-        folder = self._folder()
-        self._send(worker, index, folder, number)
-        while _ready([worker.connection], self._pool.seconds_left()) and not self._ended(worker.connection):
-            pass
-        self._end(0)
-        return folder
-
-    def _begun(self) -> list[Connection]:
-        """What is ready when a worker is that starts now; nothing where the compilation's time is up."""
-        if self._pool.seconds_left() == 0:
-            return []
-        self._crew.start()
-        return self._crew.starting()
+        inquest = Inquest(self._pool, self._jobs[index], number, Path(record or self._folder()))
+        inquest.hold(0.0 if _NAMED in str(error) else SEARCH_SECONDS)
+        raise InternalError(inquest.verdict(str(error), said)) from error.__cause__
 
     def _folder(self) -> str:
         return self._folders.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-step-"))
@@ -196,7 +194,7 @@ class Round:
     def _ended(self, source: Connection) -> bool:
         """Whether a job has come to its end, or died; a question of it is answered."""
         try:
-            if _heard(source) is None:
+            if heard(source) is None:
                 return False
             self._crew.give_back(self._running.pop(source).worker)
         except (EOFError, OSError):
@@ -214,15 +212,6 @@ class Round:
                 self._ended(source)
         for running in list(self._running.values()):
             self._drop(running)
-
-
-def _heard(connection: Connection) -> bytes | None:
-    """What a worker has said of its job; None for a question, which is answered. EOFError or OSError if it is dead."""
-    message = connection.recv_bytes()
-    if (asked := question(message)) is None:
-        return message
-    connection.send_bytes(reply_to(asked))
-    return None
 
 
 def _ready(connections: Sequence[Connection], seconds: float | None) -> list[Connection]:

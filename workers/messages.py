@@ -31,12 +31,16 @@ class Question:
     arguments: tuple[Any, ...]
 
 
-def question(message: bytes) -> Question | None:
-    """The question that a worker's message is, if it is one and no answer."""
-    return pickle.loads(message[len(_QUESTION) :]) if message.startswith(_QUESTION) else None
+def heard(connection: Connection) -> bytes | None:
+    """What a worker has said of its job; None for a question, which is answered. EOFError or OSError if it is dead."""
+    message = connection.recv_bytes()
+    if not message.startswith(_QUESTION):
+        return message
+    connection.send_bytes(_reply_to(pickle.loads(message[len(_QUESTION) :])))
+    return None
 
 
-def reply_to(asked: Question) -> bytes:
+def _reply_to(asked: Question) -> bytes:
     """The answer to a question, as it is sent."""
     try:
         reply = Reply(asked.function(*asked.arguments))

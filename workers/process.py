@@ -18,13 +18,14 @@ import resource
 import select
 import signal
 import struct
+import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..breadcrumbs import Snapshot, Trail, following
 from ..errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
@@ -38,19 +39,24 @@ GROWTH_BYTES = 16 << 20
 NOTE_BYTES = 4096
 MODULE, FACTS = "before.mlir", "step.json"  # what a recorded step leaves in a folder
 JOB_CPU_SECONDS = 900
-_NOTE = struct.Struct("<II")  # the step's number, the text's length
+_NOTE = struct.Struct("<dII")  # when the step began, its number, the text's length
+
+# Of a step's facts, the path of its module, and the seconds that it may take.
+Finder = Callable[[Mapping[str, Any], str, float], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Job:
     """A call to be made in a worker. ``what`` names it in errors: ``kernel 'k3' (nodes conv1, relu1)``.
 
-    ``function`` and ``arguments`` are pickled: a function of a module of this package, and plain data.
+    ``function`` and ``arguments`` are pickled: a function of a module of this package, and plain data. ``find`` gives
+    the model's nodes at which a step of it fails, where ``what`` does not name them.
     """
 
     what: str
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
+    find: Finder | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ def serve(channel: int, notes: int, lifeline: int) -> None:
     _warm_up()
     shared = mmap.mmap(notes, NOTE_BYTES)
     with Connection(channel) as connection:
-        connection.send_bytes(b"")
+        connection.send_bytes(repr(time.monotonic()).encode())
         while connection.poll(IDLE_SECONDS):
             try:
                 message = connection.recv_bytes()
@@ -149,18 +155,26 @@ def serve(channel: int, notes: int, lifeline: int) -> None:
             _give_back()
 
 
+class Note(NamedTuple):
+    """A step in one line, its number, and when it began (``time.monotonic``, which processes share)."""
+
+    where: str
+    number: int
+    began: float
+
+
 def write_note(notes: mmap.mmap, where: str, number: int) -> None:
     """Note the step that is under way."""
     text = where[:NOTE_BYTES].encode(errors="replace")[: NOTE_BYTES - _NOTE.size]
     notes[_NOTE.size : _NOTE.size + len(text)] = text
-    notes[: _NOTE.size] = _NOTE.pack(number, len(text))
+    notes[: _NOTE.size] = _NOTE.pack(time.monotonic(), number, len(text))
 
 
-def read_note(notes: mmap.mmap) -> tuple[str, int]:
-    """The step that was under way, in one line, and its number."""
-    number, length = _NOTE.unpack(notes[: _NOTE.size])
+def read_note(notes: mmap.mmap) -> Note:
+    """The step that was under way."""
+    began, number, length = _NOTE.unpack(notes[: _NOTE.size])
     text = notes[_NOTE.size : _NOTE.size + min(length, NOTE_BYTES)].decode(errors="ignore")
-    return " ".join(text.split()), number
+    return Note(" ".join(text.split()), number, began)
 
 
 def _answer(message: bytes, notes: mmap.mmap) -> bytes:

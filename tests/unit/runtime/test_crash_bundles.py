@@ -116,7 +116,7 @@ def recorded(folder: Path, **facts: object) -> Path:
 
 def saved(folder: Path, **facts: object) -> str:
     """The path of a bundle that is made of it."""
-    note = bundles.save(recorded(folder, **facts), 1, "it failed", "", Limits())
+    note = bundles.save(recorded(folder, **facts), 1, "it failed", "", Limits(), KERNEL)
     return note.removeprefix("; `tilewright opt --repro ").removesuffix("` runs it again")
 
 
@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_half_of_a_bundle(crashes, tmp_path, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("shutil.copyfile", full)
-    note = bundles.save(recorded(tmp_path / "steps"), 1, "it failed", "", Limits())
+    note = bundles.save(recorded(tmp_path / "steps"), 1, "it failed", "", Limits(), KERNEL)
     assert note == f"; no crash bundle: cannot write to {crashes}: No space left on device"
     assert list(crashes.iterdir()) == []
 
