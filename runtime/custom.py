@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from ..errors import InputError
 from ..operators import find
 from . import tensor
+from .ffi import tvm_ffi
 from .foreign import array_on
 from .host import Attributes, HostFunction
 

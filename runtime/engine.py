@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tvm_ffi
-
 from ..dialects import ir
 from ..dialects.execution import ExecutionEngine
+from .ffi import tvm_ffi
 from .threads import load_openmp
 
 

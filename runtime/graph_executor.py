@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-import tvm_ffi
 
 from ..errors import InputError
 from . import memory, tensor
 from .arguments import placed, refuse_overlap
 from .counters import Uncounted
 from .deadline import Deadline
+from .ffi import tvm_ffi
 from .link import Library
 from .manifest import Manifest
 from .pool import Pool

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import tvm_ffi
-
 from ..errors import ArtifactError, InputError
 from ..program import exported
+from .ffi import tvm_ffi
 from .threads import load_openmp
 
 # Errors that compiled code raises arrive as the classes that Python raises.

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tvm_ffi
 
 from ..errors import InputError
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
 from .deadline import Deadline
+from .ffi import tvm_ffi
 from .files import replacing
 from .limit import Limit
 from .packed import PackedFunction

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from ..dlpack import DTYPES
 from ..errors import InputError
 from ..model import aligned, numpy_dtype
 from . import tensor
+from .ffi import tvm_ffi
 from .foreign import array_on
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import tvm_ffi
-
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo
 from . import tensor
 from .arguments import placed
+from .ffi import tvm_ffi
 
 _call = tvm_ffi.Function.__call__
 

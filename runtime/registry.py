@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import tvm_ffi
-
 from ..errors import InputError
+from .ffi import tvm_ffi
 
 
 def register_func(name: str, function: Callable[..., Any] | None = None, override: bool = False) -> Any:

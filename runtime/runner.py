@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
-import tvm_ffi
 
 from ..errors import ArtifactError, InputError
 from ..model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
@@ -16,6 +15,7 @@ from . import memory, tensor
 from .artifact import Program
 from .counters import Counters, Counting, Tally
 from .deadline import Deadline
+from .ffi import tvm_ffi
 from .graph_executor import Graph
 from .link import Library, Numbered, first_line
 from .manifest import Manifest

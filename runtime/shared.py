@@ -17,10 +17,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import tvm_ffi
-
 from ..errors import ArtifactError
 from . import elf
+from .ffi import tvm_ffi
 from .files import read_regular
 from .link import first_line
 from .threads import load_openmp

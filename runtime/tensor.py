@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 
 from ..dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo, aligned, numpy_dtype
 from ..sizes import Extent, Sym, bounds
 from . import memory
+from .ffi import tvm_ffi
 from .foreign import array_on
 
 ALIGNMENT = 64
