@@ -2,7 +2,7 @@
 
 It imports torch first, where that is installed (its remedy for clashing symbols on Windows): more than a second, and
 GNU's OpenMP in the scope that all libraries share, for programs that may never see one of torch's tensors. What tvm-ffi
-would have of it: conversions of ``torch.dtype``, and CUDA streams. Tensors of torch come by DLPack, which needs neither.
+would have of it: conversions of ``torch.dtype``, and CUDA streams. Tensors of torch come by DLPack, without these.
 """
 
 from __future__ import annotations
