@@ -186,7 +186,7 @@ def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settin
     from .frontends.linalg.importer import import_linalg
 
     with step("import"):
-        model = import_linalg(source.text, source.inputs, source.outputs, source.params, source.name)
+        model = import_linalg(source.text, source.inputs, source.outputs, source.params, source.name, source.samples)
     return plan_model(model, "", settings)
 
 

@@ -171,14 +171,31 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Samples:
+    """The texts of a model for sizes of its symbols: its own for the first of ``points``, ``texts`` for the others.
+
+    ``known`` are extents that its values have. ``scalars`` are what inputs of rank 0 hold, by the inputs' names.
+    """
+
+    points: tuple[Mapping[str, int], ...]
+    texts: tuple[str, ...]
+    known: tuple[Extent, ...]
+    scalars: Mapping[str, Extent] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class LinalgText:
-    """A model as text of another compiler's MLIR: a function whose arguments are ``inputs``, then ``params``."""
+    """A model as text of another compiler's MLIR: a function whose arguments are ``inputs``, then ``params``.
+
+    A model of open sizes is given by what it is at some of them (``samples``).
+    """
 
     text: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     params: Mapping[str, Param]
     name: str
+    samples: Samples | None = None
 
 
 class ForeignSource(ABC):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...dialects import func, ir
+from ...dialects import extents, func, ir
 from ...dialects.context import diagnostics, make_context
-from ...errors import CompileError, ModelError
-from ...model import ELEMENTS, Model, Param, TensorInfo
+from ...errors import CompileError, ModelError, UnsupportedError
+from ...model import ELEMENTS, Model, Param, Samples, TensorInfo
+from .differences import differences
+from .fitting import Fit
+from .open_sizes import open_sizes
 
 # The signless types are taken for signed ones, where nobody says otherwise.
 _DTYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | ELEMENTS
@@ -19,29 +22,51 @@ def import_linalg(
     outputs: Sequence[TensorInfo] | None = None,
     params: Mapping[str, Param] | None = None,
     name: str = "model",
+    samples: Samples | None = None,
 ) -> Model:
     """The model of a module's only public function, which takes ``inputs``, then ``params``, and gives ``outputs``.
 
-    Without them all arguments are inputs, ``arg0`` and so on, and results are ``result0`` and so on. Raises ModelError
-    where the text is no such module.
+    With ``samples`` the text is that of the first, and the model has the open extents of its inputs.
+    Without inputs and outputs all arguments are inputs, ``arg0`` and so on, and results are ``result0`` and so on.
+    Raises ModelError where the text is no such module.
     """
     params = params or {}
     with make_context(), ir.Location.unknown():
-        try:
-            with diagnostics("import"):
-                module = ir.Module.parse(text)
-        except CompileError as error:
-            raise ModelError(f"{name}: {error}") from error
-        main = _entry(module)
+        module, main = _parsed(text, name)
         kinds = main.type
         inputs = _infos("arg", list(kinds.inputs)[: len(kinds.inputs) - len(params)]) if inputs is None else inputs
         outputs = _infos("result", kinds.results) if outputs is None else outputs
         if len(kinds.inputs) != len(inputs) + len(params) or len(kinds.results) != len(outputs):
             raise ModelError(f"{name}: '@{main.name.value}' has not the inputs and outputs that it is said to have")
+        if samples is not None:
+            _open(main, inputs, samples, name)
         names = [("tw.name", info.name) for info in inputs] + [("tw.param", param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
         return Model(module, tuple(inputs), tuple(outputs), params, name, legal=False)
+
+
+def _parsed(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
+    """The module and its function; ModelError where it cannot be read."""
+    try:
+        with diagnostics("import"):
+            module = ir.Module.parse(text)
+    except CompileError as error:
+        raise ModelError(f"{name}: {error}") from error
+    return module, _entry(module)
+
+
+def _open(main: func.FuncOp, inputs: Sequence[TensorInfo], samples: Samples, name: str) -> None:
+    """Let a function that is written for the first of the samples run on all sizes."""
+    others = [_parsed(text, name) for text in samples.texts]
+    fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
+    with diagnostics("import"), extents.scope():
+        try:
+            found = differences([main, *(other for _, other in others)], fit)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{name}: {error}") from error
+        open_sizes(main, found, inputs, samples.scalars)
+        main.operation.verify()
 
 
 def _entry(module: ir.Module) -> func.FuncOp:

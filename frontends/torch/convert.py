@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, OutputKind, SymIntArgument
 from torch.fx import Graph, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch_mlir._mlir_libs._mlir import ir
 from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
 from .decompositions import decompositions
-from .signature import ERROR, MODULE, PROGRAM, SIGNATURE
+from .sampling import NoSampleError, Point, samples
+from .signature import ERROR, MODULE, PROGRAM, SAMPLE, SIGNATURE
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -46,10 +49,15 @@ class _Refused(Exception):
 def main(folder: Path) -> None:
     """Convert the program of a folder."""
     try:
-        program = _loaded(folder / PROGRAM).run_decompositions(decompositions())
-        signature = _settle_border(program)
-        (folder / MODULE).write_text(_lowered(program.graph))
-        (folder / SIGNATURE).write_text(json.dumps(signature))
+        program = _loaded(folder / PROGRAM)
+        _refuse_unknown_sizes(program)
+        scalars = {s.arg.name for s in program.graph_signature.input_specs if isinstance(s.arg, SymIntArgument)}
+        points, signature = [], {}
+        for number, (point, sample) in enumerate(_samples(program)):
+            signature = _settle_border(sample, scalars)
+            (folder / (SAMPLE.format(number) if number else MODULE)).write_text(_lowered(sample.graph))
+            points.append(point)
+        (folder / SIGNATURE).write_text(json.dumps({**signature, "points": points}))
     except _Refused as error:
         (folder / ERROR).write_text(json.dumps({"where": error.where, "why": error.why}))
 
@@ -65,14 +73,32 @@ def _loaded(path: Path) -> ExportedProgram:
     return program
 
 
-def _settle_border(program: ExportedProgram) -> dict[str, Any]:
-    """Put inputs before the weights that are used, and let the graph return tensors alone; says what is where."""
+def _refuse_unknown_sizes(program: ExportedProgram) -> None:
+    for node in program.graph.nodes:
+        if free_unbacked_symbols(node.meta.get("val")):
+            raise _Refused(name_of(node), f"the size of what {node.target} gives depends on data, not on sizes")
+
+
+def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
+    try:
+        return samples(program, lambda program: program.run_decompositions(decompositions()))
+    except NoSampleError as error:
+        raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
+
+
+def _settle_border(program: ExportedProgram, scalars: Collection[str]) -> dict[str, Any]:
+    """Put inputs before the weights that are used, and let the graph return tensors alone; says what is where.
+
+    ``scalars`` are inputs that are sizes: they become tensors, and what computes with them knows their numbers.
+    """
     graph, kinds = program.graph, program.graph_signature
     nodes = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     mutated = {spec.target for spec in kinds.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
     inputs, weights = [], []
     for spec in kinds.input_specs:
         node = nodes[spec.arg.name]
+        if spec.arg.name in scalars:
+            node.meta["val"] = torch.empty((), dtype=torch.int64)
         if not isinstance(node.meta.get("val"), torch.Tensor) or (
             spec.kind is not InputKind.USER_INPUT and not node.users
         ):
@@ -97,7 +123,7 @@ def _settle_border(program: ExportedProgram) -> dict[str, Any]:
 
 def _described(node: Node) -> dict[str, Any]:
     value = node.meta["val"]
-    return {"shape": [n if isinstance(n, int) else str(n) for n in value.shape], "dtype": str(value.dtype)[6:]}
+    return {"shape": list(value.shape), "dtype": str(value.dtype)[6:]}
 
 
 def _lowered(graph: Graph) -> str:

@@ -22,11 +22,12 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from ...errors import CompileTimeoutError, InternalError, ModelError, UnsupportedError
-from ...model import ForeignSource, LinalgText, Param, TensorInfo, aligned
+from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned
 from ...runtime.module import Module
 from .export import exported, is_torch
 from .module import NEXT, TENSOR, TorchModule
-from .signature import ERROR, MODULE, PROGRAM, SIGNATURE
+from .signature import ERROR, MODULE, PROGRAM, SAMPLE, SIGNATURE
+from .symbols import Symbols
 
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 _PROGRAM = """import sys
@@ -66,7 +67,9 @@ class TorchSource(ForeignSource):
             torch.export.save(_without_weights(self.program), folder / PROGRAM)
             self._convert(folder, seconds)
             signature = json.loads((folder / SIGNATURE).read_text())
-            return self._described((folder / MODULE).read_text(), signature)
+            others = range(1, len(signature["points"]))
+            texts = [(folder / name).read_text() for name in (MODULE, *map(SAMPLE.format, others))]
+            return self._described(texts, signature)
 
     def _convert(self, folder: Path, seconds: float | None) -> None:
         """Run the child on a folder."""
@@ -88,20 +91,27 @@ class TorchSource(ForeignSource):
         if child.returncode:
             raise InternalError(f"the conversion of {self.name} by torch-mlir ended {_ending(child)}")
 
-    def _described(self, text: str, signature: Mapping[str, Any]) -> LinalgText:
+    def _described(self, texts: Sequence[str], signature: Mapping[str, Any]) -> LinalgText:
+        symbols = Symbols(self.program)
         inputs, params = [], {}
         for entry in signature["inputs"]:
             if entry["role"] in ("input", "state"):
-                inputs.append(_info(entry["target"] if entry["role"] == "state" else entry["name"], entry))
+                name = entry["target"] if entry["role"] == "state" else entry["name"]
+                inputs.append(TensorInfo(name, symbols.shape(entry["name"]), entry["dtype"]))
             else:
-                info = _info(entry["target"], entry)
+                info = TensorInfo(entry["target"], tuple(entry["shape"]), entry["dtype"])
                 params[info.name] = Param(info, aligned(to_numpy(_held(self.program, info.name))))
         names = iter(self.output_names())
-        outputs = [
-            _info(f"{entry['target']}{NEXT}" if entry["role"] == "buffer_mutation" else next(names), entry)
-            for entry in signature["outputs"]
-        ]
-        return LinalgText(text, tuple(inputs), tuple(outputs), params, self.name)
+        shapes = [shape for shape in symbols.results() if isinstance(shape, tuple)]
+        outputs = []
+        for entry, shape in zip(signature["outputs"], shapes, strict=True):
+            name = f"{entry['target']}{NEXT}" if entry["role"] == "buffer_mutation" else next(names)
+            outputs.append(TensorInfo(name, shape, entry["dtype"]))
+        samples = None
+        if len(texts) > 1:
+            points = tuple(map(symbols.renamed, signature["points"]))
+            samples = Samples(points, tuple(texts[1:]), symbols.known(), symbols.scalars())
+        return LinalgText(texts[0], tuple(inputs), tuple(outputs), params, self.name, samples)
 
     def output_names(self) -> list[str]:
         """The names of the results that are tensors: their places in what the module returns."""
@@ -119,9 +129,13 @@ class TorchSource(ForeignSource):
         return TorchModule(module, self.program.call_spec, self.constant_outputs(), states)
 
     def constant_outputs(self) -> list[Any]:
-        """For each result of the module what it always is, or ``TENSOR`` where it is one."""
-        specs = [s.arg for s in self.program.graph_signature.output_specs if s.kind is OutputKind.USER_OUTPUT]
-        return [arg.value if isinstance(arg, ConstantArgument) else TENSOR for arg in specs]
+        """For each result of the module what it always is, ``TENSOR`` where it is one, and the extent of a size."""
+        made = zip(self.program.graph_signature.output_specs, Symbols(self.program).results(), strict=True)
+        results = [(spec.arg, result) for spec, result in made if spec.kind is OutputKind.USER_OUTPUT]
+        return [
+            arg.value if isinstance(arg, ConstantArgument) else TENSOR if isinstance(arg, TensorArgument) else extent
+            for arg, extent in results
+        ]
 
 
 def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: Any) -> TorchSource | None:
@@ -148,10 +162,6 @@ def _key(entry: Any) -> str:
         if hasattr(entry, field):
             return str(getattr(entry, field))
     return str(entry)
-
-
-def _info(name: str, entry: Mapping[str, Any]) -> TensorInfo:
-    return TensorInfo(name, tuple(entry["shape"]), entry["dtype"])
 
 
 def _weights(program: ExportedProgram) -> dict[str, torch.Tensor]:

@@ -1,0 +1,96 @@
+"""Numbers that a program has at several sizes, as the extent that gives them all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ...sizes import Atom, Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
+
+_FUNCTIONS: Mapping[str, Callable[..., Extent]] = {
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": smallest,
+    "max": largest,
+    "if_equal": if_equal,
+    "if_less": if_less,
+}
+_MOST_FACTORS = 4
+
+Numbers = tuple[int, ...]
+
+
+def value_at(extent: Extent, sizes: Mapping[str, int]) -> int:
+    """The number that an extent is where its symbols have these sizes."""
+    if isinstance(extent, int):
+        return extent
+    return sum(math.prod((_atom_at(atom, sizes) for atom in atoms), start=factor) for atoms, factor in extent.terms)
+
+
+def _atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
+    if atom.function is None:
+        return sizes[atom.text]
+    made = _FUNCTIONS[atom.function](*(value_at(arg, sizes) for arg in atom.args))
+    assert isinstance(made, int)
+    return made
+
+
+class Fit:
+    """Finds extents for numbers, one at each of ``points``, which say what the symbols are there.
+
+    ``known`` are extents that values of the program have. What a number is has to be one of them, or computed from
+    them: a multiple plus a number, or a product of such ones. The same numbers give the same extent, so that sizes
+    which are equal at all points are equal texts.
+    """
+
+    def __init__(self, points: Sequence[Mapping[str, int]], known: Iterable[Extent]) -> None:
+        found: dict[Numbers, Extent] = {}
+        for extent in sorted((e for e in known if isinstance(e, Sym)), key=lambda e: (len(e.text), e.text)):
+            found.setdefault(tuple(value_at(extent, point) for point in points), extent)
+        self._basis = {numbers: extent for numbers, extent in found.items() if len(set(numbers)) > 1}
+        self._found: dict[Numbers, Extent | None] = {}
+
+    def extent(self, numbers: Numbers) -> Extent | None:
+        """The extent of these numbers; None where there is none."""
+        if len(set(numbers)) == 1:
+            return numbers[0]
+        if numbers not in self._found:
+            self._found[numbers] = self._fitted(numbers, _MOST_FACTORS)
+        return self._found[numbers]
+
+    def _fitted(self, numbers: Numbers, factors: int) -> Extent | None:
+        if len(set(numbers)) == 1:
+            return numbers[0]
+        if numbers in self._basis:
+            return self._basis[numbers]
+        return self._multiple(numbers) or self._product(numbers, factors)
+
+    def _multiple(self, numbers: Numbers) -> Extent | None:
+        """A multiple of a known extent plus a number, rather one without a number to add."""
+        fitting = []
+        for known, extent in self._basis.items():
+            line = _line_through(known, numbers)
+            if line is not None:
+                fitting.append((line[1] != 0, extent * line[0] + line[1]))
+        return min(fitting, key=lambda made: made[0])[1] if fitting else None
+
+    def _product(self, numbers: Numbers, factors: int) -> Extent | None:
+        """A known extent times another one."""
+        if factors == 1:
+            return None
+        for known, extent in self._basis.items():
+            if all(n and not number % n for number, n in zip(numbers, known, strict=True)):
+                rest = self._fitted(tuple(number // n for number, n in zip(numbers, known, strict=True)), factors - 1)
+                if rest is not None:
+                    return extent * rest
+        return None
+
+
+def _line_through(known: Numbers, numbers: Numbers) -> tuple[int, int] | None:
+    """Whole factor and number to add with ``factor * known + number == numbers`` everywhere."""
+    other = next(i for i, n in enumerate(known) if n != known[0])
+    factor, rest = divmod(numbers[other] - numbers[0], known[other] - known[0])
+    added = numbers[0] - factor * known[0]
+    if rest or any(factor * n + added != number for n, number in zip(known, numbers, strict=True)):
+        return None
+    return factor, added

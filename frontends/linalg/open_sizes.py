@@ -1,0 +1,176 @@
+"""A program that was written down for several sizes becomes one that runs on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...dialects import arith, builders, extents, func, ir, tensor
+from ...dialects.scalars import const
+from ...dialects.walk import collect, defining_op
+from ...model import TensorInfo
+from ...sizes import Extent, product
+from .bind_sizes import bind_sizes
+from .differences import Differences
+
+_OPEN = ir.ShapedType.get_dynamic_size()
+_MISFIT = "the sizes do not fit"
+
+Amounts = Mapping[str, Sequence[Extent]]  # of an op's attributes, those whose numbers depend on the sizes
+
+
+def open_sizes(
+    main: func.FuncOp, found: Differences, inputs: Sequence[TensorInfo], scalars: Mapping[str, Extent]
+) -> None:
+    """Rewrite a function that is written for one of the sizes; ``found`` says what depends on them.
+
+    ``inputs`` are those of the function, with their open extents, and ``scalars`` what those of rank 0 hold. Where the
+    extents alone do not tell that views and slices fit, the program checks it when it runs.
+
+    Before, and the same with 5 in place of 3::
+
+        %e = tensor.empty() : tensor<3x8xf32>
+        %r = linalg.generic ins(%x : tensor<3x8xf32>) outs(%e : tensor<3x8xf32>) {...}
+
+    After::
+
+        %n = tensor.dim %x, %c0
+        %e = tensor.empty(%n) : tensor<?x8xf32>
+        %r = linalg.generic ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {...}
+    """
+    for value, shape in found.shapes.items():
+        value.set_type(builders.ranked(shape, builders.element_of(value)))
+        extents.note(value, shape)
+    block = main.entry_block
+    bind_sizes(block, inputs, scalars)
+    for op in collect(main, lambda op: op in found.constants):
+        for number, constant in found.constants[op].items():
+            with ir.InsertionPoint(op), op.location:
+                op.operands[number] = _emitted(op.operands[number], constant)
+    for op in collect(main, lambda op: op.name in _REWRITES):
+        if op in found.amounts or any(value in found.shapes for value in (*op.operands, *op.results)):
+            with ir.InsertionPoint(op), op.location:
+                _REWRITES[op.name](op, found.amounts.get(op, {}))
+    returned = block.operations[len(block.operations) - 1].operands
+    kind = ir.FunctionType.get([a.type for a in block.arguments], [value.type for value in returned])
+    main.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def _emitted(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
+    """What takes the place of a constant: an extent in its type, or a tensor of this shape that holds its number."""
+    if not isinstance(extent, tuple):
+        return const(extent, constant.type)  # type: ignore[arg-type]  # a number too
+    op = defining_op(constant)
+    assert op is not None
+    return builders.full(extent, _splat(ir.DenseElementsAttr(op.attributes["value"])))
+
+
+def _splat(dense: ir.DenseElementsAttr) -> ir.Value:
+    attribute: Any = dense.get_splat_value()
+    return arith.ConstantOp(attribute.type, attribute).result
+
+
+def _replace(op: ir.Operation, value: ir.Value) -> None:
+    op.results[0].replace_all_uses_with(value)
+    op.erase()
+
+
+def _empty(op: ir.Operation, _: Amounts) -> None:
+    result = op.results[0]
+    _replace(op, builders.empty(builders.shape_of(result), builders.element_of(result)))
+
+
+def _splat_tensor(op: ir.Operation, _: Amounts) -> None:
+    _replace(op, builders.full(builders.shape_of(op.results[0]), op.operands[0]))
+
+
+def _collapse(op: ir.Operation, _: Amounts) -> None:
+    _demand_groups(op, op.operands[0], op.results[0])
+
+
+def _expand(op: ir.Operation, _: Amounts) -> None:
+    source, result = op.operands[0], op.results[0]
+    _demand_groups(op, result, source)
+    shape = builders.shape_of(result)
+    values, known = extents.mixed(shape)
+    made = tensor.ExpandShapeOp(result.type, source, _groups(op), values, known).result
+    _replace(op, extents.note(made, shape))
+
+
+def _demand_groups(op: ir.Operation, wide: ir.Value, narrow: ir.Value) -> None:
+    """Check that the products of a view's groups of extents are the extents on its other side."""
+    extents_ = builders.shape_of(wide)
+    for group, extent in zip(_groups(op), builders.shape_of(narrow), strict=True):
+        extents.demand_equal(product([extents_[axis] for axis in group]), extent, _MISFIT)
+
+
+def _groups(op: ir.Operation) -> list[list[int]]:
+    groups = ir.ArrayAttr(op.attributes["reassociation"])
+    return [[ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)] for group in groups]
+
+
+def _slice(op: ir.Operation, amounts: Amounts) -> None:
+    """``tensor.extract_slice`` and ``tensor.insert_slice``: their last tensor operand is the one that is cut."""
+    count = sum(isinstance(value.type, ir.RankedTensorType) for value in op.operands)
+    *inserted, whole = list(op.operands)[:count]
+    given, parts, numbers = iter(list(op.operands)[count:]), [], {}
+    for name in ("offsets", "sizes", "strides"):
+        numbers[name] = list(amounts.get(f"static_{name}", ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])))
+        values = [next(given) if n == _OPEN else extents.index(n) for n in numbers[name] if not _is_number(n)]
+        parts.append((values, [extents.as_type_extent(n) for n in numbers[name]]))
+    for place in zip(numbers["offsets"], numbers["sizes"], numbers["strides"], builders.shape_of(whole), strict=True):
+        if _OPEN not in place:
+            _demand_inside(*place)
+    dynamic, known = [values for values, _ in parts], [static for _, static in parts]
+    shape = builders.shape_of(op.results[0])
+    if inserted:
+        made = tensor.InsertSliceOp(inserted[0], whole, *dynamic, *known).result
+    else:
+        made = tensor.ExtractSliceOp(op.results[0].type, whole, *dynamic, *known).result
+    _replace(op, extents.note(made, shape))
+
+
+def _is_number(amount: Extent) -> bool:
+    return isinstance(amount, int) and amount != _OPEN
+
+
+def _demand_inside(offset: Extent, size: Extent, stride: Extent, extent: Extent) -> None:
+    """Check that a slice along one axis is of elements that are there."""
+    extents.demand_less(-1, offset, _MISFIT)
+    extents.demand_less(-1, size, _MISFIT)
+    extents.demand_less(offset + (size - 1) * stride, extent, _MISFIT)
+
+
+def _pad(op: ir.Operation, amounts: Amounts) -> None:
+    low, high = (
+        amounts.get(name, list(ir.DenseI64ArrayAttr(op.attributes[name]))) for name in ("static_low", "static_high")
+    )
+    for amount in (*low, *high):
+        extents.demand_less(-1, amount, _MISFIT)
+    _replace(op, builders.pad(op.operands[0], low, high, _padding(op)))
+
+
+def _padding(op: ir.Operation) -> ir.Value:
+    """The number that a padding holds, as a value before the op."""
+    block = op.regions[0].blocks[0]
+    value = block.operations[len(block.operations) - 1].operation.operands[0]
+    source = defining_op(value)
+    inside = source is not None and source.name == "arith.constant" and source.block == block
+    return source.clone().results[0] if inside else value
+
+
+def _concat(op: ir.Operation, _: Amounts) -> None:
+    _replace(op, builders.concat(list(op.operands), ir.IntegerAttr(op.attributes["dim"]).value))
+
+
+# Ops that say in numbers how large their results are.
+_REWRITES: Mapping[str, Callable[[ir.Operation, Amounts], None]] = {
+    "tensor.empty": _empty,
+    "tensor.splat": _splat_tensor,
+    "tensor.collapse_shape": _collapse,
+    "tensor.expand_shape": _expand,
+    "tensor.extract_slice": _slice,
+    "tensor.insert_slice": _slice,
+    "tensor.pad": _pad,
+    "tensor.concat": _concat,
+}

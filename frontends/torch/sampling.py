@@ -1,0 +1,107 @@
+"""Sizes that stand for all others: a program with open sizes is converted at a few of them.
+
+torch-mlir then sees numbers alone, and does what it does for programs without open sizes. What the numbers are made of
+is found again from what they are at all of the samples (``frontends/linalg/fitting.py``).
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+
+_COUNT = 3  # of samples: through two there is always a line, the third tells
+_ATTEMPTS = 40
+_FAILURES = 8
+_TYPICAL = range(64, 160)  # large enough for what halves an image several times
+_WIDE = 24  # sizes to choose from, so that all samples can differ
+_MODULI = (2, 3, 4, 5)
+
+Point = Mapping[str, int]
+Decompose = Callable[[ExportedProgram], ExportedProgram]
+
+
+class NoSampleError(Exception):
+    """The program runs on none of the sizes that were tried."""
+
+
+def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point, ExportedProgram]]:
+    """Sizes of the program's symbols, by their names, and the program decomposed for just these.
+
+    One sample without sizes where none are open; NoSampleError where no sizes are found that all its ops take.
+    """
+    pools = {str(symbol): _pool(within.lower, within.upper) for symbol, within in program.range_constraints.items()}
+    if not pools:
+        return [({}, decompose(program))]
+    made: list[tuple[Point, ExportedProgram]] = []
+    refusals: list[str] = []
+    chance = random.Random(0)  # the same sizes each time
+    for _ in range(_ATTEMPTS):
+        point = {name: _chosen(pool, len(refusals), chance) for name, pool in pools.items()}
+        if not _tells([p for p, _ in made], point, pools):
+            continue
+        try:
+            made.append((point, decompose(_at(program, point))))
+        except Exception as error:  # whatever an op says of sizes that it does not take
+            refusals.append(str(error))
+        if len(made) == _COUNT or len(refusals) == _FAILURES:
+            break
+    if len(made) < 2:
+        raise NoSampleError(refusals[-1] if refusals else "there is only one size")
+    return made
+
+
+def number_at(size: int | torch.SymInt, point: Point) -> int:
+    """What a size is at a sample."""
+    if isinstance(size, int):
+        return size
+    expression = size.node.expr
+    return int(expression.subs({symbol: point[str(symbol)] for symbol in expression.free_symbols}))
+
+
+def _pool(low: Any, high: Any) -> Sequence[int]:
+    """Of the sizes that a symbol may have those to choose from: not 1, which would be repeated in place of others."""
+    first = max(int(low), 2) if isinstance(low, sympy.Integer) else 2
+    last = int(high) if isinstance(high, sympy.Integer) else max(first, _TYPICAL[0]) + len(_TYPICAL)
+    typical = [n for n in _TYPICAL if first <= n <= last]
+    return typical if len(typical) >= _WIDE else range(min(first, last), min(last, first + len(_TYPICAL)) + 1)
+
+
+def _chosen(pool: Sequence[int], refused: int, chance: random.Random) -> int:
+    """A size; after some that were refused one with many divisors, as ops may want that."""
+    rich = [n for n in pool if n % 12 == 0] if refused > 1 else []
+    return chance.choice(rich or pool)
+
+
+def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[int]]) -> bool:
+    """Whether a sample tells more: its sizes differ from each other, and from those of ``known`` ones.
+
+    What is one thing for even sizes and another for odd ones has to show, in all samples together.
+    """
+    wide = [name for name, pool in pools.items() if len(pool) >= _WIDE]
+    if point in known or len({point[name] for name in wide}) < len(wide):
+        return False
+    if any(p[name] == point[name] for p in known for name in wide):
+        return False
+    together = [*known, point]
+    return len(together) < _COUNT or all(len({p[name] % m for p in together}) > 1 for name in wide for m in _MODULI)
+
+
+def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
+    """A copy that takes inputs of these sizes: what is decomposed is traced again from what the placeholders hold."""
+    program = copy.copy(program)
+    program._graph_module = copy.deepcopy(program.graph_module)
+    for node in program.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            node.meta["val"] = number_at(value, point)
+        elif isinstance(value, torch.Tensor):
+            shape, strides = ([number_at(n, point) for n in sizes] for sizes in (value.shape, value.stride()))
+            with value.fake_mode:  # type: ignore[attr-defined]  # a fake tensor
+                node.meta["val"] = torch.empty_strided(shape, strides, dtype=value.dtype)
+    return program

@@ -1,0 +1,130 @@
+"""The open sizes of an exported program as extents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils._sympy import functions
+
+from ...errors import UnsupportedError
+from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
+
+
+class Symbols:
+    """What the sizes in a program are. A symbol bears the name of the first input that has it: ``x.0``, ``n``."""
+
+    def __init__(self, program: ExportedProgram) -> None:
+        self._program = program
+        self._nodes = {node.name: node for node in program.graph.nodes}
+        self._symbols: dict[str, Extent] = {}
+        found = {str(symbol): within for symbol, within in program.range_constraints.items()}
+        for label, size in self._given():
+            if isinstance(size, torch.SymInt) and (own := str(size.node.expr)) in found:
+                self._add(own, label, found.pop(own))
+        for own, within in found.items():  # of which inputs have multiples
+            self._add(own, own, within)
+
+    def shape(self, name: str) -> tuple[Extent, ...]:
+        """The shape of the tensor that a node of the program makes; of a number's it is ()."""
+        value = self._nodes[name].meta["val"]
+        if not isinstance(value, torch.Tensor):
+            return ()
+        return tuple(self.extent(size, name) for size in value.shape)
+
+    def results(self) -> list[tuple[Extent, ...] | Extent | None]:
+        """For each result of the program the shape of the tensor, or the size, that it is; None for what is neither."""
+        [output] = self._program.graph.find_nodes(op="output")
+        return [self._result(node) if isinstance(node, Node) else None for node in output.args[0]]
+
+    def scalars(self) -> dict[str, Extent]:
+        """What inputs are that are sizes, by their names."""
+        found = {name: node.meta.get("val") for name, node in self._nodes.items() if node.op == "placeholder"}
+        return {name: self.extent(size, name) for name, size in found.items() if isinstance(size, torch.SymInt)}
+
+    def _result(self, node: Node) -> tuple[Extent, ...] | Extent:
+        value = node.meta["val"]
+        return self.shape(node.name) if isinstance(value, torch.Tensor) else self.extent(value, node.name)
+
+    def extent(self, size: int | torch.SymInt, name: str) -> Extent:
+        """A size as an extent; UnsupportedError for one that is no function of the inputs' sizes."""
+        if isinstance(size, int):
+            return size
+        try:
+            return self._extent(size.node.expr)
+        except _UnknownError:
+            raise UnsupportedError(f"'{name}' has the size {size}, which the program's inputs do not tell") from None
+
+    def known(self) -> tuple[Extent, ...]:
+        """All open extents in the program."""
+        sizes = {str(size.node.expr): size for node in self._nodes.values() for size in _sizes(node)}
+        made: list[Extent] = []
+        for size in sizes.values():
+            try:
+                made.append(self._extent(size.node.expr))
+            except _UnknownError:
+                continue
+        return tuple(made)
+
+    def renamed(self, point: Mapping[str, int]) -> dict[str, int]:
+        """Sizes by the names of symbols, from those by torch's names."""
+        return {str(self._symbols[own]): number for own, number in point.items()}
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """All sizes that inputs give, and what they are called; those of tensors come first."""
+        inputs = [node for node in self._nodes.values() if node.op == "placeholder"]
+        for node in inputs:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                yield from ((f"{node.name}.{axis}", size) for axis, size in enumerate(value.shape))
+        yield from ((node.name, node.meta.get("val")) for node in inputs)
+
+    def _add(self, own: str, label: str, within: Any) -> None:
+        low, high = (int(bound) if isinstance(bound, sympy.Integer) else None for bound in (within.lower, within.upper))
+        self._symbols[own] = Sym(label, max(low or 0, 0), high)
+
+    def _extent(self, expr: Any) -> Extent:
+        if isinstance(expr, sympy.Symbol) and str(expr) in self._symbols:
+            return self._symbols[str(expr)]
+        if isinstance(expr, sympy.Integer):
+            return int(expr)
+        combine = next((make for kind, make in _COMBINED.items() if isinstance(expr, kind)), None)
+        if combine is None:
+            raise _UnknownError
+        return combine(*map(self._extent, expr.args))
+
+
+class _UnknownError(Exception):
+    """An expression that no extent is."""
+
+
+def _power(base: Extent, exponent: Extent) -> Extent:
+    if not isinstance(exponent, int) or exponent < 0:
+        raise _UnknownError
+    return product([base] * exponent)
+
+
+_COMBINED: Mapping[type, Any] = {
+    sympy.Add: lambda *args: sum(args),
+    sympy.Mul: lambda *args: product(args),
+    sympy.Pow: _power,
+    functions.PowByNatural: _power,
+    functions.FloorDiv: floordiv,
+    functions.PythonMod: mod,
+    functions.Mod: mod,
+    functions.ModularIndexing: lambda base, by, of: mod(floordiv(base, by), of),
+    functions.Max: lambda *args: reduce(largest, args),
+    functions.Min: lambda *args: reduce(smallest, args),
+}
+
+
+def _sizes(node: Node) -> list[torch.SymInt]:
+    value = node.meta.get("val")
+    values = value if isinstance(value, (tuple, list)) else [value]
+    sizes = [size for v in values for size in (v.shape if isinstance(v, torch.Tensor) else [v])]
+    return [size for size in sizes if isinstance(size, torch.SymInt)]
