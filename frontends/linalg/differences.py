@@ -19,13 +19,14 @@ _Values = Sequence[ir.Value]
 class Differences:
     """Of the first of the programs, what is no number in it but an extent.
 
-    ``shapes`` are those of open tensors, ``amounts`` the arrays of numbers among an op's attributes, by their names,
-    and ``constants`` the operands of ops that are numbers: an extent, or the shape of a tensor of one number.
+    ``shapes`` are those of open tensors. ``amounts`` are, by an op's first result, the arrays of numbers among its
+    attributes by their names. ``constants`` are ops, which of their operands is a constant, and what it is: an
+    extent, or the shape of a tensor that holds one number.
     """
 
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
-    amounts: dict[ir.Operation, dict[str, list[Extent]]] = field(default_factory=dict)
-    constants: dict[ir.Operation, dict[int, Extent | tuple[Extent, ...]]] = field(default_factory=dict)
+    amounts: dict[ir.Value, dict[str, list[Extent]]] = field(default_factory=dict)
+    constants: list[tuple[ir.Operation, int, Extent | tuple[Extent, ...]]] = field(default_factory=list)
 
 
 def differences(mains: Sequence[func.FuncOp], fit: Fit) -> Differences:
@@ -90,7 +91,7 @@ class _Comparison:
             elif len(constants) != len(values):
                 raise _otherwise(ops[0])
             elif len(set(constants)) != 1:
-                self._found.constants.setdefault(ops[0], {})[number] = self._constant(constants, ops[0])
+                self._found.constants.append((ops[0], number, self._constant(constants, ops[0])))
 
     def _constant(self, attributes: Sequence[ir.Attribute], op: ir.Operation) -> Extent | tuple[Extent, ...]:
         """The extent that numbers are, or the shape of tensors that hold one number."""
@@ -114,10 +115,10 @@ class _Comparison:
             given = [op.attributes[name] for op in ops]
             if len(set(given)) == 1:
                 continue
-            if any(not isinstance(a, ir.DenseI64ArrayAttr) for a in given):
+            if not len(ops[0].results) or any(not isinstance(a, ir.DenseI64ArrayAttr) for a in given):
                 raise _otherwise(ops[0])
             numbers = zip(*(list(ir.DenseI64ArrayAttr(a)) for a in given), strict=True)
-            self._found.amounts.setdefault(ops[0], {})[name] = [self._extent(n, ops[0]) for n in numbers]
+            self._found.amounts.setdefault(ops[0].results[0], {})[name] = [self._extent(n, ops[0]) for n in numbers]
 
 
 def _form(op: ir.Operation) -> tuple[Any, ...]:

@@ -43,17 +43,21 @@ def open_sizes(
         extents.note(value, shape)
     block = main.entry_block
     bind_sizes(block, inputs, scalars)
-    for op in collect(main, lambda op: op in found.constants):
-        for number, constant in found.constants[op].items():
-            with ir.InsertionPoint(op), op.location:
-                op.operands[number] = _emitted(op.operands[number], constant)
+    for op, number, constant in found.constants:
+        with ir.InsertionPoint(op), op.location:
+            op.operands[number] = _emitted(op.operands[number], constant)
     for op in collect(main, lambda op: op.name in _REWRITES):
-        if op in found.amounts or any(value in found.shapes for value in (*op.operands, *op.results)):
+        amounts = found.amounts.get(op.results[0], {})
+        if amounts or any(map(_is_open, (*op.operands, *op.results))):
             with ir.InsertionPoint(op), op.location:
-                _REWRITES[op.name](op, found.amounts.get(op, {}))
+                _REWRITES[op.name](op, amounts)
     returned = block.operations[len(block.operations) - 1].operands
     kind = ir.FunctionType.get([a.type for a in block.arguments], [value.type for value in returned])
     main.attributes["function_type"] = ir.TypeAttr.get(kind)
+
+
+def _is_open(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape
 
 
 def _emitted(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:

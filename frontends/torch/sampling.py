@@ -35,7 +35,7 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
 
     One sample without sizes where none are open; NoSampleError where no sizes are found that all its ops take.
     """
-    pools = {str(symbol): _pool(within.lower, within.upper) for symbol, within in program.range_constraints.items()}
+    pools = {name: _pool(within.lower, within.upper) for name, within in ranges(program).items()}
     if not pools:
         return [({}, decompose(program))]
     made: list[tuple[Point, ExportedProgram]] = []
@@ -54,6 +54,11 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
     if len(made) < 2:
         raise NoSampleError(refusals[-1] if refusals else "there is only one size")
     return made
+
+
+def ranges(program: ExportedProgram) -> dict[str, Any]:
+    """What the program's symbols may be, by their names; torch has such constraints for expressions too."""
+    return {str(size): within for size, within in program.range_constraints.items() if isinstance(size, sympy.Symbol)}
 
 
 def number_at(size: int | torch.SymInt, point: Point) -> int:

@@ -126,7 +126,8 @@ class TorchSource(ForeignSource):
         """The compiled program as a function of what the module takes and gives."""
         changed = [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
         states = {name: _held(self.program, name) for name in changed}
-        return TorchModule(module, self.program.call_spec, self.constant_outputs(), states)
+        scalars = Symbols(self.program).scalars()
+        return TorchModule(module, self.program.call_spec, self.constant_outputs(), states, scalars)
 
     def constant_outputs(self) -> list[Any]:
         """For each result of the module what it always is, ``TENSOR`` where it is one, and the extent of a size."""

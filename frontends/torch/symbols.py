@@ -14,6 +14,7 @@ from torch.utils._sympy import functions
 
 from ...errors import UnsupportedError
 from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
+from .sampling import ranges
 
 
 class Symbols:
@@ -23,7 +24,7 @@ class Symbols:
         self._program = program
         self._nodes = {node.name: node for node in program.graph.nodes}
         self._symbols: dict[str, Extent] = {}
-        found = {str(symbol): within for symbol, within in program.range_constraints.items()}
+        found = ranges(program)
         for label, size in self._given():
             if isinstance(size, torch.SymInt) and (own := str(size.node.expr)) in found:
                 self._add(own, label, found.pop(own))

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...dialects import arith, builders, ir
 from ..classify import Contraction, Conv, DepthwiseConv, classify
 from ..graph.edit import programs, splat_of
+from ..graph.open_sizes import note_sizes
 from ..infra import Pass
 from ..structure import body_ops, operations
 
@@ -49,10 +50,12 @@ def _split(op: ir.Operation) -> None:
     start = op.operands[number]
     if splat_of(start) == 0:
         return
-    element = ir.RankedTensorType(start.type).element_type
+    element, rank = builders.element_of(start), ir.RankedTensorType(start.type).rank
     with ir.InsertionPoint(op), op.location:
-        op.operands[number] = builders.full(builders.shape_of(start), builders.scalar(0, element))
+        shape = note_sizes(start)
+        op.operands[number] = builders.full(shape, builders.scalar(0, element))
     with ir.InsertionPoint.after(op), op.location:
         add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
-        total = builders.elementwise(add, op.results[0], start, elem=element)
+        out, same = builders.empty(shape, element), range(rank)
+        [total] = builders.generic([op.results[0], start], [out], [same] * 3, "p" * rank, lambda a, b, _: add(a, b))
     op.results[0].replace_all_uses_except(total, total.owner.operation)
