@@ -28,10 +28,11 @@ def bind_sizes(block: ir.Block, inputs: Sequence[TensorInfo], scalars: Mapping[s
     ``scalars`` are what inputs of rank 0 hold. A symbol that is no extent itself is computed from one. The runtime
     holds extents to their ranges, and those that are one symbol to each other; here the program checks the rest.
     """
+    behind = ir.InsertionPoint(block.operations[0])
     given = [one for info, a in zip(inputs, block.arguments, strict=False) for one in _given(info, a, scalars)]
     for info, argument in zip(inputs, block.arguments, strict=False):
         extents.note(argument, info.shape)
-    with ir.InsertionPoint.at_block_begin(block):
+    with behind:
         checked = []
         for one in sorted(given, key=lambda one: not one.extent.is_symbol):
             if one.extent.is_symbol and str(one.extent) not in extents.names():

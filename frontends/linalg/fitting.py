@@ -63,7 +63,8 @@ class Fit:
             return numbers[0]
         if numbers in self._basis:
             return self._basis[numbers]
-        return self._multiple(numbers) or self._product(numbers, factors)
+        multiple = self._multiple(numbers)
+        return self._product(numbers, factors) if multiple is None else multiple
 
     def _multiple(self, numbers: Numbers) -> Extent | None:
         """A multiple of a known extent plus a number, rather one without a number to add."""

@@ -22,6 +22,25 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %bias: tensor<4x16xf3
   return %r : tensor<4x16xf32>
 }
 
+// Open sizes are those of what it began with.
+// CHECK-LABEL: func.func @of_open_sizes
+// CHECK-SAME:  %[[BIAS:[a-z0-9]+]]: tensor<?x16xf32>)
+// CHECK:       %[[N:.*]] = tensor.dim %[[BIAS]]
+// CHECK:       %[[ZERO:.*]] = linalg.fill
+// CHECK:       %[[SUM:.*]] = linalg.generic {{.*}} outs(%[[ZERO]]
+// CHECK-NOT:   cf.assert
+// CHECK:       %[[OUT:.*]] = tensor.empty(%[[N]])
+// CHECK:       linalg.generic {{.*}} ins(%[[SUM]], %[[BIAS]] {{.*}} outs(%[[OUT]]
+func.func @of_open_sizes(%x: tensor<?x8xf32>, %w: tensor<8x16xf32>, %bias: tensor<?x16xf32>) -> tensor<?x16xf32> {
+  %r = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<?x8xf32>, tensor<8x16xf32>) outs(%bias : tensor<?x16xf32>) {
+  ^bb0(%p: f32, %q: f32, %o: f32):
+    %m = arith.mulf %p, %q : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<?x16xf32>
+  return %r : tensor<?x16xf32>
+}
+
 // A maximum begins where it does.
 // CHECK-LABEL: func.func @rejects_other_reductions
 // CHECK-NOT:   linalg.fill

@@ -1,0 +1,113 @@
+"""PyTorch modules with open sizes: one program for all of them, held against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.nn import functional as F
+
+import tilewright as tw
+
+BATCH, LENGTH = Dim("batch", min=1, max=64), Dim("length", min=4, max=128)
+
+
+class Network(nn.Module):
+    """Convolutions, a pool and a mean of open height and width."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1), nn.Conv2d(16, 32, 3, stride=2, padding=1)
+        )
+        self.classes = nn.Linear(32, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classes(torch.flatten(F.adaptive_avg_pool2d(self.features(x), 1), 1))
+
+
+class Encoder(nn.Module):
+    """Embedding with places, norm, attention and a product over a sequence of open length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(100, 32), nn.Embedding(128, 32)
+        self.norm, self.split, self.join = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        batch, length = words.shape
+        x = self.words(words) + self.places(torch.arange(length))
+        parts = self.split(self.norm(x)).view(batch, length, 3, 4, 8).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(parts[0], parts[1], parts[2])
+        return x + self.join(seen.transpose(1, 2).reshape(batch, length, 32))
+
+
+class Moves(nn.Module):
+    """What moves elements by open amounts, and sums along open axes."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        joined = torch.cat([x, x.relu(), x[:, 1:]], 1)
+        return joined, F.pad(x, (1, 2, 3, 0)), torch.flatten(x, 1), x[:, 1:] - x[:, :-1], x.mean(1), x.sum(0)
+
+
+class Sizes(nn.Module):
+    """Takes a size, and tensors whose sizes depend on each other; gives sizes."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, n: int) -> tuple[torch.Tensor, int, torch.Tensor]:
+        return x + y[: x.shape[0]] + y[x.shape[0] :], x.shape[0] * n, torch.ones(n + 1)
+
+
+def compiled(module: nn.Module, inputs: Sequence[Any], dynamic_shapes: Any) -> Any:
+    return tw.compile(module.eval(), example_inputs=inputs, dynamic_shapes=dynamic_shapes, num_threads=1, cache=False)
+
+
+def assert_equals_eager(made: Any, module: nn.Module, inputs: Sequence[Sequence[Any]]) -> None:
+    for given in inputs:
+        with torch.no_grad():
+            torch.testing.assert_close(made(*given), module(*given), rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolutional_network_of_open_images():
+    module, shapes = Network(), ({0: BATCH, 2: Dim("height", min=8, max=256), 3: Dim("width", min=8, max=256)},)
+    made = compiled(module, (torch.randn(2, 3, 32, 40),), shapes)
+    sizes = [(1, 3, 32, 32), (3, 3, 40, 17), (2, 3, 65, 8)]
+    assert_equals_eager(made, module, [(torch.randn(size),) for size in sizes])
+    with pytest.raises(tw.InputError, match=r"'x' has 65 in dimension 0, which must be 1\.\.64"):
+        made(torch.randn(65, 3, 8, 8))
+
+
+def test_an_encoder_of_open_length():
+    module = Encoder()
+    made = compiled(module, (torch.randint(0, 100, (2, 7)),), ({0: BATCH, 1: LENGTH},))
+    assert_equals_eager(made, module, [(torch.randint(0, 100, size),) for size in [(1, 4), (3, 16), (2, 33)]])
+
+
+def test_moves_by_open_amounts():
+    module = Moves()
+    made = compiled(module, (torch.randn(2, 7, 8),), ({0: BATCH, 1: LENGTH},))
+    assert_equals_eager(made, module, [(torch.randn(size),) for size in [(1, 4, 8), (3, 16, 8), (64, 33, 8)]])
+
+
+def test_sizes_as_arguments_and_results():
+    module, shapes = Sizes(), ({0: BATCH}, {0: 2 * BATCH}, Dim.DYNAMIC)
+    made = compiled(module, (torch.randn(3, 4), torch.randn(6, 4), 5), shapes)
+    given = [(torch.randn(n, 4), torch.randn(2 * n, 4), k) for n, k in [(1, 4), (7, 2), (20, 9)]]
+    assert_equals_eager(made, module, given)
+    with pytest.raises(tw.InputError, match="input 'y' does not fit the others"):
+        made(torch.randn(3, 4), torch.randn(8, 4), 5)
+
+
+class Chosen(nn.Module):
+    """Gives as many rows as its input says."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[x > 0]
+
+
+def test_refuses_sizes_that_depend_on_data():
+    with pytest.raises(tw.UnsupportedError, match="depends on data"):
+        compiled(Chosen(), (torch.randn(5),), None)
