@@ -29,7 +29,7 @@ def bind_sizes(block: ir.Block, inputs: Sequence[TensorInfo], scalars: Mapping[s
     holds extents to their ranges, and those that are one symbol to each other; here the program checks the rest.
     """
     behind = ir.InsertionPoint(block.operations[0])
-    given = [one for info, a in zip(inputs, block.arguments, strict=False) for one in _given(info, a, scalars)]
+    given = [one for info, a in zip(inputs, block.arguments, strict=False) for one in _given(block, info, a, scalars)]
     for info, argument in zip(inputs, block.arguments, strict=False):
         extents.note(argument, info.shape)
     with behind:
@@ -48,12 +48,12 @@ def bind_sizes(block: ir.Block, inputs: Sequence[TensorInfo], scalars: Mapping[s
             _demand_range(one)
 
 
-def _given(info: TensorInfo, argument: ir.Value, scalars: Mapping[str, Extent]) -> Iterator[_Given]:
+def _given(block: ir.Block, info: TensorInfo, argument: ir.Value, scalars: Mapping[str, Extent]) -> Iterator[_Given]:
     for axis, extent in enumerate(info.shape):
         if isinstance(extent, Sym):
             yield _Given(info.name, f"{info.name}.{axis}", extent, extents.dim(argument, axis), is_scalar=False)
     if isinstance(extent := scalars.get(info.name), Sym):
-        with ir.InsertionPoint.at_block_begin(argument.owner):
+        with ir.InsertionPoint.at_block_begin(block):
             number = arith.index_cast(ir.IndexType.get(), tensor.ExtractOp(argument, []).result)
         yield _Given(info.name, info.name, extent, number, is_scalar=True)
 

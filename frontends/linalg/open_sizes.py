@@ -159,8 +159,9 @@ def _padding(op: ir.Operation) -> ir.Value:
     block = op.regions[0].blocks[0]
     value = block.operations[len(block.operations) - 1].operation.operands[0]
     source = defining_op(value)
-    inside = source is not None and source.name == "arith.constant" and source.block == block
-    return source.clone().results[0] if inside else value
+    if source is None or source.name != "arith.constant" or source.block != block:
+        return value
+    return source.clone().results[0]
 
 
 def _concat(op: ir.Operation, _: Amounts) -> None:

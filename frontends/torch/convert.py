@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, SymIntArgument
 from torch.fx import Graph, Node
@@ -98,7 +99,8 @@ def _settle_border(program: ExportedProgram, scalars: Collection[str]) -> dict[s
     for spec in kinds.input_specs:
         node = nodes[spec.arg.name]
         if spec.arg.name in scalars:
-            node.meta["val"] = torch.empty((), dtype=torch.int64)
+            with FakeTensorMode():
+                node.meta["val"] = torch.empty((), dtype=torch.int64)
         if not isinstance(node.meta.get("val"), torch.Tensor) or (
             spec.kind is not InputKind.USER_INPUT and not node.users
         ):

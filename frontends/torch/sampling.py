@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 
 _COUNT = 3  # of samples: through two there is always a line, the third tells
@@ -101,12 +102,21 @@ def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
     """A copy that takes inputs of these sizes: what is decomposed is traced again from what the placeholders hold."""
     program = copy.copy(program)
     program._graph_module = copy.deepcopy(program.graph_module)
-    for node in program.graph.find_nodes(op="placeholder"):
-        value = node.meta.get("val")
-        if isinstance(value, torch.SymInt):
-            node.meta["val"] = number_at(value, point)
-        elif isinstance(value, torch.Tensor):
-            shape, strides = ([number_at(n, point) for n in sizes] for sizes in (value.shape, value.stride()))
-            with value.fake_mode:  # type: ignore[attr-defined]  # a fake tensor
-                node.meta["val"] = torch.empty_strided(shape, strides, dtype=value.dtype)
+    program._range_constraints = {}
+    mode = FakeTensorMode()  # the program's own knows its symbols
+    for node in program.graph.nodes:
+        value = node.meta.pop("val", None)
+        if node.op == "placeholder":
+            node.meta["val"] = _value_at(value, point, mode)
     return program
+
+
+def _value_at(value: Any, point: Point, mode: FakeTensorMode) -> Any:
+    """A placeholder's value at a sample: a tensor of numbers for sizes, without memory."""
+    if isinstance(value, torch.SymInt):
+        return number_at(value, point)
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape, strides = ([number_at(n, point) for n in sizes] for sizes in (value.shape, value.stride()))
+    with mode:
+        return torch.empty_strided(shape, strides, dtype=value.dtype)
