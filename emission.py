@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from . import jobs
 from .errors import CompileError
-from .model import ForeignSource
+from .model import ForeignSource, LinalgText
 from .options import CompileReport, Options
-from .planning import Asked, as_file, plan_source, titled
+from .planning import Asked, as_file, plan_source, titled, without_data
 from .program import Plan
 from .runtime.files import sha256
 from .runtime.source import TextKind
@@ -30,12 +30,20 @@ def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Opt
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
             if isinstance(source, ForeignSource):
-                return source.linalg(pool.seconds_left()).text.encode()
+                return _linalg(source.linalg(pool.seconds_left()), pool)
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")
             arguments = (path, label, asked.shapes, options.model_limits)
             return pool.run([Job(titled(label), jobs.import_text, arguments)])[0]
         return emit_plan(plan_source(source, asked, options, pool, folder, CompileReport()).plan, kind, options, pool)
+
+
+def _linalg(source: LinalgText, pool: Pool) -> bytes:
+    """The text as it came, or that for all sizes of one that came for some."""
+    if source.samples is None:
+        return source.text.encode()
+    shell = replace(source, params=without_data(source.params))
+    return pool.run([Job(f"the import of {source.name}", jobs.linalg_text, (shell,))])[0]
 
 
 def emit_plan(plan: Plan, kind: TextKind, options: Options, pool: Pool) -> bytes:

@@ -183,11 +183,19 @@ def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Pl
 
 def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settings]:
     """Import a model that comes as another compiler's text, and run the graph passes on it."""
+    return plan_model(_imported(source), "", settings)
+
+
+def linalg_text(source: LinalgText) -> bytes:
+    """The module of a model that comes as another compiler's text, with the nodes' names."""
+    return _text(_imported(source).module.operation)
+
+
+def _imported(source: LinalgText) -> Model:
     from .frontends.linalg.importer import import_linalg
 
     with step("import"):
-        model = import_linalg(source.text, source.inputs, source.outputs, source.params, source.name, source.samples)
-    return plan_model(model, "", settings)
+        return import_linalg(source.text, source.inputs, source.outputs, source.params, source.name, source.samples)
 
 
 def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, Settings]:

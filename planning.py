@@ -72,7 +72,7 @@ def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport
     with report.stage("import and plan"), tempfile.TemporaryFile() as file:
         model.module.operation.write_bytecode(file)
         file.seek(0)
-        shell = replace(model, module=None, params=_without_data(model.params))
+        shell = replace(model, module=None, params=without_data(model.params))
         arguments = (file.read(), shell)
         planned = _run_plans([_Part(titled(model.name), jobs.plan_bytecode, arguments)], options, pool)
         return replace(planned, params={name: model.params[name] for name in planned.params})
@@ -85,12 +85,13 @@ def _plan_foreign(source: ForeignSource, asked: Asked, options: Options, pool: P
     options.progress(f"importing {source.name}")
     with report.stage("import and plan"):
         text = source.linalg(pool.seconds_left())
-        shell = replace(text, params=_without_data(text.params))
+        shell = replace(text, params=without_data(text.params))
         planned = _run_plans([_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))], options, pool)
         return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
 
 
-def _without_data(params: Mapping[str, Param]) -> dict[str, Param]:
+def without_data(params: Mapping[str, Param]) -> dict[str, Param]:
+    """The weights' descriptions, for a worker."""
     return {name: replace(param, source=np.empty(0)) for name, param in params.items()}
 
 

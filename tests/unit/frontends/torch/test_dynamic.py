@@ -12,6 +12,8 @@ from torch.export import Dim
 from torch.nn import functional as F
 
 import tilewright as tw
+from tilewright import driver
+from tilewright.frontends.torch.source import torch_source
 
 BATCH, LENGTH = Dim("batch", min=1, max=64), Dim("length", min=4, max=128)
 
@@ -111,3 +113,11 @@ class Chosen(nn.Module):
 def test_refuses_sizes_that_depend_on_data():
     with pytest.raises(tw.UnsupportedError, match="depends on data"):
         compiled(Chosen(), (torch.randn(5),), None)
+
+
+def test_the_text_of_an_open_program_is_for_all_sizes():
+    program = torch.export.export(nn.Linear(3, 4), (torch.randn(2, 3),), dynamic_shapes=({0: BATCH},))
+    source = torch_source(program, None, None)
+    assert source is not None
+    text = driver.emit(source, "linalg").decode()
+    assert "tensor<?x3xf32>" in text and "tensor.dim" in text
