@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 
 _COUNT = 3  # of samples: through two there is always a line, the third tells
-_ATTEMPTS = 40
+_ATTEMPTS = 4000
 _FAILURES = 8
 _TYPICAL = range(64, 160)  # large enough for what halves an image several times
 _WIDE = 24  # sizes to choose from, so that all samples can differ
@@ -36,7 +36,8 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
 
     One sample without sizes where none are open; NoSampleError where no sizes are found that all its ops take.
     """
-    pools = {name: _pool(within.lower, within.upper) for name, within in ranges(program).items()}
+    fixed = _fixed(program)
+    pools = {name: _pool(within.lower, within.upper, fixed) for name, within in ranges(program).items()}
     if not pools:
         return [({}, decompose(program))]
     made: list[tuple[Point, ExportedProgram]] = []
@@ -44,7 +45,7 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
     chance = random.Random(0)  # the same sizes each time
     for _ in range(_ATTEMPTS):
         point = {name: _chosen(pool, len(refusals), chance) for name, pool in pools.items()}
-        if not _tells([p for p, _ in made], point, pools):
+        if not _tells([p for p, _ in made], point, pools, () if refusals else _MODULI):
             continue
         try:
             made.append((point, decompose(_at(program, point))))
@@ -70,12 +71,25 @@ def number_at(size: int | torch.SymInt, point: Point) -> int:
     return int(expression.subs({symbol: point[str(symbol)] for symbol in expression.free_symbols}))
 
 
-def _pool(low: Any, high: Any) -> Sequence[int]:
-    """Of the sizes that a symbol may have those to choose from: not 1, which would be repeated in place of others."""
+def _fixed(program: ExportedProgram) -> set[int]:
+    """The extents in a program that are numbers."""
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    return {n for value in values if isinstance(value, torch.Tensor) for n in value.shape if isinstance(n, int)}
+
+
+def _pool(low: Any, high: Any, fixed: Collection[int]) -> Sequence[int]:
+    """Of the sizes that a symbol may have those to choose from.
+
+    Not 1, which is repeated in place of others, and rather none of the ``fixed`` extents: tensors that are alike by
+    chance would let torch-mlir share what is not the same.
+    """
     first = max(int(low), 2) if isinstance(low, sympy.Integer) else 2
     last = int(high) if isinstance(high, sympy.Integer) else max(first, _TYPICAL[0]) + len(_TYPICAL)
+    near = range(min(first, last), min(last, first + len(_TYPICAL)) + 1)
     typical = [n for n in _TYPICAL if first <= n <= last]
-    return typical if len(typical) >= _WIDE else range(min(first, last), min(last, first + len(_TYPICAL)) + 1)
+    sizes = typical if len(typical) >= _WIDE else near
+    others = [n for n in sizes if n not in fixed]
+    return others if len(others) >= _COUNT else sizes
 
 
 def _chosen(pool: Sequence[int], refused: int, chance: random.Random) -> int:
@@ -84,18 +98,20 @@ def _chosen(pool: Sequence[int], refused: int, chance: random.Random) -> int:
     return chance.choice(rich or pool)
 
 
-def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[int]]) -> bool:
+def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[int]], moduli: Sequence[int]) -> bool:
     """Whether a sample tells more: its sizes differ from each other, and from those of ``known`` ones.
 
-    What is one thing for even sizes and another for odd ones has to show, in all samples together.
+    What is one thing for even sizes and another for odd ones has to show, in all samples together: modulo ``moduli``
+    not all are the same.
     """
-    wide = [name for name, pool in pools.items() if len(pool) >= _WIDE]
-    if point in known or len({point[name] for name in wide}) < len(wide):
+    free = [name for name, pool in pools.items() if len(pool) > len(pools)]
+    wide = [name for name in free if len(pools[name]) >= _WIDE]
+    if point in known or len({point[name] for name in free}) < len(free):
         return False
     if any(p[name] == point[name] for p in known for name in wide):
         return False
     together = [*known, point]
-    return len(together) < _COUNT or all(len({p[name] % m for p in together}) > 1 for name in wide for m in _MODULI)
+    return len(together) < _COUNT or all(len({p[name] % m for p in together}) > 1 for name in wide for m in moduli)
 
 
 def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
