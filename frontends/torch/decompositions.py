@@ -22,10 +22,13 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return dict(get_decomposition_table()) | {
         aten.native_layer_norm.default: _layer_norm,
         aten.native_group_norm.default: _group_norm,
+        aten._native_batch_norm_legit_no_training.default: _batch_norm,
+        aten.convolution.default: _convolution,
         aten.var.correction: _variance,
         aten.var_mean.correction: _variance_and_mean,
         aten.scaled_dot_product_attention.default: _attention,
         aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+        aten.gelu.default: _gelu,
         aten.index_copy.default: _index_copy,
         aten.clamp.default: _clamp,
         aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
@@ -57,6 +60,77 @@ def _group_norm(
     sides = (1, channels, *(1 for _ in x.shape[2:]))
     parts = (None if part is None else part.reshape(sides) for part in (weight, bias))
     return _affine(y.reshape(x.shape), *parts).to(x.dtype), mean.reshape(n, groups), inverse.reshape(n, groups)
+
+
+def _batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """By running statistics: one factor and one addend for each channel, known ahead of time."""
+    factor = torch.rsqrt(variance + eps)
+    factor = factor if weight is None else factor * weight
+    addend = -mean * factor if bias is None else bias - mean * factor
+    sides = (1, -1, *(1 for _ in x.shape[2:]))
+    y = x * factor.reshape(sides) + addend.reshape(sides)
+    return y.to(x.dtype), x.new_empty(0), x.new_empty(0)
+
+
+def _convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Any:
+    """A transposed one with strides, whose input torch-mlir would fill with zeros, as one for each place in a stride.
+
+    ``y[u * s + r] = sum over q of x[u - q] * w[q * s + r]``: a convolution that makes ``s`` times the channels, and
+    these put between one another.
+    """
+    strides, rank = list(stride), x.dim() - 2
+    if not transposed or all(s == 1 for s in strides) or any(d != 1 for d in dilation):
+        return NotImplemented
+    sizes = list(weight.shape[2:])
+    steps = [-(-k // s) for k, s in zip(sizes, strides, strict=True)]
+    missing = [(0, q * s - k) for k, q, s in zip(sizes, steps, strides, strict=True)]
+    weight = _padded(weight, missing)
+    inputs, made = weight.shape[0] // groups, weight.shape[1]
+    parts = [n for q, s in zip(steps, strides, strict=True) for n in (q, s)]
+    weight = weight.reshape(groups, inputs, made, *parts)
+    q_dims, r_dims = ([3 + 2 * i + j for i in range(rank)] for j in (0, 1))
+    weight = weight.permute(0, 2, *r_dims, 1, *q_dims).reshape(-1, inputs, *steps)
+    weight = weight.flip(list(range(2, rank + 2)))
+    ends = [
+        (n - 1) * s - p + k + extra
+        for n, s, p, k, extra in zip(x.shape[2:], strides, padding, sizes, output_padding, strict=True)
+    ]
+    wide = [(n + q - 1) * s for n, q, s in zip(x.shape[2:], steps, strides, strict=True)]
+    missing = [(0, max(0, end - n)) for end, n in zip(ends, wide, strict=True)]
+    ones, none = [1] * rank, [0] * rank
+    within = bias is not None and not any(n for _, n in missing)  # then each place has a product to be added to
+    each = bias[:, None].expand(-1, math.prod(strides)).reshape(-1) if bias is not None and within else None
+    y = torch.ops.aten.convolution(x, weight, each, ones, [q - 1 for q in steps], ones, False, none, groups)
+    y = y.reshape(y.shape[0], groups * made, *strides, *y.shape[2:])
+    order = [d for i in range(rank) for d in (2 + rank + i, 2 + i)]
+    y = _padded(y.permute(0, 1, *order).reshape(*y.shape[:2], *wide), missing)
+    for i, (start, end) in enumerate(zip(padding, ends, strict=True)):
+        y = y.narrow(2 + i, start, end - start)
+    return y if bias is None or within else y + bias.reshape(-1, *ones)
+
+
+def _padded(x: torch.Tensor, edges: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """The last dims with so many zeros before and behind them."""
+    flat = [n for pair in reversed(edges) for n in pair]
+    return torch.constant_pad_nd(x, flat) if any(flat) else x
 
 
 def _normalized(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -159,6 +233,15 @@ def _clamp(x: torch.Tensor, low: float | None = None, high: float | None = None)
     if low is not None:
         x = torch.where(x < low, low, x)
     return x if high is None else torch.where(x > high, high, x)
+
+
+def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
+    """By tanh; torch-mlir has another number there than sqrt(2 / pi), which is off by one in five thousand."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x.float() if x.dtype in _HALF else x
+    line = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+    return (0.5 * wide * (1 + torch.tanh(line))).to(x.dtype)
 
 
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
