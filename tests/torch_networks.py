@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -104,8 +105,8 @@ class UNet(nn.Module):
         super().__init__()
         widths = [width << i for i in range(depth + 1)]
         self.first = _double(3, width)
-        self.down = nn.ModuleList(_double(a, b) for a, b in zip(widths, widths[1:], strict=False))
-        pairs = [(b, a) for a, b in zip(widths, widths[1:], strict=False)][::-1]
+        self.down = nn.ModuleList(_double(a, b) for a, b in itertools.pairwise(widths))
+        pairs = [(b, a) for a, b in itertools.pairwise(widths)][::-1]
         self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, 2) for a, b in pairs)
         self.join = nn.ModuleList(_double(a, b) for a, b in pairs)
         self.last = nn.Conv2d(width, 2, 1)

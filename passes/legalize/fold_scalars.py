@@ -1,4 +1,4 @@
-"""Scalar arithmetic that another compiler leaves as it was asked for: narrowed constants, whole powers, wide compares."""
+"""Scalar arithmetic that is left as it was asked for: narrowed constants, whole powers, wide comparisons."""
 
 from __future__ import annotations
 

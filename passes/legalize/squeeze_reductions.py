@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,4 +62,4 @@ def _squeeze(op: ir.Operation) -> None:
 def _groups(kept: list[int], rank: int) -> list[list[int]]:
     """The dims that each kept one stands for, once all others have an extent of 1."""
     starts = [0, *kept[1:], rank]
-    return [list(range(a, b)) for a, b in zip(starts, starts[1:], strict=False)] if kept else []
+    return [list(range(a, b)) for a, b in itertools.pairwise(starts)] if kept else []
