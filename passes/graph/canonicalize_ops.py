@@ -117,9 +117,12 @@ def _slice_before_transpose(op: ir.Operation) -> bool:
     if sum(math.prod(shape_of(reader.results[0])) for reader in readers) > math.prod(whole):
         return False
     back = [order.index(d) for d in range(len(order))]
+    long = [d for d, place in enumerate(back) if sizes[place] != 1]
     with ir.InsertionPoint(op), op.location:
         part = builders.slice_(copy.operands[0], [offsets[d] for d in back], [sizes[d] for d in back])
-        replace(op, [builders.reshape(builders.transpose(part, order), shape_of(op.results[0]))])
+        part = builders.reshape(part, [sizes[back[d]] for d in long])
+        part = builders.transpose(part, [long.index(d) for d in order if d in long])
+        replace(op, [builders.reshape(part, shape_of(op.results[0]))])
     return True
 
 
