@@ -76,7 +76,9 @@ def _keep(op: ir.Operation, kept: list[int]) -> None:
         )
         kinds = [old.arguments[place].type for place in places]
         block = made.regions[0].blocks.append(*kinds, arg_locs=[op.location] * len(kinds))
-        mapping = dict(zip((old.arguments[place] for place in places), block.arguments, strict=True))
+        mapping: dict[ir.Value, ir.Value] = dict(
+            zip((old.arguments[place] for place in places), block.arguments, strict=True)
+        )
         stored = list(terminator(op).operands)
         needed = set().union(*(_made_from(op, stored[number]) for number in kept))
         with ir.InsertionPoint(block):
