@@ -34,7 +34,9 @@ class CanonicalizeOps(Pass):
 
         %s = tensor.extract_slice %y[1, 0] [3, 8]
 
-    A transpose that moves unit dims alone becomes a reshape. A reshape of a slice becomes a slice of a reshape where it
+    A transpose that moves unit dims alone becomes a reshape. What slices alone read of a copy that a transpose makes,
+    packed queries, keys and values, is sliced before it; the result of a product is transposed before it gets dims of
+    extent 1. A reshape of a slice becomes a slice of a reshape where it
     can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
     ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. An extent of a result that an operand has as a number is that number
     (upstream says so only where no operand is repeated). Upstream folds reshapes of reshapes, paddings by nothing
