@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open fuzz stress bench clean
+.PHONY: setup demo test lint unit lit conformance conformance-open fuzz stress bench bench-torch clean
 
 setup: $(STAMP)
 
@@ -66,6 +66,10 @@ bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
 	$(BIN)/tilewright bench $(NETWORKS:%=build/bench/%.onnx) --compare onnxruntime --compare openvino \
 	  --threads 1 --threads 2 -o build/bench/networks.md
 	$(BIN)/tilewright bench --kernels -o build/bench/kernels.md
+
+# The table of networks from PyTorch, beside eager, inductor (which wants a C++ compiler) and the same ones from ONNX.
+bench-torch: $(BENCH_STAMP) $(patsubst %,build/bench/%.onnx,resnet18 mobilenet_v2 bert_base vit_b16)
+	cd tests && ../$(BIN)/python -m torch_bench
 
 build/bench/%.onnx: zoo/*.py | $(STAMP)
 	mkdir -p build/bench

@@ -44,7 +44,10 @@ from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
 from .legalize.drop_asserts import DropAsserts
+from .legalize.drop_unused_results import DropUnusedResults
+from .legalize.fold_scalars import FoldScalars
 from .legalize.raise_minmax import RaiseMinmax
+from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
 from .lower.bufferize import Bufferize
@@ -74,7 +77,16 @@ ENDLESS = "upstream's patterns found no end in its vectors"
 
 def legalize_passes() -> tuple[Pass, ...]:
     """The passes that bring linalg of another compiler to the rules of ``@main``."""
-    return (DropAsserts(), Generalize(), StoreBools(), RaiseMinmax(), StartAtZero())
+    return (
+        DropAsserts(),
+        Generalize(),
+        StoreBools(),
+        DropUnusedResults(),
+        SqueezeReductions(),
+        FoldScalars(),
+        RaiseMinmax(),
+        StartAtZero(),
+    )
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:

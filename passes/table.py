@@ -32,7 +32,10 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
 from .legalize.drop_asserts import DropAsserts
+from .legalize.drop_unused_results import DropUnusedResults
+from .legalize.fold_scalars import FoldScalars
 from .legalize.raise_minmax import RaiseMinmax
+from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
 from .lower.bufferize import Bufferize
@@ -54,6 +57,9 @@ from .schedule.vectorize import Vectorize
 _ALL: tuple[type[Pass], ...] = (
     DropAsserts,
     StoreBools,
+    DropUnusedResults,
+    SqueezeReductions,
+    FoldScalars,
     RaiseMinmax,
     StartAtZero,
     OutlineControl,

@@ -1,13 +1,254 @@
-"""Which of torch's operators are decomposed before torch-mlir sees them."""
+"""Which of torch's operators are decomposed before torch-mlir sees them, and into what."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
+_HALF = (torch.float16, torch.bfloat16)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """By operator, the function that computes it with others: torch-mlir's own choice."""
-    return dict(get_decomposition_table())
+    """By operator, the function that computes it with others.
+
+    torch-mlir's own choice, but where that loses what an operator is: variances go through float64 there, and a
+    clamp gives numbers for NaN.
+    """
+    aten = torch.ops.aten
+    return dict(get_decomposition_table()) | {
+        aten.native_layer_norm.default: _layer_norm,
+        aten.native_group_norm.default: _group_norm,
+        aten._native_batch_norm_legit_no_training.default: _batch_norm,
+        aten.convolution.default: _convolution,
+        aten.var.correction: _variance,
+        aten.var_mean.correction: _variance_and_mean,
+        aten.scaled_dot_product_attention.default: _attention,
+        aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+        aten.gelu.default: _gelu,
+        aten.index_copy.default: _index_copy,
+        aten.clamp.default: _clamp,
+        aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
+        aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
+        aten.hardtanh.default: lambda x, low=-1.0, high=1.0: _clamp(x, low, high),
+    }
+
+
+def _layer_norm(
+    x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Over the last dims; with the mean and one over the deviation of each row."""
+    y, mean, inverse = _normalized(x, list(range(x.dim() - len(shape), x.dim())), eps)
+    return _affine(y, weight, bias).to(x.dtype), mean, inverse
+
+
+def _group_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    n: int,
+    channels: int,
+    pixels: int,
+    groups: int,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Over groups of channels and all pixels; with the mean and one over the deviation of each group."""
+    y, mean, inverse = _normalized(x.reshape(n, groups, -1), [2], eps)
+    sides = (1, channels, *(1 for _ in x.shape[2:]))
+    parts = (None if part is None else part.reshape(sides) for part in (weight, bias))
+    return _affine(y.reshape(x.shape), *parts).to(x.dtype), mean.reshape(n, groups), inverse.reshape(n, groups)
+
+
+def _batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """By running statistics: one factor and one addend for each channel, known ahead of time."""
+    factor = torch.rsqrt(variance + eps)
+    factor = factor if weight is None else factor * weight
+    addend = -mean * factor if bias is None else bias - mean * factor
+    sides = (1, -1, *(1 for _ in x.shape[2:]))
+    y = x * factor.reshape(sides) + addend.reshape(sides)
+    return y.to(x.dtype), x.new_empty(0), x.new_empty(0)
+
+
+def _convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Any:
+    """A transposed one with strides, whose input torch-mlir would fill with zeros, as one for each place in a stride.
+
+    ``y[u * s + r] = sum over q of x[u - q] * w[q * s + r]``: a convolution that makes ``s`` times the channels, and
+    these put between one another.
+    """
+    strides, rank = list(stride), x.dim() - 2
+    if not transposed or all(s == 1 for s in strides) or any(d != 1 for d in dilation):
+        return NotImplemented
+    sizes = list(weight.shape[2:])
+    steps = [-(-k // s) for k, s in zip(sizes, strides, strict=True)]
+    missing = [(0, q * s - k) for k, q, s in zip(sizes, steps, strides, strict=True)]
+    weight = _padded(weight, missing)
+    inputs, made = weight.shape[0] // groups, weight.shape[1]
+    parts = [n for q, s in zip(steps, strides, strict=True) for n in (q, s)]
+    weight = weight.reshape(groups, inputs, made, *parts)
+    q_dims, r_dims = ([3 + 2 * i + j for i in range(rank)] for j in (0, 1))
+    weight = weight.permute(0, 2, *r_dims, 1, *q_dims).reshape(-1, inputs, *steps)
+    weight = weight.flip(list(range(2, rank + 2)))
+    ends = [
+        (n - 1) * s - p + k + extra
+        for n, s, p, k, extra in zip(x.shape[2:], strides, padding, sizes, output_padding, strict=True)
+    ]
+    wide = [(n + q - 1) * s for n, q, s in zip(x.shape[2:], steps, strides, strict=True)]
+    missing = [(0, max(0, end - n)) for end, n in zip(ends, wide, strict=True)]
+    ones, none = [1] * rank, [0] * rank
+    within = bias is not None and not any(n for _, n in missing)  # then each place has a product to be added to
+    each = bias[:, None].expand(-1, math.prod(strides)).reshape(-1) if bias is not None and within else None
+    y = torch.ops.aten.convolution(x, weight, each, ones, [q - 1 for q in steps], ones, False, none, groups)
+    y = y.reshape(y.shape[0], groups * made, *strides, *y.shape[2:])
+    order = [d for i in range(rank) for d in (2 + rank + i, 2 + i)]
+    y = _padded(y.permute(0, 1, *order).reshape(*y.shape[:2], *wide), missing)
+    for i, (start, end) in enumerate(zip(padding, ends, strict=True)):
+        y = y.narrow(2 + i, start, end - start)
+    return y if bias is None or within else y + bias.reshape(-1, *ones)
+
+
+def _padded(x: torch.Tensor, edges: Sequence[tuple[int, int]]) -> torch.Tensor:
+    """The last dims with so many zeros before and behind them."""
+    flat = [n for pair in reversed(edges) for n in pair]
+    return torch.constant_pad_nd(x, flat) if any(flat) else x
+
+
+def _normalized(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x = x.float() if x.dtype in _HALF else x
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    inverse = torch.rsqrt((centred * centred).mean(dims, keepdim=True) + eps)
+    return centred * inverse, mean, inverse
+
+
+def _affine(y: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None) -> torch.Tensor:
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def _variance(
+    x: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> torch.Tensor:
+    """The variance along dims, or of all, in two passes."""
+    return _variance_and_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+def _variance_and_mean(
+    x: torch.Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = list(dim) if dim else list(range(x.dim()))
+    given, x = x.dtype, x.float() if x.dtype in _HALF else x
+    mean = x.mean(dims, keepdim=True)
+    squares = (x - mean) * (x - mean)
+    count = math.prod(x.shape[d] for d in dims) - (1 if correction is None else correction)
+    variance = squares.sum(dims, keepdim=keepdim) / count
+    return variance.to(given), (mean if keepdim else x.mean(dims)).to(given)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """``softmax(query key^T scale + mask) value``; a row that the mask leaves nothing of is zero."""
+    if enable_gqa:
+        shared = query.shape[-3] // key.shape[-3]
+        key, value = key.repeat_interleave(shared, -3), value.repeat_interleave(shared, -3)
+    if is_causal:
+        rows, columns = (torch.arange(x.shape[-2], device=query.device) for x in (query, key))
+        attn_mask = rows[:, None] >= columns
+    outer = query.shape[:-2]
+    if _is_one_batch(outer, attn_mask):  # then no view is between the products
+        attn_mask = None if attn_mask is None else attn_mask.reshape(-1, *attn_mask.shape[-2:])
+        query, key, value = (x.reshape(-1, *x.shape[-2:]) for x in (query, key, value))
+    scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if attn_mask is None:
+        made = torch.softmax(scores, -1) @ value
+    else:
+        if attn_mask.dtype == torch.bool:
+            attn_mask = torch.where(attn_mask, 0.0, -math.inf).to(scores.dtype)
+        scores = scores + attn_mask
+        made = (torch.softmax(scores, -1) if is_causal else _safe_softmax(scores)) @ value
+    return made.reshape(*outer, *made.shape[-2:])
+
+
+def _is_one_batch(outer: Sequence[int], mask: torch.Tensor | None) -> bool:
+    """Whether batch and heads can be one dim: one of them is 1, or a mask is the same for all."""
+    if mask is None or all(n == 1 for n in mask.shape[:-2]):
+        return True
+    return sum(n != 1 for n in outer) <= 1 and len(mask.shape) - 2 == len(outer)
+
+
+def _safe_softmax(scores: torch.Tensor) -> torch.Tensor:
+    """Along the last dim; zero for a row of negative infinities alone, any other row has a sum of one or more."""
+    numbers = torch.finfo(scores.dtype)
+    powers = torch.exp(scores - _clamp(scores.amax(-1, keepdim=True), numbers.min))
+    return powers / _clamp(powers.sum(-1, keepdim=True), numbers.tiny)
+
+
+def _flash_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, with sums that the backward pass would need."""
+    made = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return made, query.new_zeros(query.shape[:-1])
+
+
+def _clamp(x: torch.Tensor, low: float | None = None, high: float | None = None) -> Any:
+    """Between two numbers, or within one; torch-mlir's own lowering makes a number of NaN."""
+    if not x.dtype.is_floating_point:
+        return NotImplemented
+    if low is not None:
+        x = torch.where(x < low, low, x)
+    return x if high is None else torch.where(x > high, high, x)
+
+
+def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
+    """By tanh; torch-mlir has another number there than sqrt(2 / pi), which is off by one in five thousand."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x.float() if x.dtype in _HALF else x
+    line = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
+    return (0.5 * wide * (1 + torch.tanh(line))).to(x.dtype)
+
+
+def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
+    """One place is chosen by a comparison; several are torch-mlir's to write."""
+    if x.dim() == 0 or index.numel() != 1:
+        return NotImplemented
+    places = torch.arange(x.shape[dim], device=x.device)
+    shape = [1] * x.dim()
+    shape[dim] = x.shape[dim]
+    return torch.where((places == index).reshape(shape), source, x)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, arith, builders, ir, tensor
 from ...dialects.walk import defining_op
-from ..classify import dim_of, indexing_maps, is_structured, num_inputs
+from ..classify import Contraction, classify, dim_of, indexing_maps, is_structured, num_inputs
 from ..infra import Pass
 from ..structure import is_dynamic, is_tensor, operations, shape_of
 from .edit import programs, replace
 from .maps import permutation_of, reassociation_of
 from .open_sizes import slice_amounts
 from .routine_ops import VIEWS
+from .uses import users
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class CanonicalizeOps(Pass):
 
         %s = tensor.extract_slice %y[1, 0] [3, 8]
 
-    A transpose that moves unit dims alone becomes a reshape. A reshape of a slice becomes a slice of a reshape where it
+    A transpose that moves unit dims alone becomes a reshape. What slices alone read of a copy that a transpose makes,
+    packed queries, keys and values, is sliced before it; the result of a product is transposed before it gets dims of
+    extent 1. A reshape of a slice becomes a slice of a reshape where it
     can, as kernels read a slice in place, but nothing of a reshape of one: ``[6, 4] -> slice [2, 4] -> [2, 2, 2]`` is
     ``[6, 4] -> [6, 2, 2] -> slice [2, 2, 2]``. An extent of a result that an operand has as a number is that number
     (upstream says so only where no operand is repeated). Upstream folds reshapes of reshapes, paddings by nothing
@@ -45,7 +49,15 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        rules = (_fold_transposes, _fold_slices, _read_through_slice, _slice_after_view, _close_extents)
+        rules = (
+            _fold_transposes,
+            _transpose_before_view,
+            _slice_before_transpose,
+            _fold_slices,
+            _read_through_slice,
+            _slice_after_view,
+            _close_extents,
+        )
         while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
             upstream.run(module.operation)
 
@@ -68,6 +80,58 @@ def _fold_transposes(op: ir.Operation) -> bool:
         if folded:
             replace(op, [builders.transpose(source, order)])
     return folded
+
+
+def _transpose_before_view(op: ir.Operation) -> bool:
+    """Transpose the result of a product first and add unit dims then, so that the product can write it transposed."""
+    order, view = permutation_of(op), defining_op(op.operands[0]) if len(op.operands) else None
+    if order is None or view is None or view.name != "tensor.expand_shape" or is_dynamic(view):
+        return False
+    wide, source = shape_of(view.results[0]), view.operands[0]
+    dims, made = [d for d, n in enumerate(wide) if n != 1], defining_op(source)
+    if [wide[d] for d in dims] != shape_of(source) or made is None or not isinstance(classify(made), Contraction):
+        return False
+    with ir.InsertionPoint(op), op.location:
+        moved = builders.transpose(source, [dims.index(d) for d in order if d in dims])
+        replace(op, [builders.reshape(moved, shape_of(op.results[0]))])
+    return True
+
+
+def _slice_before_transpose(op: ir.Operation) -> bool:
+    """Slice first and transpose then, where slices alone read the copy, none of its elements twice.
+
+    Packed queries, keys and values are such slices; what is left of their transposes moves unit dims, or nothing.
+    """
+    if (offsets := _slice(op)) is None or (copy := defining_op(op.operands[0])) is None:
+        return False
+    readers, sizes, whole = users(copy), shape_of(op.results[0]), shape_of(op.operands[0])
+    if copy.name == "tensor.collapse_shape" and (inner := defining_op(copy.operands[0])) is not None:
+        places = [_only_long(group, shape_of(copy.operands[0])) for group in reassociation_of(copy)]
+        if None in places or users(inner) != [copy]:
+            return False
+        wide, copy = shape_of(copy.operands[0]), inner
+        at = {place: d for d, place in enumerate(places)}
+        offsets = [offsets[at[d]] if d in at else 0 for d in range(len(wide))]
+        sizes = [sizes[at[d]] if d in at else 1 for d in range(len(wide))]
+    order = permutation_of(copy)
+    if order is None or order == sorted(order) or any(_slice(reader) is None for reader in readers):
+        return False
+    if sum(math.prod(shape_of(reader.results[0])) for reader in readers) > math.prod(whole):
+        return False
+    back = [order.index(d) for d in range(len(order))]
+    long = [d for d, place in enumerate(back) if sizes[place] != 1]
+    with ir.InsertionPoint(op), op.location:
+        part = builders.slice_(copy.operands[0], [offsets[d] for d in back], [sizes[d] for d in back])
+        part = builders.reshape(part, [sizes[back[d]] for d in long])
+        part = builders.transpose(part, [long.index(d) for d in order if d in long])
+        replace(op, [builders.reshape(part, shape_of(op.results[0]))])
+    return True
+
+
+def _only_long(group: Sequence[int], shape: Sequence[int]) -> int | None:
+    """The one dim of a group whose extent is not 1, the last one where there is none; None for several."""
+    long = [d for d in group if shape[d] != 1]
+    return None if len(long) > 1 else (long or group)[-1]
 
 
 def _fold_slices(op: ir.Operation) -> bool:

@@ -69,7 +69,9 @@ def _rewrite(op: ir.Operation) -> None:
             _read_as_bit(op.results[0])
     elif op.name in _STORED_OPERANDS or op.name in _STORING:
         _store_bytes(op)
-    if op.name.startswith("linalg."):
+    if op.name == "linalg.fill":
+        _fill_bytes(op)
+    elif op.name.startswith("linalg."):
         _read_bits(op)
 
 
@@ -84,11 +86,20 @@ def _rewrite_constant(op: ir.Operation) -> None:
 
 
 def _store_bytes(op: ir.Operation) -> None:
-    """Widen the bits among the operands of an op that stores scalars."""
+    """Widen the bits among the operands of an op that stores scalars; a fill's body hands on what is one already."""
+    if op.parent is not None and op.parent.operation.name == "linalg.fill":
+        return
     for i, value in enumerate(op.operands):
         if _is_bit(value.type):
             with ir.InsertionPoint(op), op.location:
                 op.operands[i] = arith.extui(ir.IntegerType.get_signless(8), value)
+
+
+def _fill_bytes(op: ir.Operation) -> None:
+    """Let the body of a fill hand its byte on as it is: one that computes would be no fill."""
+    for argument in op.regions[0].blocks[0].arguments:
+        if _is_bit(argument.type):
+            argument.set_type(ir.IntegerType.get_signless(8))
 
 
 def _read_bits(op: ir.Operation) -> None:

@@ -203,3 +203,61 @@ func.func @open(%x: tensor<1x1xf32>, %y: tensor<2x?xf32>, %n: index) -> tensor<2
   } -> tensor<2x?xf32>
   return %r : tensor<2x?xf32>
 }
+
+// Of packed queries, keys and values, which are put apart by a copy, the parts are slices of what was packed.
+// CHECK-LABEL: func.func @packed
+// CHECK-NOT:   linalg.generic
+// CHECK:       tensor.extract_slice %{{.*}} [12, 32]
+// CHECK-NOT:   linalg.generic
+// CHECK:       tensor.extract_slice %{{.*}} [12, 32]
+// CHECK-NOT:   linalg.generic
+// CHECK:       return
+func.func @packed(%x: tensor<12x64xf32>) -> (tensor<12x32xf32>, tensor<12x32xf32>) {
+  %w = tensor.expand_shape %x [[0, 1], [2, 3, 4]] output_shape [1, 12, 1, 2, 32] : tensor<12x64xf32> into tensor<1x12x1x2x32xf32>
+  %e = tensor.empty() : tensor<2x12x1x1x32xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c, d, e) -> (d, b, c, a, e)>, affine_map<(a, b, c, d, e) -> (a, b, c, d, e)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel"]} ins(%w : tensor<1x12x1x2x32xf32>) outs(%e : tensor<2x12x1x1x32xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x12x1x1x32xf32>
+  %c = tensor.collapse_shape %t [[0], [1], [2, 3], [4]] : tensor<2x12x1x1x32xf32> into tensor<2x12x1x32xf32>
+  %q = tensor.extract_slice %c[0, 0, 0, 0] [1, 12, 1, 32] [1, 1, 1, 1] : tensor<2x12x1x32xf32> to tensor<1x12x1x32xf32>
+  %k = tensor.extract_slice %c[1, 0, 0, 0] [1, 12, 1, 32] [1, 1, 1, 1] : tensor<2x12x1x32xf32> to tensor<1x12x1x32xf32>
+  %r = tensor.collapse_shape %q [[0, 1, 2], [3]] : tensor<1x12x1x32xf32> into tensor<12x32xf32>
+  %s = tensor.collapse_shape %k [[0, 1, 2], [3]] : tensor<1x12x1x32xf32> into tensor<12x32xf32>
+  return %r, %s : tensor<12x32xf32>, tensor<12x32xf32>
+}
+
+// The copy is there anyway, as it is a result.
+// CHECK-LABEL: func.func @rejects_slices_of_a_copy_that_is_read
+// CHECK:       %[[T:.*]] = linalg.generic
+// CHECK:       tensor.extract_slice %[[T]]
+func.func @rejects_slices_of_a_copy_that_is_read(%x: tensor<4x8xf32>) -> (tensor<8x4xf32>, tensor<2x4xf32>) {
+  %e = tensor.empty() : tensor<8x4xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b) -> (b, a)>, affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%e : tensor<8x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<8x4xf32>
+  %s = tensor.extract_slice %t[2, 0] [2, 4] [1, 1] : tensor<8x4xf32> to tensor<2x4xf32>
+  return %t, %s : tensor<8x4xf32>, tensor<2x4xf32>
+}
+
+// A product is transposed before it gets a dim more, and can then be written so.
+// CHECK-LABEL: func.func @product
+// CHECK:       %[[P:.*]] = linalg.generic {{.*}}"reduction"
+// CHECK:       linalg.generic {{.*}} ins(%[[P]] : tensor<2x3x4xf32>)
+// CHECK:       } -> tensor<3x2x4xf32>
+func.func @product(%x: tensor<2x3x5xf32>, %y: tensor<2x5x4xf32>, %z: tensor<2x3x4xf32>) -> tensor<3x1x2x4xf32> {
+  %p = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, k, n)>, affine_map<(b, m, n, k) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %y : tensor<2x3x5xf32>, tensor<2x5x4xf32>) outs(%z : tensor<2x3x4xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<2x3x4xf32>
+  %v = tensor.expand_shape %p [[0, 1], [2], [3]] output_shape [1, 2, 3, 4] : tensor<2x3x4xf32> into tensor<1x2x3x4xf32>
+  %e = tensor.empty() : tensor<3x1x2x4xf32>
+  %t = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (b, c, a, d)>, affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%v : tensor<1x2x3x4xf32>) outs(%e : tensor<3x1x2x4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<3x1x2x4xf32>
+  return %t : tensor<3x1x2x4xf32>
+}

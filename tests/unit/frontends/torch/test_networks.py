@@ -1,0 +1,38 @@
+"""Small instances of networks of every kind, compiled and held against eager."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch_networks import EXAMPLES, example, sample
+
+import tilewright as tw
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "gpt"])
+def test_is_as_eager(name: str):
+    module, inputs = example(name)
+    made = tw.compile(module, example_inputs=inputs, num_threads=1)
+    torch.testing.assert_close(made(*inputs), module(*inputs), rtol=1e-4, atol=1e-4)
+
+
+def test_a_decoder_with_a_cache_samples_the_same_text():
+    module, inputs = example("gpt")
+    made = tw.compile(copy.deepcopy(module), example_inputs=inputs, num_threads=1)
+    torch.testing.assert_close(made(*inputs), copy.deepcopy(module)(*inputs), rtol=1e-4, atol=1e-4)
+    for name, state in made.states.items():
+        state.zero_()
+        assert name.endswith((".keys", ".values"))
+    prompt = [5, 17, 3]
+    assert sample(made, prompt, 8, seed=1) == sample(module, prompt, 8, seed=1)
+
+
+def test_a_layer_of_an_encoder_is_eight_kernels():
+    """A packed projection, keys transposed, attention, three dense layers, two norms: nothing else is copied."""
+    module, inputs = example("vit")
+    made = tw.compile(module, example_inputs=inputs, num_threads=1)
+    calls = [call for call in made.manifest.calls if any("layers.1" in node for node in call.nodes)]
+    assert len(calls) == 8
+    assert sum("matmul" in call.kernel for call in calls) == 5
