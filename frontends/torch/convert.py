@@ -136,7 +136,7 @@ def _run(pipeline: str, module: ir.Module) -> None:
 
 
 def _name_of(location: ir.Location) -> str:
-    return location.name_str if location.is_a_name() else ""
+    return location.name_str if isinstance(location, ir.NameLoc) else ""
 
 
 class _Named(ContextCache):
