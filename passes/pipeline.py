@@ -42,6 +42,7 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
+from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.start_at_zero import StartAtZero
@@ -73,7 +74,7 @@ ENDLESS = "upstream's patterns found no end in its vectors"
 
 def legalize_passes() -> tuple[Pass, ...]:
     """The passes that bring linalg of another compiler to the rules of ``@main``."""
-    return (DropAsserts(), Generalize(), StoreBools(), RaiseMinmax(), StartAtZero())
+    return (ConvertTmTensor(), DropAsserts(), Generalize(), StoreBools(), RaiseMinmax(), StartAtZero())
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:

@@ -31,6 +31,7 @@ from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
+from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.start_at_zero import StartAtZero
@@ -52,6 +53,7 @@ from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
+    ConvertTmTensor,
     DropAsserts,
     StoreBools,
     RaiseMinmax,

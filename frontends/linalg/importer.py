@@ -26,7 +26,8 @@ def import_linalg(
     where the text is no such module.
     """
     params = params or {}
-    with make_context(), ir.Location.unknown():
+    with make_context() as context, ir.Location.unknown():
+        context.allow_unregistered_dialects = True  # what legalization does not convert, it refuses
         try:
             with diagnostics("import"):
                 module = ir.Module.parse(text)

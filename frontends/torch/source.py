@@ -11,13 +11,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import torch
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
@@ -187,7 +188,17 @@ def _without_weights(program: ExportedProgram) -> ExportedProgram:
     shell._state_dict = {name: _shell(value) for name, value in program.state_dict.items()}
     shell._constants = {name: _shell(value) for name, value in program.constants.items()}
     shell._example_inputs = None
+    shell._module_call_graph = [_flat(entry) for entry in program.module_call_graph if not entry.fqn]
     return shell
+
+
+def _flat(entry: ModuleCallEntry) -> ModuleCallEntry:
+    """The call of a module that takes and gives plain tuples: how it nests may have no name that a file could hold."""
+    if entry.signature is None:
+        return entry
+    leaves = range(entry.signature.in_spec.num_leaves), range(entry.signature.out_spec.num_leaves)
+    given, made = pytree.tree_structure((tuple(leaves[0]), {})), pytree.tree_structure(tuple(leaves[1]))
+    return replace(entry, signature=replace(entry.signature, in_spec=given, out_spec=made))
 
 
 def _shell(value: Any) -> Any:
