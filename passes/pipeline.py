@@ -44,9 +44,11 @@ from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
 from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
+from .legalize.expand_powers import ExpandPowers
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
+from .legalize.widen_floats import WidenFloats
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -74,7 +76,16 @@ ENDLESS = "upstream's patterns found no end in its vectors"
 
 def legalize_passes() -> tuple[Pass, ...]:
     """The passes that bring linalg of another compiler to the rules of ``@main``."""
-    return (ConvertTmTensor(), DropAsserts(), Generalize(), StoreBools(), RaiseMinmax(), StartAtZero())
+    return (
+        ConvertTmTensor(),
+        DropAsserts(),
+        Generalize(),
+        StoreBools(),
+        WidenFloats(),
+        ExpandPowers(),
+        RaiseMinmax(),
+        StartAtZero(),
+    )
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:

@@ -33,9 +33,11 @@ from .graph.winograd import Winograd
 from .infra import Pass
 from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
+from .legalize.expand_powers import ExpandPowers
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
+from .legalize.widen_floats import WidenFloats
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -56,6 +58,8 @@ _ALL: tuple[type[Pass], ...] = (
     ConvertTmTensor,
     DropAsserts,
     StoreBools,
+    WidenFloats,
+    ExpandPowers,
     RaiseMinmax,
     StartAtZero,
     OutlineControl,

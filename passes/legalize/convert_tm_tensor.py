@@ -59,9 +59,7 @@ def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     x, start, _ = op.operands
     axis, neutral = attributes["dimension"].value, splat_of(start)
     if neutral is None or not attributes["inclusive"].value:
-        raise CompileError(
-            f"'{op.name}'{at_node(op)} begins with an unknown number, or leaves out an element"
-        )
+        raise CompileError(f"'{op.name}'{at_node(op)} begins with an unknown number, or leaves out an element")
     body, elem = _folded(op), builders.element_of(x)
     shape = builders.shape_of(x)
     wide = builders.convert_elements(x, scalars.compute_type(elem))
