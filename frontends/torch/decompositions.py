@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,35 @@ def _floor_divide(x: Tensor, y: Any) -> Any:
         return NotImplemented
     wide = y.to(torch.int32) if isinstance(y, Tensor) else y
     return torch.div(x.to(torch.int32), wide, rounding_mode="trunc").to(torch.uint8)
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Of bytes without a sign, which torch-mlir takes for signed ones: as floats."""
+    if not any(isinstance(t, Tensor) and t.dtype == torch.uint8 for t in (x, y)):
+        return NotImplemented
+    kind = torch.result_type(x, y)
+    kind = kind if kind.is_floating_point else torch.float32
+    return torch.div(*(t.to(kind) if isinstance(t, Tensor) else t for t in (x, y)))
+
+
+def _sum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    """Of bytes without a sign, which torch-mlir takes for signed ones: of the type that the sum has."""
+    if x.dtype != torch.uint8:
+        return NotImplemented
+    return torch.sum(x.to(dtype or torch.int64), dim, keepdim)
+
+
+def _sum_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Any:
+    return _sum(x, list(range(x.dim())), dtype=dtype)
+
+
+def _gelu(x: Tensor, *, approximate: str = "none") -> Any:
+    """The approximation by tanh, whose factor torch-mlir has to three digits only."""
+    if approximate != "tanh":
+        return NotImplemented
+    wide = x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * (wide * wide * wide))
+    return (0.5 * wide * (1 + torch.tanh(inner))).to(x.dtype)
 
 
 # Of Chebyshev's series for log(erfc(x) / t) + x², t = 2 / (2 + x): Press et al., Numerical Recipes, "erfcc".
@@ -167,6 +197,10 @@ _OWN: dict[Any, Callable[..., Any]] = {
     aten.hypot.default: _hypot,
     aten.pow.Tensor_Scalar: _power,
     aten.floor_divide.default: _floor_divide,
+    aten.div.Tensor: _divide,
+    aten.sum.default: _sum_of_all,
+    aten.sum.dim_IntList: _sum,
+    aten.gelu.default: _gelu,
     aten.erfc.default: _erfc,
     aten.sort.stable: _sort_stable,
     aten.kthvalue.default: _kth_value,

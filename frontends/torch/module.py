@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from ...errors import InputError
 from ...runtime.module import Module
+from .arrays import to_torch
 
 NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
 TENSOR = object()  # among the results of a module, one that is no constant
@@ -39,9 +40,7 @@ class TorchModule:
         if len(tensors) != len(self._given):
             raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given")
         inputs = dict(zip(self._given, tensors, strict=True)) | self.states
-        made = [
-            torch.from_numpy(array) for array in self.module.run({name: _array(inputs[name]) for name in self._names})
-        ]
+        made = [to_torch(array) for array in self.module.run({name: _array(inputs[name]) for name in self._names})]
         rest = iter(made)
         self.states = {name: next(rest) for name in self.states}
         return pytree.tree_unflatten([next(rest) if r is TENSOR else r for r in self._results], self._out)

@@ -61,3 +61,18 @@ def test_bytes_without_a_sign_are_divided():
     x = torch.tensor([0, 7, 200, 255], dtype=torch.uint8)
     assert decompositions()[aten.floor_divide.default](x, 3).tolist() == (x // 3).tolist()
     assert decompositions()[aten.floor_divide.default](x.int(), 3) is NotImplemented
+
+
+def test_bytes_without_a_sign_are_averaged_and_summed():
+    x = torch.tensor([[0, 7, 200, 255]], dtype=torch.uint8)
+    torch.testing.assert_close(decompositions()[aten.div.Tensor](x, 3), x / 3)
+    assert decompositions()[aten.sum.dim_IntList](x, [1]).tolist() == [462]
+    assert decompositions()[aten.sum.default](x).item() == 462
+    assert decompositions()[aten.sum.default](x.int()) is NotImplemented
+
+
+def test_the_tanh_of_a_gelu_has_all_digits():
+    x = torch.linspace(-6, 6, 99)
+    found = decompositions()[aten.gelu.default](x, approximate="tanh")
+    torch.testing.assert_close(found, torch.nn.functional.gelu(x, approximate="tanh"))
+    assert decompositions()[aten.gelu.default](x) is NotImplemented
