@@ -9,7 +9,7 @@ from ...dialects import builders, ir, scalars
 from ...dialects.walk import collect
 from ..graph.edit import splat_of
 from ..infra import Pass
-from ..structure import is_tensor, iterator_types, num_inputs
+from ..structure import is_tensor, iterator_types, num_inputs, terminator
 
 _STORING = ("arith.constant", "arith.bitcast", "arith.truncf")
 
@@ -38,8 +38,8 @@ class WidenFloats(Pass):
         for op in collect(module, lambda op: op.name.startswith(("arith.", "math."))):
             if op.name not in _STORING:
                 _compute_wide(op, rounded)
-        for op in collect(module, lambda op: op.name == "linalg.yield"):
-            _yield_stored(op, rounded)
+        for op in collect(module, lambda op: op.name == "linalg.generic"):
+            _yield_wide(op, rounded)
         for stored in rounded:
             if not any(True for _ in stored.uses):
                 stored.owner.operation.erase()
@@ -105,13 +105,10 @@ def _wide(value: ir.Value, rounded: dict[ir.Value, ir.Value]) -> ir.Value:
     return scalars.widen(value) if number is None else scalars.const(number, scalars.compute_type(value.type))
 
 
-def _yield_stored(op: ir.Operation, rounded: dict[ir.Value, ir.Value]) -> None:
-    """Let a reduction's body end with float32."""
-    owner = op.parent.operation
-    if not len(owner.results):
-        return
-    for i, (value, result) in enumerate(zip(op.operands, owner.results, strict=True)):
-        element = ir.RankedTensorType(result.type).element_type
-        if _is_narrow(value.type) and element != value.type:
-            with ir.InsertionPoint(op), op.location:
-                op.operands[i] = _wide(value, rounded)
+def _yield_wide(op: ir.Operation, rounded: dict[ir.Value, ir.Value]) -> None:
+    """Let the body of a reduction that was made wide end with float32."""
+    stored = terminator(op)
+    for i, (value, result) in enumerate(zip(stored.operands, op.results, strict=True)):
+        if _is_narrow(value.type) and ir.RankedTensorType(result.type).element_type != value.type:
+            with ir.InsertionPoint(stored), op.location:
+                stored.operands[i] = _wide(value, rounded)

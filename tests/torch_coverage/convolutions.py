@@ -77,7 +77,7 @@ class _Unpooled(nn.Module):
 
     def forward(self, x):
         values, places = F.max_pool2d(x, 2, return_indices=True)
-        return F.max_unpool2d(values, places, 2)
+        return F.max_unpool2d(values, places, [2, 2])
 
 
 RESAMPLING = Table("resampling")

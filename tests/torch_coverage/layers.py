@@ -23,7 +23,7 @@ _layer("InstanceNorm2d", lambda: nn.InstanceNorm2d(3, affine=True), f32(2, 3, 7,
 _layer("InstanceNorm2d-running-stats", lambda: nn.InstanceNorm2d(3, track_running_stats=True), f32(2, 3, 7, 7))
 _layer("InstanceNorm3d", lambda: nn.InstanceNorm3d(3), f32(2, 3, 4, 4, 4))
 _layer("LayerNorm", lambda: nn.LayerNorm(16), f32(2, 5, 16))
-_layer("LayerNorm-two-axes", lambda: nn.LayerNorm((5, 16)), f32(2, 5, 16))
+_layer("LayerNorm-two-axes", lambda: nn.LayerNorm([5, 16]), f32(2, 5, 16))
 _layer("LayerNorm-no-affine", lambda: nn.LayerNorm(16, elementwise_affine=False), f32(2, 5, 16))
 _layer("LayerNorm-no-bias", lambda: nn.LayerNorm(16, bias=False), f32(2, 5, 16))
 _layer("LocalResponseNorm", lambda: nn.LocalResponseNorm(3), f32(2, 6, 5, 5))

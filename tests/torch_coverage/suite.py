@@ -81,10 +81,11 @@ def _checked(chosen: Sequence[Case]) -> list[Outcome]:
         expected = [part(*given) for part, given in zip(module.parts, inputs, strict=True)]
         compiled = tw.compile(module, example_inputs=(inputs,), workers=0, num_threads=1, cache=False)
     found = compiled(inputs)
-    return [_compared(*each) for each in zip(found, expected, chosen, strict=True)]
+    return [compared(*each) for each in zip(found, expected, chosen, strict=True)]
 
 
-def _compared(found: Any, expected: Any, case: Case) -> Outcome:
+def compared(found: Any, expected: Any, case: Case) -> Outcome:
+    """Whether what a program gives is what eager gives."""
     got, nested = pytree.tree_flatten(found)
     want, wanted = pytree.tree_flatten(expected)
     if nested != wanted:
