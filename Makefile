@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open fuzz stress bench bench-torch clean
+.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz stress bench bench-torch clean
 
 setup: $(STAMP)
 
@@ -45,6 +45,10 @@ conformance: $(STAMP)
 
 conformance-open: $(STAMP)
 	cd tests && ../$(BIN)/python -m conformance.run --open
+
+# PyTorch's modules and functions, each compiled and held against eager.
+torch-coverage: $(STAMP)
+	cd tests && ../$(BIN)/python -m torch_coverage.run
 
 # Random models, mutants of their files and of compiled programs: make fuzz COUNT=10000 SEED=7 for others, KIND=graphs, bytes or
 # artifacts for one of them; FLAGS=--resume goes on where that was stopped.

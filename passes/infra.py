@@ -29,10 +29,14 @@ _UNSETTABLE = (f".{TARGET}", f"apply-schedule.{SCHEDULE}")
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of all passes. ``name`` is the command-line name, ``opt_level`` the least level at which the pass runs."""
+    """Base of all passes. ``name`` is the command-line name, ``opt_level`` the least level at which the pass runs.
+
+    ``unregistered``: it takes modules with ops of dialects that are not ours.
+    """
 
     name: ClassVar[str] = ""
     opt_level: ClassVar[int] = 0
+    unregistered: ClassVar[bool] = False
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite ``module`` in place. Raises CompileError for what must be understood and is not."""

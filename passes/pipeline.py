@@ -43,13 +43,16 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
+from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
+from .legalize.expand_powers import ExpandPowers
 from .legalize.fold_scalars import FoldScalars
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
+from .legalize.widen_floats import WidenFloats
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -78,12 +81,15 @@ ENDLESS = "upstream's patterns found no end in its vectors"
 def legalize_passes() -> tuple[Pass, ...]:
     """The passes that bring linalg of another compiler to the rules of ``@main``."""
     return (
+        ConvertTmTensor(),
         DropAsserts(),
         Generalize(),
         StoreBools(),
         DropUnusedResults(),
         SqueezeReductions(),
+        WidenFloats(),
         FoldScalars(),
+        ExpandPowers(),
         RaiseMinmax(),
         StartAtZero(),
     )

@@ -31,13 +31,16 @@ from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
+from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
+from .legalize.expand_powers import ExpandPowers
 from .legalize.fold_scalars import FoldScalars
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
 from .legalize.store_bools import StoreBools
+from .legalize.widen_floats import WidenFloats
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -55,11 +58,14 @@ from .schedule.collapse_loops import CollapseLoops
 from .schedule.vectorize import Vectorize
 
 _ALL: tuple[type[Pass], ...] = (
+    ConvertTmTensor,
     DropAsserts,
     StoreBools,
     DropUnusedResults,
     SqueezeReductions,
+    WidenFloats,
     FoldScalars,
+    ExpandPowers,
     RaiseMinmax,
     StartAtZero,
     OutlineControl,

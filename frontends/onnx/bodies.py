@@ -8,11 +8,11 @@ from dataclasses import replace
 import onnx
 from onnx import NodeProto
 
+from ...dialects.loops import Draft
 from .context import Context
 from .control_flow import kernel
 from .fold import RANDOM
 from .forms import Form, form_of
-from .loops import Draft
 from .nodes import node_captures
 from .ranks import demand_ranked
 from .tensor import Tensor

@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ...dialects import extents, ir
+from ...dialects.loops import Draft
 from ...errors import ModelError
 from .context import Context, Unsupported
 from .control_flow import only_element, refuse_in_kernel
 from .forms import Form, form_of
-from .loops import Draft
 from .misfits import in_each
 from .ranks import Case, Choice, Facts, Unranked
 from .standins import StandIn, Value

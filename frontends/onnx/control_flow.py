@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ...dialects import builders, extents, ir, scalars, scf
+from ...dialects.loops import Draft, guarded, index
 from ...errors import UnsupportedError
 from ...sizes import Extent, Sym
 from .context import Context, Unsupported
 from .forms import Form
-from .loops import Draft, guarded, index
 from .objects import OPTIONAL, SEQUENCE, Element, element_of
 from .ranks import Forms, demand_ranked, joined, known_of
 from .tensor import Tensor

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...dialects import builders, ir, math, scalars
+from ...dialects.loops import at, index, sequential, stored
 from ...sizes import Extent
 from .context import Context
-from .loops import at, index, sequential, stored
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
 from .tensor import Tensor
 

@@ -140,7 +140,27 @@ def _lowered(graph: Graph) -> str:
         raise _Refused("", str(error)) from error
     for pipeline in _PIPELINES:
         _run(pipeline, importer.module)
-    return importer.module.operation.get_asm(enable_debug_info=True)
+    foreign = _with_attributes(importer.module)
+    return importer.module.operation.get_asm(enable_debug_info=True, print_generic_op_form=foreign)
+
+
+def _with_attributes(module: ir.Module) -> bool:
+    """Whether there are ops of torch-mlir's own, which others read in generic form, without their properties.
+
+    These are put into an attribute.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name.startswith("tm_tensor.") and len(op.regions):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        properties = {attribute: op.attributes[attribute] for attribute in op.attributes}
+        op.attributes["tw.attributes"] = ir.DictAttr.get(properties, module.context)
+    return bool(found)
 
 
 def _run(pipeline: str, module: ir.Module) -> None:
@@ -164,7 +184,7 @@ def _run(pipeline: str, module: ir.Module) -> None:
 
 
 def _name_of(location: ir.Location) -> str:
-    return location.name_str if location.is_a_name() else ""
+    return location.name_str if isinstance(location, ir.NameLoc) else ""
 
 
 class _Named(ContextCache):

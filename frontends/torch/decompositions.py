@@ -9,32 +9,38 @@ from typing import Any
 import torch
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
+from .arithmetic import ARITHMETIC
+
 _HALF = (torch.float16, torch.bfloat16)
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """By operator, the function that computes it with others.
 
-    torch-mlir's own choice, but where that loses what an operator is: variances go through float64 there, and a
-    clamp gives numbers for NaN.
+    torch-mlir's own choice, what it has no lowering for (``arithmetic.py``), and here those whose own choice loses what
+    an operator is: variances go through float64 there, and a clamp gives numbers for NaN.
     """
     aten = torch.ops.aten
-    return dict(get_decomposition_table()) | {
-        aten.native_layer_norm.default: _layer_norm,
-        aten.native_group_norm.default: _group_norm,
-        aten._native_batch_norm_legit_no_training.default: _batch_norm,
-        aten.convolution.default: _convolution,
-        aten.var.correction: _variance,
-        aten.var_mean.correction: _variance_and_mean,
-        aten.scaled_dot_product_attention.default: _attention,
-        aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
-        aten.gelu.default: _gelu,
-        aten.index_copy.default: _index_copy,
-        aten.clamp.default: _clamp,
-        aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
-        aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
-        aten.hardtanh.default: lambda x, low=-1.0, high=1.0: _clamp(x, low, high),
-    }
+    return (
+        dict(get_decomposition_table())
+        | ARITHMETIC
+        | {
+            aten.native_layer_norm.default: _layer_norm,
+            aten.native_group_norm.default: _group_norm,
+            aten._native_batch_norm_legit_no_training.default: _batch_norm,
+            aten.convolution.default: _convolution,
+            aten.var.correction: _variance,
+            aten.var_mean.correction: _variance_and_mean,
+            aten.scaled_dot_product_attention.default: _attention,
+            aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+            aten.gelu.default: _gelu,
+            aten.index_copy.default: _index_copy,
+            aten.clamp.default: _clamp,
+            aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
+            aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
+            aten.hardtanh.default: lambda x, low=-1.0, high=1.0: _clamp(x, low, high),
+        }
+    )
 
 
 def _layer_norm(

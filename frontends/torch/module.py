@@ -12,6 +12,7 @@ from ...errors import InputError
 from ...runtime.module import Module
 from ...sizes import Extent, Sym
 from ..linalg.fitting import value_at
+from .arrays import to_torch
 
 NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
 TENSOR = object()  # among the results of a module, one that is no constant
@@ -47,9 +48,7 @@ class TorchModule:
         if spec != self._in:
             raise InputError(f"the module takes arguments nested as {_nesting(self._in)}, these are {_nesting(spec)}")
         inputs = self._taken(leaves) | self.states
-        made = [
-            torch.from_numpy(array) for array in self.module.run({name: _array(inputs[name]) for name in self._names})
-        ]
+        made = [to_torch(array) for array in self.module.run({name: _array(inputs[name]) for name in self._names})]
         rest = iter(made)
         self.states = {name: next(rest) for name in self.states}
         sizes = self._sizes(inputs) if any(isinstance(r, Sym) for r in self._results) else {}

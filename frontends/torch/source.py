@@ -11,19 +11,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
 from ...errors import CompileTimeoutError, InternalError, ModelError, UnsupportedError
 from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned
 from ...runtime.module import Module
+from .arrays import to_numpy
 from .export import exported, is_torch
 from .module import NEXT, TENSOR, TorchModule
 from .signature import ERROR, MODULE, PROGRAM, SAMPLE, SIGNATURE
@@ -36,8 +37,6 @@ from pathlib import Path
 from tilewright.frontends.torch.convert import main
 main(Path(sys.argv[1]))"""
 _LAST_WORDS = 400  # characters of what a child says that died
-# The view that numpy can take of tensors whose types it lacks, and the type that these bytes are.
-_VIEWS = {torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)}
 
 
 class TorchSource(ForeignSource):
@@ -148,15 +147,6 @@ def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shap
     return TorchSource(exported(source, example_inputs, dynamic_shapes=dynamic_shapes), name)
 
 
-def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's memory as an array; a copy where it is not contiguous."""
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype in _VIEWS:
-        view, dtype = _VIEWS[tensor.dtype]
-        return tensor.view(view).numpy().view(dtype)
-    return tensor.numpy()
-
-
 def _key(entry: Any) -> str:
     """What a step into a nested structure is called: a key, an index, an attribute."""
     for field in ("key", "idx", "name"):
@@ -198,7 +188,18 @@ def _without_weights(program: ExportedProgram) -> ExportedProgram:
     shell._state_dict = {name: _shell(value) for name, value in program.state_dict.items()}
     shell._constants = {name: _shell(value) for name, value in program.constants.items()}
     shell._example_inputs = None
+    shell._module_call_graph = [_flat(entry) for entry in program.module_call_graph if not entry.fqn]
     return shell
+
+
+def _flat(entry: ModuleCallEntry) -> ModuleCallEntry:
+    """The call of a module that takes and gives plain tuples: how it nests may have no name that a file could hold."""
+    if entry.signature is None:
+        return entry
+    leaves = range(entry.signature.in_spec.num_leaves), range(entry.signature.out_spec.num_leaves)
+    given, made = pytree.tree_structure((tuple(leaves[0]), {})), pytree.tree_structure(tuple(leaves[1]))
+    signature = replace(entry.signature, in_spec=given, out_spec=made, forward_arg_names=None)
+    return replace(entry, signature=signature)
 
 
 def _shell(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ...dialects import arith, ir
 from ...dialects.walk import collect
+from ..graph.edit import replace, splat_of
 from ..infra import Pass
 from ..kernel import functions
 
@@ -32,9 +33,12 @@ class StoreBools(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
+        bits: list[ir.Value] = []
         for op in collect(module, lambda op: True):
             _retype_values(op)
-            _rewrite(op)
+            _rewrite(op, bits)
+        for bit in bits:
+            _hand_on(bit)
         for function in functions(module):
             kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
             results = [_stored(kind) for kind in function.type.results]
@@ -59,20 +63,18 @@ def _retype_values(op: ir.Operation) -> None:
             value.set_type(kind)
 
 
-def _rewrite(op: ir.Operation) -> None:
-    """What ends in a tensor of bytes becomes a byte, what comes from one a bit."""
+def _rewrite(op: ir.Operation, bits: list[ir.Value]) -> None:
+    """What ends in a tensor of bytes becomes a byte, what comes from one a bit, which is added to ``bits``."""
     if op.name == "arith.constant":
         _rewrite_constant(op)
     elif op.name == "tensor.extract" and _is_bit(op.results[0].type):
         op.results[0].set_type(ir.IntegerType.get_signless(8))
         with ir.InsertionPoint.after(op), op.location:
-            _read_as_bit(op.results[0])
+            _read_as_bit(op.results[0], bits)
     elif op.name in _STORED_OPERANDS or op.name in _STORING:
         _store_bytes(op)
-    if op.name == "linalg.fill":
-        _fill_bytes(op)
-    elif op.name.startswith("linalg."):
-        _read_bits(op)
+    if op.name.startswith("linalg."):
+        _read_bits(op, bits)
 
 
 def _rewrite_constant(op: ir.Operation) -> None:
@@ -92,17 +94,16 @@ def _store_bytes(op: ir.Operation) -> None:
     for i, value in enumerate(op.operands):
         if _is_bit(value.type):
             with ir.InsertionPoint(op), op.location:
-                op.operands[i] = arith.extui(ir.IntegerType.get_signless(8), value)
+                op.operands[i] = _byte(value)
 
 
-def _fill_bytes(op: ir.Operation) -> None:
-    """Let the body of a fill hand its byte on as it is: one that computes would be no fill."""
-    for argument in op.regions[0].blocks[0].arguments:
-        if _is_bit(argument.type):
-            argument.set_type(ir.IntegerType.get_signless(8))
+def _byte(bit: ir.Value) -> ir.Value:
+    """At the insertion point, a bit as a byte: of a constant another one."""
+    byte, known = ir.IntegerType.get_signless(8), splat_of(bit)
+    return arith.extui(byte, bit) if known is None else arith.constant(byte, ir.IntegerAttr.get(byte, int(known)))
 
 
-def _read_bits(op: ir.Operation) -> None:
+def _read_bits(op: ir.Operation, bits: list[ir.Value]) -> None:
     """Let the body of a structured op read its bytes as bits."""
     for region in op.regions:
         for block in region.blocks:
@@ -110,12 +111,23 @@ def _read_bits(op: ir.Operation) -> None:
                 if _is_bit(argument.type):
                     argument.set_type(ir.IntegerType.get_signless(8))
                     with ir.InsertionPoint.at_block_begin(block), op.location:
-                        _read_as_bit(argument)
+                        _read_as_bit(argument, bits)
 
 
-def _read_as_bit(byte: ir.Value) -> None:
+def _read_as_bit(byte: ir.Value, bits: list[ir.Value]) -> None:
     """At the insertion point, the byte as a bit, for all that used it as one."""
     if not any(True for _ in byte.uses):
         return
     bit = arith.trunci(ir.IntegerType.get_signless(1), byte)
     byte.replace_all_uses_except(bit, bit.owner.operation)
+    bits.append(bit)
+
+
+def _hand_on(bit: ir.Value) -> None:
+    """Where a byte that was read is stored as it is, no bit is made of it: a body that only moves stays one."""
+    trunc = bit.owner.operation
+    for user in [use.owner for use in bit.uses]:
+        if user.name == "arith.extui" and user.results[0].type == trunc.operands[0].type:
+            replace(user.operation, [trunc.operands[0]])
+    if not any(True for _ in bit.uses):
+        trunc.erase()

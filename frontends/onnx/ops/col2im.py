@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import reduce
 
 from ....dialects import arith, builders, complexes, ir, scalars
+from ....dialects.loops import index
 from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, floordiv, product
 from ..context import Context
-from ..loops import index
 from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..tensor import Tensor

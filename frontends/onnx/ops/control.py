@@ -14,10 +14,10 @@ from typing import Any
 import onnx
 
 from ....dialects import builders, ir, scalars, scf
+from ....dialects.loops import Draft
 from ..context import Context
 from ..control_flow import branches, first_accepted, kernel
 from ..forms import Form, form_of
-from ..loops import Draft
 from ..misfits import Way, either
 from ..registry import op
 from ..tensor import Tensor

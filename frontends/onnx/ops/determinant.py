@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import builders, ir, math, scalars, tensor
+from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
 from ..context import Context
-from ..loops import index, sequential
 from ..registry import op
 from ..tensor import Tensor
 from .reduction import widened

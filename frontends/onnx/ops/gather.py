@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....dialects import builders, complexes, ir, scalars, tensor
+from ....dialects.loops import index, sequential
+from ....dialects.positions import position, wrapped
 from ....dialects.types import element_type, is_complex
 from ....sizes import Extent, if_equal, is_open
 from ..context import KNOWN_LIMIT, Context, Unsupported
-from ..loops import index, sequential
 from ..open_lengths import for_each_length
 from ..registry import op
 from ..tensor import Tensor
@@ -32,7 +33,7 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
 
     def body(value: ir.Value, _out: ir.Value) -> ir.Value:
         at = [builders.linalg_index(i) for i in range(len(shape))]
-        return builders.extract(x.value, [*at[:axis], _position(value, x.shape[axis], inside), *at[along.stop :]])
+        return builders.extract(x.value, [*at[:axis], position(value, x.shape[axis], inside), *at[along.stop :]])
 
     out = builders.empty(shape, element_type(x.dtype))
     maps = [along, range(len(shape))]
@@ -47,7 +48,7 @@ def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) 
 
     def body(value: ir.Value) -> ir.Value:
         at = [builders.linalg_index(i) for i in range(x.rank)]
-        at[axis] = _position(value, x.shape[axis], inside)
+        at[axis] = position(value, x.shape[axis], inside)
         return builders.extract(x.value, at)
 
     return ctx.wrap(builders.elementwise(body, indices.value, elem=element_type(x.dtype)), x.dtype)
@@ -108,7 +109,7 @@ def scatter_elements(
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         target = list(at)
-        target[axis] = _position(builders.extract(indices.value, at), x.shape[axis], inside)
+        target[axis] = position(builders.extract(indices.value, at), x.shape[axis], inside)
         return [fold(states[0], target, builders.extract(updates.value, at))]
 
     return ctx.wrap(sequential(updates.shape, [x.value], step)[0], x.dtype) if 0 not in updates.shape else x
@@ -158,7 +159,7 @@ def tensor_scatter(
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
         if mode == "circular":
-            offset = _wrapped(scalars.rem(offset, scalars.like(offset, extent)), extent)
+            offset = wrapped(scalars.rem(offset, scalars.like(offset, extent)), extent)
         written = scalars.compare("lt", offset, scalars.like(offset, count), signed=False)  # below 0 is large
         source = [*at[:axis], scalars.select(written, offset, scalars.like(offset, 0)), *at[axis + 1 :]]
         return scalars.select(written, builders.extract(update.value, source), builders.extract(cache.value, at))
@@ -211,24 +212,10 @@ def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> 
     return True
 
 
-def _position(value: ir.Value, extent: Extent, inside: bool) -> ir.Value:
-    at = scalars.to_index(value)
-    if inside:
-        return at
-    at = scalars.maximum(_wrapped(at, extent), scalars.like(at, 0))
-    return scalars.minimum(at, scalars.like(at, extent - 1))
-
-
-def _wrapped(at: ir.Value, extent: Extent) -> ir.Value:
-    """An index that counts from the end where it is negative."""
-    below = scalars.compare("lt", at, scalars.like(at, 0))
-    return scalars.select(below, scalars.add(at, scalars.like(at, extent)), at)
-
-
 def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[Extent], inside: bool) -> list[ir.Value]:
     """The positions that the last axis of the indices holds."""
     found = [builders.extract(indices.value, [*at, index(j)]) for j in range(len(extents))]
-    return [_position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
+    return [position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
 
 
 def _as_range(indices: Tensor) -> range | None:

@@ -13,12 +13,12 @@ import numpy as np
 import onnx
 
 from ....dialects import builders, ir, scalars
+from ....dialects.loops import Draft, Values, counted, guarded, index, stored
 from ....dialects.types import element_type
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context, Unsupported
 from ..control_flow import first_accepted, iterated, no_elements, only_element, stacked, truth, with_element
 from ..forms import Form
-from ..loops import Draft, Values, counted, guarded, index, stored
 from ..ranks import demand_ranked
 from ..registry import op
 from ..tensor import Tensor

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....dialects import builders, ir, scalars
+from ....dialects.loops import index
 from ....dialects.types import element_type
 from ....sizes import Extent, largest
 from ..attention import attend, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
-from ..loops import index
 from ..tensor import Tensor
 from .gather import tensor_scatter
 from .microsoft_rotary import counted, positions, rotate

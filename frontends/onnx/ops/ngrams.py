@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import builders, ir, scalars
+from ....dialects.loops import index
 from ....sizes import largest, smallest
 from ..context import Context
-from ..loops import index
 from ..registry import op
 from ..tensor import Tensor
 from .gather import scatter_elements

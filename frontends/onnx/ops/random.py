@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....dialects import arith, builders, ir, math, scalars
+from ....dialects.loops import index
 from ....dialects.types import element_type
 from ....model import numpy_dtype
 from .. import threefry
 from ..context import Context
-from ..loops import index
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ....dialects import arith, builders, ir, math, scalars
+from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
 from ....sizes import Extent
 from ..context import Context
-from ..loops import index, sequential
 from ..registry import op
 from ..sampling import clamped
 from ..tensor import Tensor

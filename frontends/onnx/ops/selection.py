@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
+from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
 from ....sizes import product
 from ..context import Context
-from ..loops import index, sequential
 from ..registry import op
 from ..tensor import Tensor
 from .gather import gather

@@ -25,6 +25,25 @@ func.func @main(%x: tensor<4xf32>, %b: tensor<4xi1>) -> tensor<4xi1> {
   return %r : tensor<4xi1>
 }
 
+// What only moves bits, or fills, moves bytes, and fills with one.
+// CHECK-LABEL: func.func @moves
+// CHECK:       %[[ONE:.*]] = arith.constant 1 : i8
+// CHECK:       linalg.fill ins(%[[ONE]] : i8)
+// CHECK:       linalg.generic
+// CHECK-NEXT:  ^bb0(%[[B:.*]]: i8, %{{.*}}: i8):
+// CHECK-NEXT:    linalg.yield %[[B]] : i8
+func.func @moves(%b: tensor<4xi1>) -> (tensor<4xi1>, tensor<4x2xi1>) {
+  %true = arith.constant true
+  %e = tensor.empty() : tensor<4xi1>
+  %f = linalg.fill ins(%true : i1) outs(%e : tensor<4xi1>) -> tensor<4xi1>
+  %w = tensor.empty() : tensor<4x2xi1>
+  %r = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%b : tensor<4xi1>) outs(%w : tensor<4x2xi1>) {
+  ^bb0(%p: i1, %o: i1):
+    linalg.yield %p : i1
+  } -> tensor<4x2xi1>
+  return %f, %r : tensor<4xi1>, tensor<4x2xi1>
+}
+
 // Bytes are left as they are.
 // CHECK-LABEL: func.func @rejects_bytes
 // CHECK-NOT:   arith.trunci

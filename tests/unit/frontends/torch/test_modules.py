@@ -33,6 +33,13 @@ class Counting(nn.Module):
         return self.seen * 2
 
 
+class Sorting(nn.Module):
+    """Gives what torch gives: a tuple with names."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sort()
+
+
 def compiled(module: nn.Module, *inputs: Any) -> Any:
     return tw.compile(module.eval(), example_inputs=inputs, num_threads=1, cache=False)
 
@@ -62,6 +69,19 @@ def test_a_buffer_that_the_module_changes_is_kept_between_calls():
     assert [made(x).tolist() for _ in range(2)] == [[2.0, 4.0, 6.0], [4.0, 8.0, 12.0]]
     assert made.states["seen"].tolist() == [2.0, 4.0, 6.0]
     assert module.seen.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_half_precision_comes_and_goes_as_tensors():
+    x = torch.randn(3, 5, dtype=torch.bfloat16)
+    made = compiled(nn.Softplus(), x)
+    torch.testing.assert_close(made(x), nn.Softplus()(x), rtol=2**-7, atol=0)
+
+
+def test_results_may_be_named_tuples():
+    x = torch.tensor([3.0, float("nan"), -1.0, 3.0])
+    found = compiled(Sorting(), x)(x)
+    torch.testing.assert_close(found.values, x.sort().values, equal_nan=True)
+    assert found.indices.tolist() == [2, 0, 3, 1]
 
 
 def test_refuses_a_module_in_training_mode():

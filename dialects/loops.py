@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...dialects import builders, extents, ir, scalars, scf, tensor
-from ...dialects.walk import collect, integer_of
-from ...sizes import Extent
+from ..sizes import Extent
+from . import builders, extents, ir, scalars, scf, tensor
+from .walk import collect, integer_of
 
 Values = Sequence[ir.Value]
 

@@ -1,0 +1,196 @@
+"""Operators on numbers, rows and bags, computed with others, as torch-mlir has no lowering for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+
+
+def _is_finite(x: Tensor) -> Tensor:
+    return torch.logical_and(x == x, x.abs() != float("inf")) if x.is_floating_point() else torch.ones_like(x) == 1
+
+
+def _sign_bit(x: Tensor) -> Tensor:
+    """Whether a number is negative, -0.0 too; a NaN is not."""
+    return torch.logical_or(x < 0, torch.logical_and(x == 0, x.reciprocal() < 0)) if x.is_floating_point() else x < 0
+
+
+def _copy_sign(x: Tensor, y: Tensor) -> Tensor:
+    return torch.where(_sign_bit(y), -x.abs(), x.abs())
+
+
+def _hypot(x: Tensor, y: Tensor) -> Tensor:
+    """Of the larger leg and the ratio of both, which does not overflow."""
+    larger, smaller = torch.maximum(x.abs(), y.abs()), torch.minimum(x.abs(), y.abs())
+    ratio = smaller / larger
+    same = torch.logical_or(larger == 0, larger == float("inf"))
+    return torch.where(same, larger, larger * torch.sqrt(1 + ratio * ratio))
+
+
+def _power(x: Tensor, exponent: Any) -> Any:
+    """Whole powers of integers, by squaring."""
+    if x.is_floating_point() or not isinstance(exponent, int) or exponent < 0:
+        return NotImplemented
+    made, square = torch.ones_like(x), x
+    while exponent:
+        made = made * square if exponent % 2 else made
+        square, exponent = square * square, exponent // 2
+    return made
+
+
+def _floor_divide(x: Tensor, y: Any) -> Any:
+    """Of bytes without a sign, which torch-mlir does not divide: as wider integers."""
+    if not all(t.dtype == torch.uint8 for t in (x, y) if isinstance(t, Tensor)) or isinstance(y, float):
+        return NotImplemented
+    wide = y.to(torch.int32) if isinstance(y, Tensor) else y
+    return torch.div(x.to(torch.int32), wide, rounding_mode="trunc").to(torch.uint8)
+
+
+def _divide(x: Any, y: Any) -> Any:
+    """Of bytes without a sign, which torch-mlir takes for signed ones: as floats."""
+    if not any(isinstance(t, Tensor) and t.dtype == torch.uint8 for t in (x, y)):
+        return NotImplemented
+    kind = torch.result_type(x, y)
+    kind = kind if kind.is_floating_point else torch.float32
+    return torch.div(*(t.to(kind) if isinstance(t, Tensor) else t for t in (x, y)))
+
+
+def _sum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    """Of bytes without a sign, which torch-mlir takes for signed ones: of the type that the sum has."""
+    if x.dtype != torch.uint8:
+        return NotImplemented
+    return torch.sum(x.to(dtype or torch.int64), dim, keepdim)
+
+
+def _sum_of_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Any:
+    return _sum(x, list(range(x.dim())), dtype=dtype)
+
+
+# Of Chebyshev's series for log(erfc(x) / t) + x², t = 2 / (2 + x): Press et al., Numerical Recipes, "erfcc".
+_ERFC = (-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587)
+_ERFC += (-0.82215223, 0.17087277)
+
+
+def _erfc(x: Tensor) -> Any:
+    """Within 1.2e-7 of the value itself, also where ``1 - erf(x)`` would be rounded away."""
+    if x.dtype == torch.float64:
+        return NotImplemented
+    wide = x.to(torch.float32).abs()
+    t = 1 / (1 + 0.5 * wide)
+    series = torch.zeros_like(t)
+    for factor in reversed(_ERFC):
+        series = series * t + factor
+    made = t * torch.exp(series - wide * wide)
+    return torch.where(x >= 0, made, 2 - made).to(x.dtype)
+
+
+def _sort_stable(x: Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False) -> Any:
+    """All sorts are stable."""
+    return torch.sort(x, dim=dim, descending=descending)
+
+
+def _kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    values, places = torch.sort(x, dim=dim)
+    found = values.narrow(dim, k - 1, 1), places.narrow(dim, k - 1, 1)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+def _median(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of two; of a row with a NaN that."""
+    values, places = torch.sort(x, dim=dim)
+    count = x.size(dim)
+    chosen = torch.full_like(places.narrow(dim, 0, 1), (count - 1) // 2)
+    if x.is_floating_point():
+        numbers = (x == x).to(torch.int64).sum(dim, keepdim=True)
+        chosen = torch.where(numbers < count, numbers, chosen)
+    found = values.gather(dim, chosen), places.gather(dim, chosen)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+def _median_of_all(x: Tensor) -> Tensor:
+    return _median(x.reshape(-1), 0)[0]
+
+
+def _search_sorted(
+    ordered: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Any:
+    """How many elements of a row are less than each of ``x`` (``right``: or equal)."""
+    if sorter is not None:
+        return NotImplemented
+    row, each = ordered.unsqueeze(-2), x.unsqueeze(-1)
+    before = row <= each if right or side == "right" else row < each
+    return before.to(torch.int64).sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def _distances(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
+    """Of each row to each row."""
+    apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    if p == 2:
+        return (apart * apart).sum(-1).sqrt()
+    if p == 1:
+        return apart.sum(-1)
+    return apart.amax(-1) if p == float("inf") else NotImplemented
+
+
+_SUM, _MEAN = 0, 1  # embedding_bag's modes; 2 is the maximum
+
+
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """Sums or means of rows: products with a matrix that says what is in which bag."""
+    if mode not in (_SUM, _MEAN):
+        return NotImplemented
+    places = torch.arange(indices.size(0), device=indices.device)
+    starts = offsets[:-1] if include_last_offset else offsets
+    ends = torch.cat([starts[1:], torch.full_like(starts[:1], indices.size(0))])
+    inside = torch.logical_and(places >= starts.unsqueeze(1), places < ends.unsqueeze(1))
+    if padding_idx >= 0:
+        inside = torch.logical_and(inside, indices != padding_idx)
+    rows, share = weight[indices], inside.to(weight.dtype)
+    made = share @ (rows if per_sample_weights is None else rows * per_sample_weights.unsqueeze(1))
+    sizes = inside.to(torch.int64).sum(1)
+    if mode == _MEAN:
+        made = made / sizes.clamp(min=1).to(weight.dtype).unsqueeze(1)
+    return made, torch.zeros_like(indices), sizes, torch.zeros_like(offsets)
+
+
+ARITHMETIC: dict[Any, Callable[..., Any]] = {
+    aten.isfinite.default: _is_finite,
+    aten.signbit.default: _sign_bit,
+    aten.copysign.Tensor: _copy_sign,
+    aten.hypot.default: _hypot,
+    aten.pow.Tensor_Scalar: _power,
+    aten.floor_divide.default: _floor_divide,
+    aten.div.Tensor: _divide,
+    aten.sum.default: _sum_of_all,
+    aten.sum.dim_IntList: _sum,
+    aten.erfc.default: _erfc,
+    aten.sort.stable: _sort_stable,
+    aten.kthvalue.default: _kth_value,
+    aten.median.dim: _median,
+    aten.median.default: _median_of_all,
+    aten.searchsorted.Tensor: _search_sorted,
+    aten._cdist_forward.default: _distances,
+    aten._embedding_bag_forward_only.default: _embedding_bag,
+    aten._embedding_bag.default: _embedding_bag,
+}
