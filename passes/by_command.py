@@ -31,7 +31,8 @@ def run(
 
     ``label`` is what errors call the text. CompileError for what cannot be parsed, and for what passes raise.
     """
-    with make_context() as mlir, ir.Location.unknown(), context:
+    mlir = make_context()
+    with mlir, ir.Location.unknown(), context:
         mlir.allow_unregistered_dialects = any(stage.unregistered for stage in parse_pipeline(passes, PASSES))
         module = parse(text, label)
         apply(passes, module, target, context)

@@ -31,7 +31,8 @@ def import_linalg(
     Raises ModelError where the text is no such module.
     """
     params = params or {}
-    with make_context() as context, ir.Location.unknown():
+    context = make_context()
+    with context, ir.Location.unknown():
         context.allow_unregistered_dialects = True  # what legalization does not convert, it refuses
         module, main = _parsed(text, name)
         kinds = main.type

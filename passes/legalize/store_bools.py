@@ -88,9 +88,7 @@ def _rewrite_constant(op: ir.Operation) -> None:
 
 
 def _store_bytes(op: ir.Operation) -> None:
-    """Widen the bits among the operands of an op that stores scalars; a fill's body hands on what is one already."""
-    if op.parent is not None and op.parent.operation.name == "linalg.fill":
-        return
+    """Widen the bits among the operands of an op that stores scalars."""
     for i, value in enumerate(op.operands):
         if _is_bit(value.type):
             with ir.InsertionPoint(op), op.location:

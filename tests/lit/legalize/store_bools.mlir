@@ -51,15 +51,3 @@ func.func @moves(%b: tensor<4xi1>) -> (tensor<4xi1>, tensor<4x2xi1>) {
 func.func @rejects_bytes(%x: tensor<4xi8>) -> tensor<4xi8> {
   return %x : tensor<4xi8>
 }
-
-// A fill stays one: nothing of it computes.
-// CHECK-LABEL: func.func @fill
-// CHECK:       %[[W:.*]] = arith.extui %{{.*}} : i1 to i8
-// CHECK:       linalg.fill ins(%[[W]] : i8) outs(%{{.*}} : tensor<4xi8>)
-// CHECK-NOT:   arith.trunci
-func.func @fill() -> tensor<4xi1> {
-  %true = arith.constant true
-  %e = tensor.empty() : tensor<4xi1>
-  %r = linalg.fill ins(%true : i1) outs(%e : tensor<4xi1>) -> tensor<4xi1>
-  return %r : tensor<4xi1>
-}
