@@ -1,14 +1,8 @@
-"""``python -m tilewright.frontends.torch.convert FOLDER``: an exported program to linalg, in a process of its own.
-
-It imports torch and torch-mlir, whose MLIR must not meet ours. FOLDER has the program without its weights
-(``program.pt2``); ``module.mlir`` and ``signature.json`` are written beside it, or ``error.json``.
-"""
+"""An exported program to linalg, in a worker of its own kind: torch-mlir's MLIR must not meet ours."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
+import io
 from typing import Any
 
 import torch
@@ -20,8 +14,9 @@ from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
+from ...errors import UnsupportedError
+from .conversion import Answer
 from .decompositions import decompositions
-from .signature import ERROR, MODULE, PROGRAM, SIGNATURE
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -43,20 +38,19 @@ class _Refused(Exception):
         self.where, self.why = where, why
 
 
-def main(folder: Path) -> None:
-    """Convert the program of a folder."""
+def convert(saved: bytes, name: str) -> Answer:
+    """See ``conversion.converted``."""
     try:
-        program = _loaded(folder / PROGRAM).run_decompositions(decompositions())
+        program = _loaded(saved).run_decompositions(decompositions())
         signature = _settle_border(program)
-        (folder / MODULE).write_text(_lowered(program.graph))
-        (folder / SIGNATURE).write_text(json.dumps(signature))
+        return _lowered(program.graph), signature
     except _Refused as error:
-        (folder / ERROR).write_text(json.dumps({"where": error.where, "why": error.why}))
+        raise UnsupportedError(": ".join(filter(None, (name, error.where, error.why)))) from error
 
 
-def _loaded(path: Path) -> ExportedProgram:
+def _loaded(saved: bytes) -> ExportedProgram:
     """The program; memory for weights is asked for and never touched, so that it takes none."""
-    program = torch.export.load(path)
+    program = torch.export.load(io.BytesIO(saved))
     for held in (program._state_dict, program._constants):
         for name, value in held.items():
             if isinstance(value, torch.Tensor):
@@ -153,7 +147,3 @@ def name_of(node: Node) -> str:
     path = path.replace("L['self'].", "").replace("L['self']", "")
     own = kind.startswith("torch.nn.modules.") and ".container." not in kind
     return path if own and path else "/".join(filter(None, (path, node.name)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

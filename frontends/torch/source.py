@@ -1,16 +1,12 @@
-"""An exported program as a source of the compiler: its hash, and its conversion to linalg in a child process."""
+"""An exported program as a source of the compiler: its hash, and its conversion to linalg in a worker."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import json
+import io
 import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +17,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from ...errors import CompileTimeoutError, InternalError, ModelError, UnsupportedError
+from ...errors import ModelError, UnsupportedError
 from ...model import ForeignSource, LinalgText, Param, TensorInfo, aligned
 from ...runtime.module import Module
-from .export import exported, is_torch
+from .conversion import Answer, converted
+from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
-from .signature import ERROR, MODULE, PROGRAM, SIGNATURE
 
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-_PROGRAM = """import sys
-sys.path[:] = sys.argv[2:]
-from pathlib import Path
-from tilewright.frontends.torch.convert import main
-main(Path(sys.argv[1]))"""
-_LAST_WORDS = 400  # characters of what a child says that died
 # The view that numpy can take of tensors whose types it lacks, and the type that these bytes are.
 _VIEWS = {torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)}
 
@@ -59,36 +48,18 @@ class TorchSource(ForeignSource):
             digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
-    def linalg(self, seconds: float | None) -> LinalgText:
-        """Convert the program. Raises UnsupportedError for what has no conversion, with the module's path."""
-        with tempfile.TemporaryDirectory(prefix="tilewright-torch-") as name:
-            folder = Path(name)
-            torch.export.save(_without_weights(self.program), folder / PROGRAM)
-            self._convert(folder, seconds)
-            signature = json.loads((folder / SIGNATURE).read_text())
-            return self._described((folder / MODULE).read_text(), signature)
-
-    def _convert(self, folder: Path, seconds: float | None) -> None:
-        """Run the child on a folder."""
-        path = [entry or os.getcwd() for entry in sys.path]
-        command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
+    def conversion(self) -> tuple[Callable[..., Answer], tuple[Any, ...]]:
+        """See ``ForeignSource``; UnsupportedError for a program that torch cannot save."""
+        saved = io.BytesIO()
         try:
-            child = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
-                env={**os.environ, **_ENVIRONMENT},
-            )
-        except subprocess.TimeoutExpired as error:
-            raise CompileTimeoutError(f"the conversion of {self.name} took more than {seconds:g} s") from error
-        if (folder / ERROR).exists():
-            error = json.loads((folder / ERROR).read_text())
-            raise UnsupportedError(": ".join(filter(None, (self.name, error["where"], error["why"]))))
-        if child.returncode:
-            raise InternalError(f"the conversion of {self.name} by torch-mlir ended {_ending(child)}")
+            torch.export.save(_without_weights(self.program), saved)
+        except Exception as error:
+            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
+        return converted, (saved.getvalue(), self.name)
 
-    def _described(self, text: str, signature: Mapping[str, Any]) -> LinalgText:
+    def described(self, answer: Answer) -> LinalgText:
+        """See ``ForeignSource``."""
+        text, signature = answer
         inputs, params = [], {}
         for entry in signature["inputs"]:
             if entry["role"] in ("input", "state"):
@@ -195,10 +166,3 @@ def _shell(value: Any) -> Any:
         return value
     empty = torch.empty_like(value, device="meta")
     return torch.nn.Parameter(empty, value.requires_grad) if isinstance(value, torch.nn.Parameter) else empty
-
-
-def _ending(child: subprocess.CompletedProcess[bytes]) -> str:
-    code = child.returncode
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    said = " ".join(child.stderr.decode(errors="replace").split())
-    return f"{how}: {said[-_LAST_WORDS:] or 'without a word'}"
