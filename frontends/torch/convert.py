@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import torch
@@ -29,6 +30,9 @@ _ROLES = {
     InputKind.CONSTANT_TENSOR: "constant",
 }
 
+# What torch-mlir says of an op that it cannot lower; one that it does not know is a "torch.operator".
+_NOT_CONVERTED = re.compile(r"failed to legalize operation 'torch\.([\w.]+)'(?:.*?name = \"torch\.([\w.]+)\")?")
+
 
 class _Refused(Exception):
     """The program cannot be converted: where, and why."""
@@ -41,7 +45,10 @@ class _Refused(Exception):
 def convert(saved: bytes, name: str) -> Answer:
     """See ``conversion.converted``."""
     try:
-        program = _loaded(saved).run_decompositions(decompositions())
+        program = _loaded(saved)
+        _refuse_training(program.graph)
+        program = program.run_decompositions(decompositions())
+        _refuse_random(program.graph)
         signature = _settle_border(program)
         return _lowered(program.graph), signature
     except _Refused as error:
@@ -57,6 +64,20 @@ def _loaded(saved: bytes) -> ExportedProgram:
                 empty = torch.empty_like(value, device="cpu")
                 held[name] = torch.nn.Parameter(empty, False) if isinstance(value, torch.nn.Parameter) else empty
     return program
+
+
+def _refuse_training(graph: Graph) -> None:
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.batch_norm.default):
+        if node.args[5] and node.args[3] is not None:  # it also changes its running statistics
+            raise _Refused(name_of(node), "batch norm is in training mode: call eval() before the module is exported")
+
+
+def _refuse_random(graph: Graph) -> None:
+    """Refuse what draws random numbers; a dropout that is switched off has been decomposed to nothing."""
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            why = f"'{node.target}' draws random numbers: call eval() before the module is exported, or make them an input"
+            raise _Refused(name_of(node), why)
 
 
 def _settle_border(program: ExportedProgram) -> dict[str, Any]:
@@ -124,13 +145,21 @@ def _run(pipeline: str, module: ir.Module) -> None:
             PassManager.parse(pipeline).run(module.operation)
         except ir.MLIRError as error:
             where, why = errors[0] if errors else ("", str(error))
-            raise _Refused(where, " ".join(why.split())) from error
+            raise _Refused(where, _reason(why)) from error
         finally:
             handler.detach()
 
 
+def _reason(message: str) -> str:
+    """Why torch-mlir refused, as a user would say it."""
+    found = _NOT_CONVERTED.search(message)
+    if found is None:
+        return " ".join(message.split())
+    return f"'{found[2] or found[1]}' has no conversion of this form: write it with other ops, or leave it in torch"
+
+
 def _name_of(location: ir.Location) -> str:
-    return location.name_str if location.is_a_name() else ""
+    return location.name_str if isinstance(location, ir.NameLoc) else ""
 
 
 class _Named(ContextCache):
