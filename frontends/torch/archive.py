@@ -1,7 +1,7 @@
 """Files of exported programs (``model.pt2``), read without unpickling anything: to unpickle is to run code.
 
-``torch.export.load`` unpickles example inputs, and weights and constants that the file says are pickled. Here the former
-are left out, and a file with others, with compiled code or with custom objects is refused.
+``torch.export.load`` unpickles example inputs, and weights and constants that the file says are pickled. Here the
+former are left out, and a file with others, with compiled code or with custom objects is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,16 @@ _SYMBOL = re.compile(r"Symbol\('(?:[suz]|zuf)\d+'", re.ASCII)
 _SIZE = re.compile(r"(?:[A-Za-z_]\w*|\d+|[-+*/%(),<>=&|~ ])*", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORDS_OF_SIZES = frozenset(
-    "Symbol Integer Rational Add Mul Pow Mod FloorDiv ModularIndexing Where PythonMod CleanDiv CeilToInt FloorToInt CeilDiv "
-    "LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat TruncToInt RoundToInt ToFloat Identity "
-    "IsNonOverlappingAndDenseIndicator Max Min Abs Equality Unequality StrictLessThan LessThan StrictGreaterThan "
-    "GreaterThan Eq Ne Lt Le Gt Ge And Or Not Piecewise oo int_oo true false True False "
-    "positive integer nonnegative nonzero".split()
+    re.findall(
+        r"\w+",
+        """
+    Symbol Integer Rational Add Mul Pow Mod FloorDiv ModularIndexing Where PythonMod CleanDiv CeilToInt
+    FloorToInt CeilDiv LShift RShift PowByNatural FloatPow FloatTrueDiv IntTrueDiv TruncToFloat TruncToInt
+    RoundToInt ToFloat Identity IsNonOverlappingAndDenseIndicator Max Min Abs Equality Unequality
+    StrictLessThan LessThan StrictGreaterThan GreaterThan Eq Ne Lt Le Gt Ge And Or Not Piecewise oo int_oo
+    true false True False positive integer nonnegative nonzero
+    """,
+    )
 )
 # Names become Python that torch generates.
 _NAME = re.compile(r"[\w.+:-]*", re.ASCII)

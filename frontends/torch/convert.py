@@ -69,14 +69,14 @@ def _loaded(saved: bytes) -> ExportedProgram:
 def _refuse_training(graph: Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=torch.ops.aten.batch_norm.default):
         if node.args[5] and node.args[3] is not None:  # it also changes its running statistics
-            raise _Refused(name_of(node), "batch norm is in training mode: call eval() before the module is exported")
+            raise _Refused(name_of(node), "batch norm is in training mode: call eval() before the export")
 
 
 def _refuse_random(graph: Graph) -> None:
     """Refuse what draws random numbers; a dropout that is switched off has been decomposed to nothing."""
     for node in graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
-            why = f"'{node.target}' draws random numbers: call eval() before the module is exported, or make them an input"
+            why = f"'{node.target}' draws random numbers: call eval() before the export, or make them an input"
             raise _Refused(name_of(node), why)
 
 

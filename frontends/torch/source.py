@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch.export import ExportedProgram
@@ -23,9 +22,7 @@ from ...runtime.module import Module
 from .conversion import Answer, converted
 from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
-
-# The view that numpy can take of tensors whose types it lacks, and the type that these bytes are.
-_VIEWS = {torch.bfloat16: (torch.int16, ml_dtypes.bfloat16)}
+from .tensors import to_numpy
 
 
 class TorchSource(ForeignSource):
@@ -102,15 +99,6 @@ def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shap
         return None
     name = Path(source).stem if is_file else type(source).__name__
     return TorchSource(exported(source, example_inputs, dynamic_shapes=dynamic_shapes), name)
-
-
-def to_numpy(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's memory as an array; a copy where it is not contiguous."""
-    tensor = tensor.detach().contiguous()
-    if tensor.dtype in _VIEWS:
-        view, dtype = _VIEWS[tensor.dtype]
-        return tensor.view(view).numpy().view(dtype)
-    return tensor.numpy()
 
 
 def _key(entry: Any) -> str:
