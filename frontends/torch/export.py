@@ -30,17 +30,19 @@ def exported(
     example_inputs: Sequence[Any] | None = None,
     example_kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    name: str = "",
 ) -> ExportedProgram:
     """The program of ``source``, for inputs like the examples.
 
-    ``dynamic_shapes`` is as ``torch.export.export`` takes it. Raises ModelError for a file or a module that is none,
-    UnsupportedError for a module that torch cannot export: one line with the reason.
+    Errors call it ``name``, or by its type. ``dynamic_shapes`` is as ``torch.export.export`` takes it. Raises
+    ModelError for a file or a module that is none, UnsupportedError for a module that torch cannot export: one line
+    with the module's path, the reason, and what to do.
     """
     if isinstance(source, ExportedProgram):
         return source
     if isinstance(source, (str, os.PathLike)):
         return archive.read(Path(source))
-    name = type(source).__name__
+    name = name or type(source).__name__
     if example_inputs is None and not example_kwargs:
         raise ModelError(f"{name} needs example inputs to be exported with: give example_inputs=(x, ...)")
     _refuse_training(source)

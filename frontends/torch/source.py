@@ -7,6 +7,8 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +24,41 @@ from ...runtime.module import Module
 from .conversion import Answer, converted
 from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
-from .tensors import to_numpy
+from .tensors import dtype_of, to_numpy
 
 
 class TorchSource(ForeignSource):
     """An exported program, to be compiled."""
 
-    def __init__(self, program: ExportedProgram, name: str = "model") -> None:
-        self.program = program
+    def __init__(self, export: Callable[[], ExportedProgram], name: str = "model") -> None:
+        self._export = export
         self.name = name
-        for tensor in (*program.state_dict.values(), *program.constants.values()):
+
+    @cached_property
+    def program(self) -> ExportedProgram:
+        """It is exported when it is asked for. ModelError for weights that are elsewhere than in the CPU's memory."""
+        program = self._export()
+        for name, tensor in (*program.state_dict.items(), *program.constants.items()):
             if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
-                raise ModelError(f"{name} has weights on {tensor.device}: move it to the CPU first, by module.cpu()")
+                what = f"{self.name} has '{name}' on {tensor.device}"
+                raise ModelError(f"{what}, and is compiled for the CPU: move it there first, by module.cpu()")
+        return program
 
     def digest(self) -> str:
-        """The SHA-256 of graph, signature and weights."""
+        """See ``ForeignSource``: the SHA-256 of graph, signature and weights, as they were when it was first asked."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return self._hash()
+
+    def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in _graph_lines(self.program):
+        for line in (*versions(), *_graph_lines(self.program)):
             digest.update(line.encode() + b"\0")
         for name, tensor in sorted(_weights(self.program).items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\0".encode())
-            digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
+            digest.update(name.encode() + b"\0")
+            add_tensor(digest, tensor)
         return digest.hexdigest()
 
     def conversion(self) -> tuple[Callable[..., Answer], tuple[Any, ...]]:
@@ -82,8 +98,7 @@ class TorchSource(ForeignSource):
 
     def wrapped(self, module: Module) -> TorchModule:
         """The compiled program as a function of what the module takes and gives."""
-        changed = [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
-        states = {name: _held(self.program, name) for name in changed}
+        states = {name: _held(self.program, name) for name in changed(module)}
         return TorchModule(module, self.program.call_spec, self.constant_outputs(), states)
 
     def constant_outputs(self) -> list[Any]:
@@ -92,13 +107,46 @@ class TorchSource(ForeignSource):
         return [arg.value if isinstance(arg, ConstantArgument) else TENSOR for arg in specs]
 
 
+def changed(module: Module) -> list[str]:
+    """The names of the buffers that a program changes: their values are its first outputs."""
+    return [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
+
+
+def versions() -> list[str]:
+    """What a conversion depends on beside the compiler itself."""
+    return [f"{name} {version(name)}" for name in ("torch", "torch-mlir")]
+
+
+def add_tensor(digest: Any, tensor: torch.Tensor) -> None:
+    """Add shape, dtype and elements of a tensor to a hash."""
+    digest.update(f"{tuple(tensor.shape)} {tensor.dtype}\0".encode())
+    digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
+
+
 def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: Any) -> TorchSource | None:
     """The source that an object of torch's, or an exported program's file, is; None for what is neither."""
     is_file = isinstance(source, (str, os.PathLike))
     if not is_file and not is_torch(source):
         return None
     name = Path(source).stem if is_file else type(source).__name__
-    return TorchSource(exported(source, example_inputs, dynamic_shapes=dynamic_shapes), name)
+    return TorchSource(partial(exported, source, example_inputs, dynamic_shapes=dynamic_shapes), name)
+
+
+def of_program(
+    program: Any, infos: Sequence[TensorInfo | tuple[Any, ...]] | None, example_inputs: Sequence[Any] | None
+) -> tuple[TorchSource, list[str] | None]:
+    """The source of ``frontends.from_pytorch``, and the names of its inputs, if they are given."""
+    given = None if infos is None else [i if isinstance(i, TensorInfo) else _given(*i) for i in infos]
+    if given is not None and example_inputs is None and not isinstance(program, (str, os.PathLike, ExportedProgram)):
+        example_inputs = [torch.zeros(info.static_shape, dtype=dtype_of(info)) for info in given]
+    source = torch_source(program, example_inputs, None)
+    if source is None:
+        raise ModelError(f"cannot import a {type(program).__name__}: give an nn.Module or an ExportedProgram")
+    return source, None if given is None else [info.name for info in given]
+
+
+def _given(name: str, shape: Sequence[int], dtype: Any = "float32") -> TensorInfo:
+    return TensorInfo(name, tuple(shape), str(dtype).removeprefix("torch."))
 
 
 def _key(entry: Any) -> str:
@@ -110,6 +158,8 @@ def _key(entry: Any) -> str:
 
 
 def _info(name: str, entry: Mapping[str, Any]) -> TensorInfo:
+    if any(isinstance(n, str) for n in entry["shape"]):
+        raise UnsupportedError(f"'{name}' has the open shape {tuple(entry['shape'])}: give sizes that are all fixed")
     return TensorInfo(name, tuple(entry["shape"]), entry["dtype"])
 
 
@@ -129,7 +179,6 @@ def _held(program: ExportedProgram, name: str) -> torch.Tensor:
 
 def _graph_lines(program: ExportedProgram) -> Iterator[str]:
     """All that the graph says, in lines that are the same in every process."""
-    yield f"torch {torch.__version__}"
     yield str(program.call_spec)
     yield str(program.graph_signature)
     yield str(program.range_constraints)
