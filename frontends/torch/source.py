@@ -63,9 +63,9 @@ class TorchSource(ForeignSource):
 
     def conversion(self) -> tuple[Callable[..., Answer], tuple[Any, ...]]:
         """See ``ForeignSource``; UnsupportedError for a program that torch cannot save."""
-        saved = io.BytesIO()
+        saved, shell = io.BytesIO(), _without_weights(self.program)
         try:
-            torch.export.save(_without_weights(self.program), saved)
+            torch.export.save(shell, saved)
         except Exception as error:
             raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
         return converted, (saved.getvalue(), self.name)
