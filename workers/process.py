@@ -267,7 +267,7 @@ def _die_with(lifeline: int) -> None:
 
 def _warm_up(kind: Kind) -> None:
     gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
-    importlib.import_module(f"{__package__.rpartition('.')[0]}.{kind.module}").warm_up()
+    importlib.import_module(f"..{kind.module}", __package__).warm_up()
     gc.enable()
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it

@@ -75,7 +75,7 @@ def _argument(node: Node, places: dict[str, tuple[int, int]], names: set[str]) -
 
 def _name(node: Node, names: set[str]) -> str:
     """The user's name of a parameter, ``layer1.0.weight``; one that is there already gets a number."""
-    source = node._dynamo_source.name if hasattr(node, "_dynamo_source") else ""
+    source = getattr(getattr(node, "_dynamo_source", None), "name", "")
     stem = ".".join(_ATTRIBUTE.findall(source if isinstance(source, str) else source())) or node.name
     name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 2 + len(names)))) if n not in names)
     names.add(name)
@@ -117,7 +117,7 @@ class GraphSource(TorchSource):
     def wrapped(self, module: Module) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
         """The compiled graph, as a function of its arguments; what it writes into them is there after a call."""
         self._values = []
-        self.__dict__.pop("program", None)
+        vars(self).pop("program", None)
         places = {a.name: i for i, a in enumerate(self._arguments) if a.kind == "state"}
         inputs = [i for i, a in enumerate(self._arguments) if a.kind == "input"]
         places |= {f"{_INPUTS}_{number}": i for number, i in enumerate(inputs)}
@@ -154,20 +154,20 @@ class _Rebuilt(torch.nn.Module):
                 continue
             path, _, name = argument.name.rpartition(".")
             if argument.kind == "weight":
-                self._site(path).register_parameter(name, torch.nn.Parameter(value.detach(), requires_grad=False))
+                self.site(path).register_parameter(name, torch.nn.Parameter(value.detach(), requires_grad=False))
             else:
-                self._site(path).register_buffer(name, value.detach())
+                self.site(path).register_buffer(name, value.detach())
+        for node in graph.graph.nodes:  # now: torch.export knows the modules that are there before it traces
+            path, kind = _stack_top(node)
+            self.kinds[path] = f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+            self.site(path)
 
-    def at(self, path: str, kind: Any) -> torch.nn.Module:
-        """The module at a path, where the user's has the class ``kind``."""
-        self.kinds[path] = f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
-        return self._site(path)
-
-    def _site(self, path: str) -> torch.nn.Module:
+    def site(self, path: str) -> torch.nn.Module:
+        """The module at a path."""
         if path not in self._sites:
             before, _, name = path.rpartition(".")
             self._sites[path] = site = _Site()
-            self._site(before).add_module(name, site)
+            self.site(before).add_module(name, site)
         return self._sites[path]
 
     def forward(self, *inputs: torch.Tensor) -> Any:
@@ -183,7 +183,7 @@ class _Rebuilt(torch.nn.Module):
             return next(rest)
         if argument.kind in ("weight", "state"):
             path, _, name = argument.name.rpartition(".")
-            return getattr(self._site(path), name)
+            return getattr(self.site(path), name)
         return value.item() if isinstance(value, torch.Tensor) else value
 
 
@@ -195,14 +195,19 @@ class _Tracer(Interpreter):
         self._root = (root,)  # not as a module: it has this one
 
     def run_node(self, n: Node) -> Any:
-        path, kind = next(reversed(n.meta.get("nn_module_stack", {"": ("", "")}).values()), ("", ""))
-        path = ".".join(part for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part))
+        path, _ = _stack_top(n)
         compute = super().run_node
-        return self._root[0].at(path, kind)(lambda: compute(n)) if path else compute(n)
+        return self._root[0].site(path)(lambda: compute(n)) if path else compute(n)
 
     def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
         is_number = target == "item" and isinstance(args[0], int | float)
         return args[0] if is_number else super().call_method(target, args, kwargs)
+
+
+def _stack_top(node: Node) -> tuple[str, Any]:
+    """The path of the innermost module that a node is from, and its class; "" for one outside of all."""
+    path, kind = next(reversed((node.meta.get("nn_module_stack") or {"": ("", "")}).values()))
+    return ".".join(part for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part)), kind
 
 
 def _lines(graph: GraphModule) -> Iterator[str]:

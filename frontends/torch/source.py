@@ -96,8 +96,8 @@ class TorchSource(ForeignSource):
         made = [(path, spec) for path, spec in zip(paths, specs, strict=True) if isinstance(spec.arg, TensorArgument)]
         return [".".join(map(_key, path)) or "output" for path, _ in made]
 
-    def wrapped(self, module: Module) -> TorchModule:
-        """The compiled program as a function of what the module takes and gives."""
+    def wrapped(self, module: Module) -> Callable[..., Any]:
+        """The compiled program as a ``TorchModule``."""
         states = {name: _held(self.program, name) for name in changed(module)}
         return TorchModule(module, self.program.call_spec, self.constant_outputs(), states)
 
