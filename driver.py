@@ -193,7 +193,7 @@ def emit(
     """
     options = options or make_options()
     options.refuse_several(f"--emit {kind}")
-    return emission.emit(source, kind, Asked.of(input_shapes), options, _pool(workers, options))
+    return emission.emit(settled_source(source), kind, Asked.of(input_shapes), options, _pool(workers, options))
 
 
 def stepwise(
@@ -208,7 +208,7 @@ def stepwise(
     options.refuse_foreign()
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        planned = plan_source(source, Asked.of(input_shapes), options, pool, folder, report)
+        planned = plan_source(settled_source(source), Asked.of(input_shapes), options, pool, folder, report)
         return _settled(product.make_stepwise(planned, options, pool, report), options, report)
 
 

@@ -13,7 +13,7 @@ from . import jobs
 from .errors import CompileError
 from .model import ForeignSource, LinalgText
 from .options import CompileReport, Options
-from .planning import Asked, as_file, plan_source, titled, without_data
+from .planning import Asked, as_file, converted, plan_source, titled, without_data
 from .program import Plan
 from .runtime.files import sha256
 from .runtime.source import TextKind
@@ -30,7 +30,7 @@ def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Opt
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
             if isinstance(source, ForeignSource):
-                return _linalg(source.linalg(pool.seconds_left()), pool)
+                return _linalg(converted(source, pool), pool)
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")
             arguments = (path, label, asked.shapes, options.model_limits)

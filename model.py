@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -208,8 +208,15 @@ class ForeignSource(ABC):
         """A hash of all that decides what it becomes, weights included."""
 
     @abstractmethod
-    def linalg(self, seconds: float | None) -> LinalgText:
-        """The model; CompileTimeoutError where that takes longer than so many seconds."""
+    def conversion(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """The function that converts it, in a worker that may import what the compiler's must not, and its arguments.
+
+        Both are pickled: plain data.
+        """
+
+    @abstractmethod
+    def described(self, answer: Any) -> LinalgText:
+        """The model, of what that function gave: its weights are where they were."""
 
     @abstractmethod
     def wrapped(self, module: Any) -> Any:

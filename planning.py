@@ -16,10 +16,10 @@ from . import faults, frontends, jobs, specialization
 from .dims import InputShapes
 from .errors import ModelError
 from .jobs import Planned
-from .model import ForeignSource, Model, Param
+from .model import ForeignSource, LinalgText, Model, Param
 from .options import CompileReport, Options
 from .specialization import Sizes
-from .workers import Job, Pool
+from .workers import CONVERTER, Job, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -84,10 +84,19 @@ def _plan_foreign(source: ForeignSource, asked: Asked, options: Options, pool: P
         raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
     options.progress(f"importing {source.name}")
     with report.stage("import and plan"):
-        text = source.linalg(pool.seconds_left())
+        text = converted(source, pool)
         shell = replace(text, params=without_data(text.params))
         planned = _run_plans([_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))], options, pool)
         return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
+
+
+def converted(source: ForeignSource, pool: Pool) -> LinalgText:
+    """The model that another frontend makes in a worker of its own kind.
+
+    Raises UnsupportedError for what it cannot convert, CompileTimeoutError and InternalError as all jobs do.
+    """
+    [answer] = pool.of(CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
+    return source.described(answer)
 
 
 def without_data(params: Mapping[str, Param]) -> dict[str, Param]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..dims import InputShapes
+from ..errors import ModelError
 from ..inspection import CheckReport
 from ..limits import ORDINARY, ModelLimits
 from ..model import ForeignSource, Model, TensorInfo
@@ -30,6 +32,46 @@ def foreign(
     from .torch.source import torch_source
 
     return torch_source(source, example_inputs, dynamic_shapes)
+
+
+def from_pytorch(
+    program: Any,
+    input_infos: Sequence[TensorInfo | tuple[Any, ...]] | None = None,
+    example_inputs: Sequence[Any] | None = None,
+) -> Model:
+    """The model of an ``nn.Module``, a scripted or exported program, or an exported one's file, for ``build``.
+
+    ``input_infos`` names the inputs, and where there are no ``example_inputs`` says what to export with: for each a
+    ``TensorInfo``, or name, shape and dtype (float32 if there is none). A worker converts it, and this process parses
+    the result. Raises ModelError for what is none of them, UnsupportedError for what cannot be exported or converted.
+    """
+    from ..workers import CONVERTER, Job, pool
+    from .linalg.importer import import_linalg
+    from .torch.source import of_program
+
+    source, names = of_program(program, input_infos, example_inputs)
+    [answer] = pool(1, CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
+    text = source.described(answer)
+    return import_linalg(text.text, renamed(text.inputs, names), text.outputs, text.params, text.name)
+
+
+def from_torch_mlir(text: str | bytes, name: str = "model") -> Model:
+    """The model of linalg on tensors that torch-mlir, or another compiler, made elsewhere, for ``build``.
+
+    Its module has one function, whose arguments are the inputs ``arg0`` and so on. ModelError for another text.
+    """
+    from .linalg.importer import import_linalg
+
+    return import_linalg(text, name=name)
+
+
+def renamed(infos: Sequence[TensorInfo], names: Sequence[str] | None) -> tuple[TensorInfo, ...]:
+    """Inputs with the names that a user gives; ModelError where these are not as many."""
+    if names is None:
+        return tuple(infos)
+    if len(names) != len(infos):
+        raise ModelError(f"there are {len(names)} input_infos for {len(infos)} inputs: give one for each")
+    return tuple(replace(info, name=name) for info, name in zip(infos, names, strict=True))
 
 
 def import_model(

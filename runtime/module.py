@@ -115,6 +115,11 @@ class Module:
         return self._program
 
     @property
+    def bounded(self) -> bool:
+        """Whether calls wait for others: ``max_concurrency``."""
+        return self._limit is not None
+
+    @property
     def num_threads(self) -> int:
         """The number of threads that a call uses when no other call does."""
         return self._threads

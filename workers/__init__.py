@@ -18,9 +18,9 @@ from ..breadcrumbs import Trail, following
 from ..errors import CompileTimeoutError
 from .crew import Crew
 from .dispatch import Round
-from .process import Job, Limits, at, run_here
+from .process import COMPILER, CONVERTER, Job, Kind, Limits, at, run_here
 
-__all__ = ["Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
+__all__ = ["CONVERTER", "Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
 
 
 class Pool:
@@ -39,6 +39,12 @@ class Pool:
     def limited(self, limits: Limits) -> Pool:
         """The same processes for a compilation that begins now."""
         return Pool(self.workers, limits, self.crew)
+
+    def of(self, kind: Kind) -> Pool:
+        """A process of another kind, for this compilation."""
+        other = pool(1, kind).limited(self.limits)
+        other._deadline = self._deadline
+        return other
 
     def start(self) -> None:
         """Let a worker get ready, as there will be work in a moment."""
@@ -87,14 +93,14 @@ class Pool:
         return Trail(check)
 
 
-_pools: dict[int, Pool] = {}
+_pools: dict[tuple[int, Kind], Pool] = {}
 _pools_lock = threading.Lock()
 
 
-def pool(workers: int) -> Pool:
-    """The process-wide pool with that number of workers."""
+def pool(workers: int, kind: Kind = COMPILER) -> Pool:
+    """The process-wide pool with that number of workers, which are of a kind."""
     with _pools_lock:
-        return _pools.setdefault(workers, Pool(workers))
+        return _pools.setdefault((workers, kind), Pool(workers, crew=Crew(workers, kind)))
 
 
 def _in_child() -> None:

@@ -16,13 +16,13 @@ import weakref
 from multiprocessing.connection import Connection
 
 from ..errors import InternalError
-from .process import NOTE_BYTES, Note, read_note
+from .process import COMPILER, NOTE_BYTES, Kind, Note, read_note
 
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
 _PROGRAM = """import sys
-sys.path[:] = sys.argv[4:]
-from tilewright.workers.process import serve
-serve(*map(int, sys.argv[1:4]))"""
+sys.path[:] = sys.argv[6:]
+from tilewright.workers.process import Kind, serve
+serve(Kind(sys.argv[1], int(sys.argv[2])), *map(int, sys.argv[3:6]))"""
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _LAST_WORDS = re.compile(r"LLVM ERROR|Assertion|terminate called|\w*Error: ")
 _SAID_BYTES = 32 << 10
@@ -38,7 +38,7 @@ class Worker:
     where the worker is dead.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind = COMPILER) -> None:
         self.begun = time.monotonic()
         ours, theirs = socket.socketpair()
         lifeline, kept = os.pipe()
@@ -52,7 +52,7 @@ class Worker:
         path = [folder or os.getcwd() for folder in sys.path]
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, *map(str, passed), *path],
+                [sys.executable, "-c", _PROGRAM, kind.module, str(kind.idle_seconds), *map(str, passed), *path],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -123,8 +123,8 @@ class Worker:
 class Crew:
     """At most ``size`` workers, which start when they are asked for and stay; threads may share a crew."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, kind: Kind = COMPILER) -> None:
+        self.size, self._kind = size, kind
         self._changed = threading.Condition()
         self._all: set[Worker] = set()
         self._starting: list[Worker] = []
@@ -136,7 +136,7 @@ class Crew:
         """Have so many workers on the way, as far as the crew may have them."""
         with self._changed:
             while len(self._starting) < wanted and len(self._all) < self.size:
-                worker = Worker()
+                worker = Worker(self._kind)
                 self._all.add(worker)
                 self._starting.append(worker)
 

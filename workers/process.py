@@ -10,6 +10,7 @@ import ctypes
 import faulthandler
 import fcntl
 import gc
+import importlib
 import json
 import mmap
 import os
@@ -32,7 +33,6 @@ from ..errors import CompileError, CompileTimeoutError, InternalError, Tilewrigh
 from ..questions import asking
 from .messages import Reply, ask_owner
 
-IDLE_SECONDS = 300
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
 MEMORY_PART = 0.75
 GROWTH_BYTES = 16 << 20
@@ -43,6 +43,21 @@ _NOTE = struct.Struct("<dII")  # when the step began, its number, the text's len
 
 # Of a step's facts, the path of its module, and the seconds that it may take.
 Finder = Callable[[Mapping[str, Any], str, float], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a worker gets ready for: ``module`` of this package imports what its jobs need, by ``warm_up()``.
+
+    It leaves when nobody has asked for anything for ``idle_seconds``.
+    """
+
+    module: str
+    idle_seconds: int = 300
+
+
+COMPILER = Kind("jobs")
+CONVERTER = Kind("frontends.torch.conversion", idle_seconds=90)  # imports another MLIR than ours
 
 
 @dataclass(frozen=True)
@@ -129,7 +144,7 @@ def at(where: str, what: str) -> str:
     return f"{where} of {what}" if where else what
 
 
-def serve(channel: int, notes: int, lifeline: int) -> None:
+def serve(kind: Kind, channel: int, notes: int, lifeline: int) -> None:
     """Do the tasks that come by ``channel``, until none has come for a while, or nobody is there to send one.
 
     ``notes`` is the file to note steps in, ``lifeline`` the end of a pipe whose other end goes with its owner. This is
@@ -140,11 +155,11 @@ def serve(channel: int, notes: int, lifeline: int) -> None:
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(None)
-    _warm_up()
+    _warm_up(kind)
     shared = mmap.mmap(notes, NOTE_BYTES)
     with Connection(channel) as connection:
         connection.send_bytes(repr(time.monotonic()).encode())
-        while connection.poll(IDLE_SECONDS):
+        while connection.poll(kind.idle_seconds):
             try:
                 message = connection.recv_bytes()
             except (EOFError, OSError):  # the owner has gone
@@ -250,11 +265,9 @@ def _die_with(lifeline: int) -> None:
         os._exit(0)
 
 
-def _warm_up() -> None:
+def _warm_up(kind: Kind) -> None:
     gc.disable()  # imports leave nothing to be collected, and looking for it would take a fifth of their time
-    from .. import jobs
-
-    jobs.warm_up()
+    importlib.import_module(f"..{kind.module}", __package__).warm_up()
     gc.enable()
     gc.collect()
     gc.freeze()  # what is there now stays: collections need not look at it

@@ -208,6 +208,9 @@ def detach(source: Source, limits: ModelLimits = ORDINARY) -> Detached:
 def _from_file(path: Path, limits: ModelLimits) -> Detached:
     with open(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
+        if path.suffix == ".pt2":
+            what = "is a PyTorch program, and this reads ONNX models"
+            raise ModelError(f"{path}: {what}: compile it, and give the compiled program")
         if not size:
             raise ModelError(f"{path}: is empty; give an ONNX file")
         into = Detached(onnx.ModelProto(), str(path), path.resolve(), folders=folders_of(path), limits=limits)

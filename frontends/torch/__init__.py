@@ -1,4 +1,4 @@
-"""PyTorch: modules and exported programs become linalg in a child process that runs torch-mlir (``convert.py``).
+"""PyTorch: modules and exported programs become linalg in a worker that runs torch-mlir (``convert.py``).
 
 The only folder that imports torch.
 """

@@ -1,15 +1,10 @@
-"""``python -m tilewright.frontends.torch.convert FOLDER``: an exported program to linalg, in a process of its own.
-
-It imports torch and torch-mlir, whose MLIR must not meet ours. FOLDER has the program without its weights
-(``program.pt2``); ``module.mlir`` and ``signature.json`` are written beside it, or ``error.json``.
-"""
+"""An exported program to linalg, in a worker of its own kind: torch-mlir's MLIR must not meet ours."""
 
 from __future__ import annotations
 
-import json
-import sys
+import io
+import re
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,9 +18,10 @@ from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
+from ...errors import UnsupportedError
+from .conversion import Answer
 from .decompositions import decompositions
 from .sampling import NoSampleError, Point, samples
-from .signature import ERROR, MODULE, PROGRAM, SAMPLE, SIGNATURE
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -38,6 +34,9 @@ _ROLES = {
     InputKind.CONSTANT_TENSOR: "constant",
 }
 
+# What torch-mlir says of an op that it cannot lower; one that it does not know is a "torch.operator".
+_NOT_CONVERTED = re.compile(r"failed to legalize operation 'torch\.([\w.]+)'(?:.*?name = \"torch\.([\w.]+)\")?")
+
 
 class _Refused(Exception):
     """The program cannot be converted: where, and why."""
@@ -47,25 +46,28 @@ class _Refused(Exception):
         self.where, self.why = where, why
 
 
-def main(folder: Path) -> None:
-    """Convert the program of a folder."""
+def convert(saved: bytes, name: str) -> Answer:
+    """See ``conversion.converted``."""
     try:
-        program = _loaded(folder / PROGRAM)
+        program = _loaded(saved)
+        _refuse_training(program.graph)
         _refuse_unknown_sizes(program)
-        scalars = {s.arg.name for s in program.graph_signature.input_specs if isinstance(s.arg, SymIntArgument)}
-        points, signature = [], {}
-        for number, (point, sample) in enumerate(_samples(program)):
+        specs = program.graph_signature.input_specs
+        scalars = {index for index, spec in enumerate(specs) if isinstance(spec.arg, SymIntArgument)}
+        texts, points, signature = [], [], {}
+        for point, sample in _samples(program):
+            _refuse_random(sample.graph)
             signature = _settle_border(sample, scalars)
-            (folder / (SAMPLE.format(number) if number else MODULE)).write_text(_lowered(sample.graph))
+            texts.append(_lowered(sample.graph))
             points.append(point)
-        (folder / SIGNATURE).write_text(json.dumps({**signature, "points": points}))
+        return texts, {**signature, "points": points}
     except _Refused as error:
-        (folder / ERROR).write_text(json.dumps({"where": error.where, "why": error.why}))
+        raise UnsupportedError(": ".join(filter(None, (name, error.where, error.why)))) from error
 
 
-def _loaded(path: Path) -> ExportedProgram:
+def _loaded(saved: bytes) -> ExportedProgram:
     """The program; memory for weights is asked for and never touched, so that it takes none."""
-    program = torch.export.load(path)
+    program = torch.export.load(io.BytesIO(saved))
     for held in (program._state_dict, program._constants):
         for name, value in held.items():
             if isinstance(value, torch.Tensor):
@@ -87,18 +89,32 @@ def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
 
 
-def _settle_border(program: ExportedProgram, scalars: Collection[str]) -> dict[str, Any]:
+def _refuse_training(graph: Graph) -> None:
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.batch_norm.default):
+        if node.args[5] and node.args[3] is not None:  # it also changes its running statistics
+            raise _Refused(name_of(node), "batch norm is in training mode: call eval() before the export")
+
+
+def _refuse_random(graph: Graph) -> None:
+    """Refuse what draws random numbers; a dropout that is switched off has been decomposed to nothing."""
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
+            why = f"'{node.target}' draws random numbers: call eval() before the export, or make them an input"
+            raise _Refused(name_of(node), why)
+
+
+def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[str, Any]:
     """Put inputs before the weights that are used, and let the graph return tensors alone; says what is where.
 
-    ``scalars`` are inputs that are sizes: they become tensors, and what computes with them knows their numbers.
+    ``scalars`` are the places of inputs that are sizes: they become tensors, and what computes with them knows their numbers.
     """
     graph, kinds = program.graph, program.graph_signature
     nodes = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     mutated = {spec.target for spec in kinds.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
     inputs, weights = [], []
-    for spec in kinds.input_specs:
+    for index, spec in enumerate(kinds.input_specs):
         node = nodes[spec.arg.name]
-        if spec.arg.name in scalars:
+        if index in scalars:
             with FakeTensorMode():
                 node.meta["val"] = torch.empty((), dtype=torch.int64)
         if not isinstance(node.meta.get("val"), torch.Tensor) or (
@@ -107,7 +123,7 @@ def _settle_border(program: ExportedProgram, scalars: Collection[str]) -> dict[s
             graph.erase_node(node)
             continue
         role = "state" if spec.target in mutated else _ROLES[spec.kind]
-        entry = {"role": role, "name": spec.arg.name, "target": spec.target, **_described(node)}
+        entry = {"role": role, "index": index, "target": spec.target, **_described(node)}
         (inputs if role in ("input", "state") else weights).append((node, entry))
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node, _ in (*inputs, *weights):
@@ -178,9 +194,17 @@ def _run(pipeline: str, module: ir.Module) -> None:
             PassManager.parse(pipeline).run(module.operation)
         except ir.MLIRError as error:
             where, why = errors[0] if errors else ("", str(error))
-            raise _Refused(where, " ".join(why.split())) from error
+            raise _Refused(where, _reason(why)) from error
         finally:
             handler.detach()
+
+
+def _reason(message: str) -> str:
+    """Why torch-mlir refused, as a user would say it."""
+    found = _NOT_CONVERTED.search(message)
+    if found is None:
+        return " ".join(message.split())
+    return f"'{found[2] or found[1]}' has no conversion of this form: write it with other ops, or leave it in torch"
 
 
 def _name_of(location: ir.Location) -> str:
@@ -201,7 +225,3 @@ def name_of(node: Node) -> str:
     path = path.replace("L['self'].", "").replace("L['self']", "")
     own = kind.startswith("torch.nn.modules.") and ".container." not in kind
     return path if own and path else "/".join(filter(None, (path, node.name)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import os
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...errors import ModelError, UnsupportedError
+from . import archive
 
 SUFFIX = ".pt2"
 
@@ -26,52 +30,71 @@ def exported(
     example_inputs: Sequence[Any] | None = None,
     example_kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    name: str = "",
 ) -> ExportedProgram:
     """The program of ``source``, for inputs like the examples.
 
-    ``dynamic_shapes`` is as ``torch.export.export`` takes it. Raises ModelError for a file or a module that is none,
-    UnsupportedError for a module that torch cannot export: one line with the reason.
+    Errors call it ``name``, or by its type. ``dynamic_shapes`` is as ``torch.export.export`` takes it. Raises
+    ModelError for a file or a module that is none, UnsupportedError for a module that torch cannot export: one line
+    with the module's path, the reason, and what to do.
     """
     if isinstance(source, ExportedProgram):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return _read(Path(source))
-    name = type(source).__name__
+        return archive.read(Path(source))
+    name = name or type(source).__name__
     if example_inputs is None and not example_kwargs:
         raise ModelError(f"{name} needs example inputs to be exported with: give example_inputs=(x, ...)")
     _refuse_training(source)
     if isinstance(source, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         source = _of_script(source, tuple(example_inputs or ()))
-    with torch.no_grad():
-        try:
+    try:
+        with torch.no_grad(), _quiet():
             return torch.export.export(
                 source, tuple(example_inputs or ()), dict(example_kwargs or {}), dynamic_shapes=dynamic_shapes
             )
-        except Exception as error:
-            raise UnsupportedError(f"{name} cannot be exported: {first_line(error)}") from error
+    except Exception as error:
+        where = _where(error, source)
+        at = f"{name}: {where}" if where else name
+        raise UnsupportedError(f"{at} cannot be exported: {_reason(error)}") from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch from printing what its errors say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _where(error: BaseException, source: torch.nn.Module) -> str:
+    """The path of the innermost module whose ``forward`` was under way."""
+    paths = {id(module): path for path, module in source.named_modules()}
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            found = paths.get(id(value), found) if isinstance(value, torch.nn.Module) else found
+        trace = trace.tb_next
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """Why, and what to do about it."""
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return (
+            "its course depends on the values of tensors: use torch.where or torch.cond, or leave it out of the module"
+        )
+    return first_line(error)
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an error that says something."""
     lines = (" ".join(line.split()) for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)
-
-
-def _read(path: Path) -> ExportedProgram:
-    """The program of a file. Nothing of it is unpickled but tensors."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except zipfile.BadZipFile as error:
-        raise ModelError(f"{path} is no exported program: torch.export.save writes such files") from error
-    if not any(name.endswith("/models/model.json") for name in names):
-        raise ModelError(f"{path} is no exported program but another archive of torch: write it by torch.export.save")
-    try:
-        return torch.export.load(path)
-    except Exception as error:
-        raise ModelError(f"{path} cannot be loaded as an exported program: {first_line(error)}") from error
 
 
 def _refuse_training(source: Any) -> None:

@@ -2,28 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from ...errors import InputError
+from ...model import TensorInfo
 from ...runtime.module import Module
-from ...sizes import Extent, Sym
+from ...sizes import Extent, Sym, is_open
 from ..linalg.fitting import value_at
-from .arrays import to_torch
+from .tensors import array_of, dtype_of, tensor_of
 
 NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
 TENSOR = object()  # among the results of a module, one that is no constant
 
 
+class Callee:
+    """A program as a function of torch tensors on the CPU, given and made in its order, without copying any.
+
+    Tensors that are not contiguous are copied. It may be called from several threads.
+    """
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._infos = module.inputs
+        self._wanted = [(torch.Size(_static(info)), dtype_of(info)) for info in module.inputs]
+        self._makers = [partial(torch.empty, _static(info), dtype=dtype_of(info)) for info in module.outputs]
+        fixed = not any(is_open(info.shape) for info in (*module.inputs, *module.outputs))
+        # Of a program of fixed sizes the entry is called as it is: it takes torch's tensors.
+        self._main = module["main"] if fixed and module.executor == "aot" and not module.bounded else None
+
+    def __call__(self, tensors: Sequence[torch.Tensor], timeout: float | None = None) -> list[torch.Tensor]:
+        """Run; InputError for a tensor of another shape, dtype or device, otherwise as ``Module.run``."""
+        if torch.is_grad_enabled():
+            self._refuse_gradients(tensors)
+        if self._main is None or timeout is not None:
+            arrays = {info.name: array_of(x, info) for x, info in zip(tensors, self._infos, strict=True)}
+            made = self.module.run(arrays, timeout)
+            return [tensor_of(array, info) for array, info in zip(made, self.module.outputs, strict=True)]
+        given = []
+        for x, (shape, dtype), info in zip(tensors, self._wanted, self._infos, strict=True):
+            if x.shape != shape or x.dtype != dtype or not x.is_cpu:
+                raise InputError(_misfit(x, info))
+            given.append(_plain(x) if x.requires_grad or x.is_conj() or not x.is_contiguous() else x)
+        outputs = [make() for make in self._makers]
+        self._main(*given, *outputs)
+        return outputs
+
+    def _refuse_gradients(self, tensors: Sequence[torch.Tensor]) -> None:
+        for x, info in zip(tensors, self._infos, strict=True):
+            if x.requires_grad:
+                what = f"input '{info.name}' requires a gradient, and compiled programs have no backward"
+                raise InputError(f"{what}: call them under torch.no_grad() or torch.inference_mode()")
+
+
 class TorchModule:
     """Takes the tensors that the module takes, nested as there, and gives what it gives, without copying any.
 
-    ``module`` is the program, a ``tilewright.Module``. ``states`` are the buffers that the module changes, by their
-    names: a call reads and replaces them. Calls from several threads are for modules without states. ``scalars`` are
-    what inputs are that are sizes. Of ``results`` an extent is a size that is computed from those of the inputs.
+    ``module`` is the program, a ``tilewright.Module``, whose attributes this has, too. ``states`` are the buffers that
+    the PyTorch module changes, by their names: a call reads and replaces them. Threads may share it; those of a module
+    with states wait for each other. ``scalars`` are what inputs are that are sizes. Of ``results`` an extent is a size
+    that is computed from those of the inputs.
     """
 
     def __init__(
@@ -35,43 +78,62 @@ class TorchModule:
         scalars: Mapping[str, Extent],
     ) -> None:
         self.module = module
-        self._scalars = dict(scalars)
         self.states = {name: tensor.detach().clone() for name, tensor in states.items()}
+        self._lock = threading.Lock() if states else None
         self._in, self._out = spec.in_spec, spec.out_spec
-        self._results = list(results)
-        self._names = [info.name for info in module.inputs]
-        self._given = [name for name in self._names if name not in self.states]
+        self._results, self._scalars = list(results), dict(scalars)
+        self._gives_sizes = any(isinstance(result, Sym) for result in results)
+        self._given = [info.name for info in module.inputs if info.name not in self.states]
+        self._run = Callee(module)
+        self._flat = _flat_arguments(self._in)
+        self._unflatten = _unflatten(self._out, self._results)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with."""
+    def __call__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
+        """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with.
+
+        Behind ``timeout`` seconds, TimeoutError ends the run. (A module that has an argument of that name takes it by
+        its position.) The results' memory is their own.
+        """
+        if kwargs or len(args) != self._flat or not all(isinstance(x, torch.Tensor) for x in args):
+            args = self._leaves(args, kwargs)
+        if self._lock is None:
+            made = self._run(args, timeout)
+        else:
+            with self._lock:
+                made = self._run_on_states(args, timeout)
+        return self._with_sizes(made, args) if self._gives_sizes else self._unflatten(made)
+
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+        """The tensors among the arguments, in order."""
         leaves, spec = pytree.tree_flatten((args, kwargs))
         if spec != self._in:
             raise InputError(f"the module takes arguments nested as {_nesting(self._in)}, these are {_nesting(spec)}")
-        inputs = self._taken(leaves) | self.states
-        made = [to_torch(array) for array in self.module.run({name: _array(inputs[name]) for name in self._names})]
+        if self._scalars:
+            leaves = [torch.tensor(leaf) if type(leaf) is int else leaf for leaf in leaves]
+        tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+        if len(tensors) != len(self._given):
+            raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given")
+        return tensors
+
+    def _run_on_states(self, args: Sequence[torch.Tensor], timeout: float | None) -> list[torch.Tensor]:
+        inputs = self.states | dict(zip(self._given, args, strict=True))
+        made = self._run([inputs[info.name] for info in self.module.inputs], timeout)
+        changed = [info.name.removesuffix(NEXT) for info in self.module.outputs if info.name.endswith(NEXT)]
+        self.states = dict(zip(changed, made, strict=False))
+        return made[len(changed) :]
+
+    def _with_sizes(self, made: Sequence[torch.Tensor], args: Sequence[torch.Tensor]) -> Any:
+        """The results, some of which are sizes."""
+        inputs = dict(zip(self._given, args, strict=True))
+        given = [info for info in self.module.inputs if info.name in inputs]
+        shapes = [pair for info in given for pair in zip(info.shape, inputs[info.name].shape, strict=True)]
+        scalars = [(extent, int(inputs[name])) for name, extent in self._scalars.items()]
+        sizes = {str(extent): size for extent, size in (*shapes, *scalars) if isinstance(extent, Sym)}
         rest = iter(made)
-        self.states = {name: next(rest) for name in self.states}
-        sizes = self._sizes(inputs) if any(isinstance(r, Sym) for r in self._results) else {}
         results = [
             next(rest) if r is TENSOR else value_at(r, sizes) if isinstance(r, Sym) else r for r in self._results
         ]
         return pytree.tree_unflatten(results, self._out)
-
-    def _taken(self, leaves: Sequence[Any]) -> dict[str, torch.Tensor]:
-        """The program's inputs by their names: tensors, and numbers where the module takes sizes."""
-        given = leaves
-        if self._scalars:
-            given = [torch.tensor(leaf) if type(leaf) is int else leaf for leaf in leaves]
-        tensors = [leaf for leaf in given if isinstance(leaf, torch.Tensor)]
-        if len(tensors) != len(self._given):
-            raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given")
-        return dict(zip(self._given, tensors, strict=True))
-
-    def _sizes(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, int]:
-        """What the symbols are in a call."""
-        shapes = [n for info in self.module.inputs for n in zip(info.shape, inputs[info.name].shape, strict=True)]
-        scalars = [(extent, int(inputs[name])) for name, extent in self._scalars.items()]
-        return {str(extent): size for extent, size in (*shapes, *scalars) if isinstance(extent, Sym)}
 
     def __getattr__(self, name: str) -> Any:
         """What a ``tilewright.Module`` has: ``export_library``, ``inputs``, ``profile`` and the rest."""
@@ -80,10 +142,45 @@ class TorchModule:
         return getattr(self.module, name)
 
 
-def _array(tensor: torch.Tensor) -> Any:
-    if tensor.device.type != "cpu":
-        raise InputError(f"a tensor is on {tensor.device}: programs run on the CPU, give tensor.cpu()")
-    return tensor.detach()
+def _static(info: TensorInfo) -> tuple[int, ...]:
+    return () if is_open(info.shape) else info.static_shape
+
+
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor as DLPack gives it away: without a gradient, its elements in order."""
+    return tensor.detach().resolve_conj().contiguous()
+
+
+def _misfit(tensor: torch.Tensor, info: TensorInfo) -> str:
+    if not tensor.is_cpu:
+        return f"input '{info.name}' is on {tensor.device}: programs run on the CPU, give tensor.cpu()"
+    if tensor.dtype != dtype_of(info):
+        return f"input '{info.name}' must be {info.dtype}, got {str(tensor.dtype)[6:]}"
+    return f"input '{info.name}' must have shape {info.shape}, got {tuple(tensor.shape)}"
+
+
+def _flat_arguments(spec: Any) -> int:
+    """How many positional arguments there are, where all are leaves and none comes by its name; -1 otherwise."""
+    positional, named = spec.children()
+    return (
+        -1
+        if named.num_children or any(not child.is_leaf() for child in positional.children())
+        else positional.num_children
+    )
+
+
+def _unflatten(spec: Any, results: Sequence[Any]) -> Callable[[list[torch.Tensor]], Any]:
+    """What nests a program's outputs as the module nests its results."""
+    if spec.is_leaf() and results == [TENSOR]:
+        return lambda made: made[0]
+    if spec.type is tuple and all(child.is_leaf() for child in spec.children()) and all(r is TENSOR for r in results):
+        return tuple
+
+    def nested(made: list[torch.Tensor]) -> Any:
+        rest = iter(made)
+        return pytree.tree_unflatten([next(rest) if r is TENSOR else r for r in results], spec)
+
+    return nested
 
 
 def _nesting(spec: Any) -> str:

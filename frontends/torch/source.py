@@ -1,17 +1,15 @@
-"""An exported program as a source of the compiler: its hash, and its conversion to linalg in a child process."""
+"""An exported program as a source of the compiler: its hash, and its conversion to linalg in a worker."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import json
+import io
 import os
-import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,90 +19,78 @@ from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from ...errors import CompileTimeoutError, InternalError, ModelError, UnsupportedError
+from ...errors import ModelError, UnsupportedError
 from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned
 from ...runtime.module import Module
-from .arrays import to_numpy
-from .export import exported, is_torch
+from .conversion import Answer, converted
+from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
-from .signature import ERROR, MODULE, PROGRAM, SAMPLE, SIGNATURE
 from .symbols import Symbols
-
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-_PROGRAM = """import sys
-sys.path[:] = sys.argv[2:]
-from pathlib import Path
-from tilewright.frontends.torch.convert import main
-main(Path(sys.argv[1]))"""
-_LAST_WORDS = 400  # characters of what a child says that died
+from .tensors import dtype_of, to_numpy
 
 
 class TorchSource(ForeignSource):
     """An exported program, to be compiled."""
 
-    def __init__(self, program: ExportedProgram, name: str = "model") -> None:
-        self.program = program
+    def __init__(self, export: Callable[[], ExportedProgram], name: str = "model") -> None:
+        self._export = export
         self.name = name
-        for tensor in (*program.state_dict.values(), *program.constants.values()):
+
+    @cached_property
+    def program(self) -> ExportedProgram:
+        """It is exported when it is asked for. ModelError for weights that are elsewhere than in the CPU's memory."""
+        program = self._export()
+        for name, tensor in (*program.state_dict.items(), *program.constants.items()):
             if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
-                raise ModelError(f"{name} has weights on {tensor.device}: move it to the CPU first, by module.cpu()")
+                what = f"{self.name} has '{name}' on {tensor.device}"
+                raise ModelError(f"{what}, and is compiled for the CPU: move it there first, by module.cpu()")
+        return program
 
     def digest(self) -> str:
-        """The SHA-256 of graph, signature and weights."""
+        """See ``ForeignSource``: the SHA-256 of graph, signature and weights, as they were when it was first asked."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return self._hash()
+
+    def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in _graph_lines(self.program):
+        for line in (*versions(), *_graph_lines(self.program)):
             digest.update(line.encode() + b"\0")
         for name, tensor in sorted(_weights(self.program).items()):
-            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\0".encode())
-            digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
+            digest.update(name.encode() + b"\0")
+            add_tensor(digest, tensor)
         return digest.hexdigest()
 
-    def linalg(self, seconds: float | None) -> LinalgText:
-        """Convert the program. Raises UnsupportedError for what has no conversion, with the module's path."""
-        with tempfile.TemporaryDirectory(prefix="tilewright-torch-") as name:
-            folder = Path(name)
-            torch.export.save(_without_weights(self.program), folder / PROGRAM)
-            self._convert(folder, seconds)
-            signature = json.loads((folder / SIGNATURE).read_text())
-            others = range(1, len(signature["points"]))
-            texts = [(folder / name).read_text() for name in (MODULE, *map(SAMPLE.format, others))]
-            return self._described(texts, signature)
-
-    def _convert(self, folder: Path, seconds: float | None) -> None:
-        """Run the child on a folder."""
-        path = [entry or os.getcwd() for entry in sys.path]
-        command = [sys.executable, "-c", _PROGRAM, str(folder), *path]
+    def conversion(self) -> tuple[Callable[..., Answer], tuple[Any, ...]]:
+        """See ``ForeignSource``; UnsupportedError for a program that torch cannot save."""
+        saved, shell = io.BytesIO(), _without_weights(self.program)
         try:
-            child = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=seconds,
-                env={**os.environ, **_ENVIRONMENT},
-            )
-        except subprocess.TimeoutExpired as error:
-            raise CompileTimeoutError(f"the conversion of {self.name} took more than {seconds:g} s") from error
-        if (folder / ERROR).exists():
-            error = json.loads((folder / ERROR).read_text())
-            raise UnsupportedError(": ".join(filter(None, (self.name, error["where"], error["why"]))))
-        if child.returncode:
-            raise InternalError(f"the conversion of {self.name} by torch-mlir ended {_ending(child)}")
+            torch.export.save(shell, saved)
+        except Exception as error:
+            raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
+        return converted, (saved.getvalue(), self.name)
 
-    def _described(self, texts: Sequence[str], signature: Mapping[str, Any]) -> LinalgText:
+    def described(self, answer: Answer) -> LinalgText:
+        """See ``ForeignSource``."""
+        texts, signature = answer
         symbols = Symbols(self.program)
-        inputs, params = [], {}
+        specs, inputs, params = self.program.graph_signature.input_specs, [], {}
         for entry in signature["inputs"]:
             if entry["role"] in ("input", "state"):
-                name = entry["target"] if entry["role"] == "state" else entry["name"]
-                inputs.append(TensorInfo(name, symbols.shape(entry["name"]), entry["dtype"]))
+                node = specs[entry["index"]].arg.name  # the file that was sent may have other names
+                name = entry["target"] if entry["role"] == "state" else node
+                inputs.append(TensorInfo(name, symbols.shape(node), entry["dtype"]))
             else:
                 info = TensorInfo(entry["target"], tuple(entry["shape"]), entry["dtype"])
                 params[info.name] = Param(info, aligned(to_numpy(_held(self.program, info.name))))
-        names = iter(self.output_names())
-        shapes = [shape for shape in symbols.results() if isinstance(shape, tuple)]
+        shapes = [result for _, result in self._results() if isinstance(result, tuple)]
+        named = zip(self.output_names(), shapes, strict=True)
         outputs = []
-        for entry, shape in zip(signature["outputs"], shapes, strict=True):
-            name = f"{entry['target']}{NEXT}" if entry["role"] == "buffer_mutation" else next(names)
+        for entry in signature["outputs"]:
+            is_state = entry["role"] == "buffer_mutation"
+            name, shape = (f"{entry['target']}{NEXT}", tuple(entry["shape"])) if is_state else next(named)
             outputs.append(TensorInfo(name, shape, entry["dtype"]))
         samples = None
         if len(texts) > 1:
@@ -121,21 +107,39 @@ class TorchSource(ForeignSource):
         made = [(path, spec) for path, spec in zip(paths, specs, strict=True) if isinstance(spec.arg, TensorArgument)]
         return [".".join(map(_key, path)) or "output" for path, _ in made]
 
-    def wrapped(self, module: Module) -> TorchModule:
-        """The compiled program as a function of what the module takes and gives."""
-        changed = [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
-        states = {name: _held(self.program, name) for name in changed}
+    def wrapped(self, module: Module) -> Callable[..., Any]:
+        """The compiled program as a ``TorchModule``."""
+        states = {name: _held(self.program, name) for name in changed(module)}
         scalars = Symbols(self.program).scalars()
         return TorchModule(module, self.program.call_spec, self.constant_outputs(), states, scalars)
 
     def constant_outputs(self) -> list[Any]:
         """For each result of the module what it always is, ``TENSOR`` where it is one, and the extent of a size."""
-        made = zip(self.program.graph_signature.output_specs, Symbols(self.program).results(), strict=True)
-        results = [(spec.arg, result) for spec, result in made if spec.kind is OutputKind.USER_OUTPUT]
         return [
             arg.value if isinstance(arg, ConstantArgument) else TENSOR if isinstance(arg, TensorArgument) else extent
-            for arg, extent in results
+            for arg, extent in self._results()
         ]
+
+    def _results(self) -> list[tuple[Any, Any]]:
+        """The results of the module, without buffers, each with its shape or the size that it is."""
+        made = zip(self.program.graph_signature.output_specs, Symbols(self.program).results(), strict=True)
+        return [(spec.arg, result) for spec, result in made if spec.kind is OutputKind.USER_OUTPUT]
+
+
+def changed(module: Module) -> list[str]:
+    """The names of the buffers that a program changes: their values are its first outputs."""
+    return [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
+
+
+def versions() -> list[str]:
+    """What a conversion depends on beside the compiler itself."""
+    return [f"{name} {version(name)}" for name in ("torch", "torch-mlir")]
+
+
+def add_tensor(digest: Any, tensor: torch.Tensor) -> None:
+    """Add shape, dtype and elements of a tensor to a hash."""
+    digest.update(f"{tuple(tensor.shape)} {tensor.dtype}\0".encode())
+    digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
 
 
 def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: Any) -> TorchSource | None:
@@ -144,7 +148,24 @@ def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shap
     if not is_file and not is_torch(source):
         return None
     name = Path(source).stem if is_file else type(source).__name__
-    return TorchSource(exported(source, example_inputs, dynamic_shapes=dynamic_shapes), name)
+    return TorchSource(partial(exported, source, example_inputs, dynamic_shapes=dynamic_shapes), name)
+
+
+def of_program(
+    program: Any, infos: Sequence[TensorInfo | tuple[Any, ...]] | None, example_inputs: Sequence[Any] | None
+) -> tuple[TorchSource, list[str] | None]:
+    """The source of ``frontends.from_pytorch``, and the names of its inputs, if they are given."""
+    given = None if infos is None else [i if isinstance(i, TensorInfo) else _given(*i) for i in infos]
+    if given is not None and example_inputs is None and not isinstance(program, (str, os.PathLike, ExportedProgram)):
+        example_inputs = [torch.zeros(info.static_shape, dtype=dtype_of(info)) for info in given]
+    source = torch_source(program, example_inputs, None)
+    if source is None:
+        raise ModelError(f"cannot import a {type(program).__name__}: give an nn.Module or an ExportedProgram")
+    return source, None if given is None else [info.name for info in given]
+
+
+def _given(name: str, shape: Sequence[int], dtype: Any = "float32") -> TensorInfo:
+    return TensorInfo(name, tuple(shape), str(dtype).removeprefix("torch."))
 
 
 def _key(entry: Any) -> str:
@@ -171,7 +192,6 @@ def _held(program: ExportedProgram, name: str) -> torch.Tensor:
 
 def _graph_lines(program: ExportedProgram) -> Iterator[str]:
     """All that the graph says, in lines that are the same in every process."""
-    yield f"torch {torch.__version__}"
     yield str(program.call_spec)
     yield str(program.graph_signature)
     yield str(program.range_constraints)
@@ -207,10 +227,3 @@ def _shell(value: Any) -> Any:
         return value
     empty = torch.empty_like(value, device="meta")
     return torch.nn.Parameter(empty, value.requires_grad) if isinstance(value, torch.nn.Parameter) else empty
-
-
-def _ending(child: subprocess.CompletedProcess[bytes]) -> str:
-    code = child.returncode
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    said = " ".join(child.stderr.decode(errors="replace").split())
-    return f"{how}: {said[-_LAST_WORDS:] or 'without a word'}"

@@ -133,7 +133,7 @@ def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     body, first = _cloned(op), len(shape) - len(slices)
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
-        where: list[ir.Value] = [scalars.const(0, ir.IndexType.get())] * first + list(at[1:])
+        where: list[Any] = [scalars.const(0, ir.IndexType.get())] * first + list(at[1:])
         for i, dim in enumerate(dims):
             found = builders.extract(indices, [at[0], scalars.const(i, ir.IndexType.get())])
             where[dim] = position(found, shape[dim]) if dim < first else _moved(where[dim], found, shape[dim])

@@ -1,0 +1,229 @@
+"""A graph of ``torch.compile`` as a source of the compiler.
+
+Dynamo gives parameters and buffers as arguments. Here they are the program's weights again: the graph is exported from
+a module that has them, and the modules that they are from, at their places, so that names and paths are the user's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.fx import GraphModule, Interpreter, Node
+
+from ...errors import UnsupportedError
+from ...runtime.module import Module
+from .export import exported
+from .module import Callee
+from .source import TorchSource, add_tensor, changed, versions
+
+_INPUTS = "inputs"  # what the exported module calls its arguments
+_ATTRIBUTE = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
+_ROOT = re.compile(r"^[LG]\['[^']*'\]\.?")
+
+# "weight": constant; "state": written into by the graph; "size": the extent of an input; "constant": a number.
+Kind = Literal["weight", "state", "input", "size", "constant"]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a graph. ``place`` is the (argument, axis) that a size is of; ``open_axes`` those of an input."""
+
+    kind: Kind
+    name: str
+    text: str  # type, shape and dtype
+    place: tuple[int, int] = (0, 0)
+    open_axes: tuple[int, ...] = ()
+
+
+def arguments(graph: GraphModule) -> list[Argument]:
+    """What the arguments of a graph are, as Dynamo has just made it. UnsupportedError for one that is none of them."""
+    nodes = graph.graph.find_nodes(op="placeholder")
+    places: dict[str, tuple[int, int]] = {}
+    for i, node in enumerate(nodes):
+        value = node.meta.get("example_value")
+        for axis, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            places.setdefault(str(extent), (i, axis))
+    names: set[str] = set()
+    return [_argument(node, places, names) for node in nodes]
+
+
+def _argument(node: Node, places: dict[str, tuple[int, int]], names: set[str]) -> Argument:
+    value, given = node.meta.get("example_value"), node.meta.get("grapharg")
+    if isinstance(value, torch.SymInt | int):
+        place = places.get(str(value))
+        return Argument("size", node.name, "int", place) if place else Argument("constant", node.name, "int")
+    if not isinstance(value, torch.Tensor):
+        raise UnsupportedError(
+            f"the graph takes '{node.name}', a {type(value).__name__}: only tensors and sizes can be"
+        )
+    text = f"{type(value).__name__} {tuple(value.shape)} {value.stride()} {value.dtype}"
+    if given is not None and given.pass_arg_as_tensor:  # a float of Python's
+        return Argument("constant", node.name, text)
+    if value._version:
+        return Argument("state", _name(node, names), text)
+    if isinstance(value, torch.nn.Parameter) or "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}):
+        return Argument("weight", _name(node, names), text)
+    axes = tuple(i for i, extent in enumerate(value.shape) if isinstance(extent, torch.SymInt))
+    return Argument("input", node.name, text, open_axes=axes)
+
+
+def _name(node: Node, names: set[str]) -> str:
+    """The user's name of a parameter, ``layer1.0.weight``; one that is there already gets a number."""
+    source = getattr(getattr(node, "_dynamo_source", None), "name", "")
+    stem = ".".join(_ATTRIBUTE.findall(source if isinstance(source, str) else source())) or node.name
+    name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 2 + len(names)))) if n not in names)
+    names.add(name)
+    return name
+
+
+class GraphSource(TorchSource):
+    """A graph with the arguments of a call: its inputs are examples, its weights are the program's.
+
+    The hash of graph, sizes and weights is known without an export. The values are let go when it is compiled.
+    """
+
+    def __init__(self, graph: GraphModule, described: Sequence[Argument], values: Sequence[Any], name: str) -> None:
+        super().__init__(self._exported, name)
+        self._graph, self._arguments, self._values = graph, described, list(values)
+
+    def _hash(self) -> str:
+        digest = hashlib.sha256()
+        for line in (*versions(), *map(str, self._arguments), *_lines(self._graph)):
+            digest.update(line.encode() + b"\0")
+        held = (tensor for _, tensor in sorted(_attributes(self._graph).items()))
+        fixed = zip(self._arguments, self._values, strict=True)
+        for tensor in (*held, *(value for a, value in fixed if a.kind in ("weight", "constant"))):
+            add_tensor(digest, tensor)
+        return digest.hexdigest()
+
+    def _exported(self) -> ExportedProgram:
+        module = _Rebuilt(self._graph, self._arguments, self._values)
+        inputs = [(a, x) for a, x in zip(self._arguments, self._values, strict=True) if a.kind == "input"]
+        open_axes = tuple({axis: Dim.AUTO for axis in a.open_axes} for a, _ in inputs)
+        shapes = (open_axes,) if any(open_axes) else None
+        with torch.inference_mode(False):
+            program = exported(module, [x for _, x in inputs], dynamic_shapes=shapes, name=self.name)
+        for node in program.graph.nodes:
+            path, kind = next(reversed(node.meta.get("nn_module_stack", {"": ("", "")}).values()))
+            node.meta["nn_module_stack"] = {path: (path, module.kinds.get(path, kind))}
+        return program
+
+    def wrapped(self, module: Module) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
+        """The compiled graph, as a function of its arguments; what it writes into them is there after a call."""
+        self._values = []
+        vars(self).pop("program", None)
+        places = {a.name: i for i, a in enumerate(self._arguments) if a.kind == "state"}
+        inputs = [i for i, a in enumerate(self._arguments) if a.kind == "input"]
+        places |= {f"{_INPUTS}_{number}": i for number, i in enumerate(inputs)}
+        order = [places[info.name] for info in module.inputs]
+        written = [places[name] for name in changed(module)]
+        run = Callee(module)
+
+        def call(args: Sequence[Any]) -> list[torch.Tensor]:
+            made = run([args[i] for i in order])
+            for i, value in zip(written, made, strict=False):
+                args[i].copy_(value)
+            return made[len(written) :]
+
+        return call
+
+
+class _Site(torch.nn.Module):
+    """A module of the user's: what it computed is computed within it."""
+
+    def forward(self, run: Callable[[], Any]) -> Any:
+        return run()
+
+
+class _Rebuilt(torch.nn.Module):
+    """The graph as a module: weights and states at their places, ``kinds`` what the modules there were."""
+
+    def __init__(self, graph: GraphModule, described: Sequence[Argument], values: Sequence[Any]) -> None:
+        super().__init__()
+        self.kinds: dict[str, str] = {}
+        self._arguments, self._values, self._run = described, values, _Tracer(graph, self)
+        self._sites: dict[str, torch.nn.Module] = {"": self}
+        for argument, value in zip(described, values, strict=True):
+            if argument.kind not in ("weight", "state"):
+                continue
+            path, _, name = argument.name.rpartition(".")
+            if argument.kind == "weight":
+                self.site(path).register_parameter(name, torch.nn.Parameter(value.detach(), requires_grad=False))
+            else:
+                self.site(path).register_buffer(name, value.detach())
+        for node in graph.graph.nodes:  # now: torch.export knows the modules that are there before it traces
+            path, kind = _stack_top(node)
+            self.kinds[path] = f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
+            self.site(path)
+
+    def site(self, path: str) -> torch.nn.Module:
+        """The module at a path."""
+        if path not in self._sites:
+            before, _, name = path.rpartition(".")
+            self._sites[path] = site = _Site()
+            self.site(before).add_module(name, site)
+        return self._sites[path]
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        rest = iter(inputs)
+        args = [self._value(a, value, rest) for a, value in zip(self._arguments, self._values, strict=True)]
+        for i, argument in enumerate(self._arguments):
+            if argument.kind == "size":
+                args[i] = args[argument.place[0]].shape[argument.place[1]]
+        return self._run.run(*args)
+
+    def _value(self, argument: Argument, value: Any, rest: Iterator[torch.Tensor]) -> Any:
+        if argument.kind == "input":
+            return next(rest)
+        if argument.kind in ("weight", "state"):
+            path, _, name = argument.name.rpartition(".")
+            return getattr(self.site(path), name)
+        return value.item() if isinstance(value, torch.Tensor) else value
+
+
+class _Tracer(Interpreter):
+    """Computes each node within the module that it is from."""
+
+    def __init__(self, graph: GraphModule, root: _Rebuilt) -> None:
+        super().__init__(graph)
+        self._root = (root,)  # not as a module: it has this one
+
+    def run_node(self, n: Node) -> Any:
+        path, _ = _stack_top(n)
+        compute = super().run_node
+        return self._root[0].site(path)(lambda: compute(n)) if path else compute(n)
+
+    def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
+        is_number = target == "item" and isinstance(args[0], int | float)
+        return args[0] if is_number else super().call_method(target, args, kwargs)
+
+
+def _stack_top(node: Node) -> tuple[str, Any]:
+    """The path of the innermost module that a node is from, and its class; "" for one outside of all."""
+    path, kind = next(reversed((node.meta.get("nn_module_stack") or {"": ("", "")}).values()))
+    return ".".join(part for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part)), kind
+
+
+def _lines(graph: GraphModule) -> Iterator[str]:
+    """All that a graph says, in lines that are the same in every process."""
+    for node in graph.graph.nodes:
+        target = node.target if isinstance(node.target, str) else _called(node.target)
+        path = [path for path, _ in node.meta.get("nn_module_stack", {}).values()][-1:]
+        yield f"{node.op} {node.name} {target} {node.args} {node.kwargs} {path}"
+    for name, inner in graph.named_children():
+        yield name
+        yield from _lines(inner) if isinstance(inner, GraphModule) else [repr(inner)]
+
+
+def _called(target: Any) -> str:
+    return f"{getattr(target, '__module__', '')}.{getattr(target, '__qualname__', repr(target))}"
+
+
+def _attributes(graph: GraphModule) -> dict[str, torch.Tensor]:
+    return {**dict(graph.named_parameters()), **dict(graph.named_buffers())}

@@ -1,0 +1,157 @@
+"""torch.compile with the backend, held against eager."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import tilewright as tw
+from tilewright.frontends.torch.backend import tilewright as backend
+from tilewright.frontends.torch.graph import GraphSource
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(self.norm(self.conv(x))) + x
+
+
+class Writing(nn.Module):
+    """Writes into a buffer and into an input."""
+
+    cache: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor, total: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.cache[1:2] = x[:1]
+        total.add_(x.sum(0))
+        return self.cache.sum(0), nn.functional.relu(x * 2, inplace=True)
+
+
+class Eigenvalues(nn.Module):
+    """Something that has no conversion, two modules down."""
+
+    def __init__(self, depth: int = 2) -> None:
+        super().__init__()
+        self.inner = Eigenvalues(depth - 1) if depth else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.eigvals(x).real if self.inner is None else self.inner(x)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(module: nn.Module, cache: Any = False, **options: Any) -> Any:
+    return torch.compile(module.eval(), backend=backend, options={"num_threads": 1, "cache": cache, **options})
+
+
+def close(found: Any, expected: Any) -> None:
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_entry_point_is_the_backend():
+    [(home, name)] = re.findall(
+        r'^\[project\.entry-points\.torch_dynamo_backends\]\ntilewright = "(.*):(.*)"$',
+        (ROOT / "pyproject.toml").read_text(),
+        re.M,
+    )
+    assert (home, name) == (backend.__module__, backend.__name__)
+
+
+def test_a_program_of_the_cache_is_not_exported_again(tmp_path, monkeypatch):
+    module, x = nn.Sequential(Block(), Block()), torch.randn(2, 3, 6, 6)
+    with torch.no_grad():
+        close(compiled(module, tmp_path)(x), module(x))
+        torch._dynamo.reset()
+        monkeypatch.setattr(GraphSource, "program", property(lambda _: pytest.fail("exported")))
+        with torch.no_grad():
+            close(compiled(module, tmp_path)(x), module(x))
+
+
+def test_names_are_those_of_the_modules(monkeypatch):
+    made, wrapped = [], GraphSource.wrapped
+    monkeypatch.setattr(GraphSource, "wrapped", lambda self, module: made.append(module) or wrapped(self, module))
+    with torch.no_grad():
+        compiled(nn.Sequential(Block(), Block()))(torch.randn(2, 3, 6, 6))
+    nodes = {node for call in made[0].manifest.calls for node in call.nodes}
+    assert {"0.conv", "1.conv"} <= nodes
+
+
+def test_weights_that_change_are_seen():
+    module, x = nn.Linear(3, 3), torch.randn(2, 3)
+    with torch.no_grad():
+        made = compiled(module)
+        close(made(x), module(x))
+        module.weight.mul_(2)
+        close(made(x), module(x))
+        module.weight = nn.Parameter(torch.ones(3, 3))
+        close(made(x), module(x))
+
+
+def test_what_a_graph_writes_into_is_written():
+    module, other = Writing(), Writing()
+    made, total, expected = compiled(module), torch.zeros(3), torch.zeros(3)
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            x = torch.randn(2, 3)
+            close(made(x, total), other(x, expected))
+            close((module.cache, total), (other.cache, expected))
+
+
+def test_a_frozen_module_needs_no_context_and_another_is_refused():
+    module, x = nn.Linear(3, 3), torch.randn(2, 3)
+    with pytest.raises(tw.UnsupportedError, match=r"'weight' requires a gradient.*no_grad\(\)"):
+        compiled(module)(x)
+    torch._dynamo.reset()
+    close(compiled(module.requires_grad_(False))(x), module(x))
+
+
+def test_what_has_no_conversion_is_named_or_left_to_torch():
+    module, x = Eigenvalues(), torch.eye(3)
+    with torch.no_grad(), pytest.raises(tw.UnsupportedError, match=r"inner\.inner/.*'aten\.linalg_eig'"):
+        compiled(module)(x)
+    torch._dynamo.reset()
+    with torch.no_grad(), pytest.warns(RuntimeWarning, match=r"runs in torch.*inner\.inner/.*'aten\.linalg_eig'"):
+        made = compiled(module, fallback=True)
+        found = made(x)
+    close(found, module(x))
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        close(made(x), module(x))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"options": {"frobnicate": 1}}, "no option 'frobnicate'.*fallback.*num_threads"),
+        ({"mode": "max-autotune"}, "mode 'max-autotune' is inductor's"),
+    ],
+)
+def test_what_is_no_option_is_refused(how, said):
+    with torch.no_grad(), pytest.raises(Exception, match=f"(?s)CompileError: .*{said}"):
+        torch.compile(nn.Linear(3, 3), backend=backend, **how)(torch.randn(2, 3))
+
+
+def test_tensors_elsewhere_are_refused():
+    with torch.no_grad(), pytest.raises(tw.UnsupportedError, match="is on meta: programs run on the CPU"):
+        compiled(nn.Linear(3, 3, device="meta"))(torch.randn(2, 3, device="meta"))
