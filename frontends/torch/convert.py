@@ -106,7 +106,8 @@ def _refuse_random(graph: Graph) -> None:
 def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[str, Any]:
     """Put inputs before the weights that are used, and let the graph return tensors alone; says what is where.
 
-    ``scalars`` are the places of inputs that are sizes: they become tensors, and what computes with them knows their numbers.
+    ``scalars`` are the places of inputs that are sizes: they become tensors, and what computes with them knows their
+    numbers.
     """
     graph, kinds = program.graph, program.graph_signature
     nodes = {node.name: node for node in graph.nodes if node.op == "placeholder"}
