@@ -44,6 +44,7 @@ from .graph.winograd import Winograd
 from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
 from .legalize.convert_tm_tensor import ConvertTmTensor
+from .legalize.crop_pads import CropPads
 from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
 from .legalize.expand_powers import ExpandPowers
@@ -83,6 +84,7 @@ def legalize_passes() -> tuple[Pass, ...]:
     return (
         ConvertTmTensor(),
         DropAsserts(),
+        CropPads(),
         Generalize(),
         StoreBools(),
         DropUnusedResults(),

@@ -32,6 +32,7 @@ from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
 from .infra import Pass
 from .legalize.convert_tm_tensor import ConvertTmTensor
+from .legalize.crop_pads import CropPads
 from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
 from .legalize.expand_powers import ExpandPowers
@@ -60,6 +61,7 @@ from .schedule.vectorize import Vectorize
 _ALL: tuple[type[Pass], ...] = (
     ConvertTmTensor,
     DropAsserts,
+    CropPads,
     StoreBools,
     DropUnusedResults,
     SqueezeReductions,

@@ -14,7 +14,7 @@ from ...dialects.scans import Fold2, prefix_scan, scan_in_order
 from ...dialects.sorting import Before, sort_order
 from ...dialects.walk import collect, defining_op
 from ...errors import CompileError
-from ...sizes import Extent, Sym, product
+from ...sizes import Sym, product
 from ..graph.edit import clone, replace, splat_of
 from ..infra import Pass
 
@@ -126,27 +126,23 @@ def _before(op: ir.Operation) -> Before:
 
 
 def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:
-    """``into`` with each update, a slice, folded into it at the position that its row of indices says."""
+    """``into`` with each update, a slice, folded into it where its row of indices says that it begins."""
     updates, indices, into = op.operands
     shape, slices = builders.shape_of(into), builders.shape_of(updates)[1:]
-    dims = list(attributes["dimension_map"])
+    dims: list[int] = list(attributes["dimension_map"])
     body, first = _cloned(op), len(shape) - len(slices)
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         where: list[Any] = [scalars.const(0, ir.IndexType.get())] * first + list(at[1:])
         for i, dim in enumerate(dims):
             found = builders.extract(indices, [at[0], scalars.const(i, ir.IndexType.get())])
-            where[dim] = position(found, shape[dim]) if dim < first else _moved(where[dim], found, shape[dim])
+            start = position(found, shape[dim])
+            where[dim] = start if dim < first else position(scalars.add(where[dim], start), shape[dim])
         old = tensor.ExtractOp(states[0], where).result
         made = body(tensor.ExtractOp(updates, list(at)).result, old)
         return [tensor.InsertOp(made, states[0], where).result]
 
     return sequential(builders.shape_of(updates), [into], step)
-
-
-def _moved(at: ir.Value, found: ir.Value, extent: Extent) -> ir.Value:
-    """A place in a slice as one of the axis on which it begins at ``found``."""
-    return position(scalars.add(at, position(found, extent)), extent)
 
 
 def _cloned(op: ir.Operation) -> Callable[..., ir.Value]:
