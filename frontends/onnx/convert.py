@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...dialects import arith, codes, ir, math, scalars
 from ...dialects.types import bits, element_type, is_float, is_integer, is_signed
+from ...model import OBJECTS
 from .context import Context
 from .tensor import Tensor
 
@@ -18,6 +19,8 @@ def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True, round_mode:
         ctx.invalid(f"round_mode '{round_mode}' is none of {', '.join(codes.ROUND_MODES)}")
     if x.dtype == dtype:
         return x
+    if x.dtype in OBJECTS or dtype in OBJECTS:
+        ctx.unsupported(f"from {x.dtype} to {dtype}")
     source = x.dtype
 
     def body(value: ir.Value) -> ir.Value:

@@ -137,8 +137,9 @@ class Graph:
     def _needs(self, node: NodeProto, waiting: Waiting) -> list[str]:
         """The names that must be there before the node; of an If that is decided, those of one branch only."""
         names = [n for n in node.input if n]
-        if node.op_type == "If" and names[0] not in waiting.needs and self.scope.producer(names[0])[0] is None:
-            branch = chosen_branch(node, self._lookup(names[0]))
+        condition = names[0] if node.op_type == "If" and names else ""
+        if condition and condition not in waiting.needs and self.scope.producer(condition)[0] is None:
+            branch = chosen_branch(node, self._lookup(condition))
             return names + (captures(branch) if branch is not None else node_captures(node))
         return names if node.op_type == "If" else names + node_captures(node)
 

@@ -11,6 +11,7 @@ from ....dialects.types import element_type
 from ....sizes import Extent, largest
 from ..context import Context
 from ..registry import op
+from ..structure import demand_size
 from ..tensor import Tensor
 from .activation import swish
 
@@ -165,10 +166,13 @@ def conv_transpose(
     x = ctx.fitted(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
     x = ctx.divisible(x, 1, group, misfit)
     w = ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit)
+    if b is not None:
+        b = ctx.fitted(b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels")
     strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
     extra = list(output_padding or [0] * spatial)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
+    demand_size(ctx, (*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
     if group == 1 and max(strides) > 1 and max(dilations) == 1:
         sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]

@@ -100,3 +100,9 @@ def test_a_condition_of_open_size_has_one_element():
     np.testing.assert_array_equal(module(X, np.array([False]))[0], -X)
     with pytest.raises(tw.InputError, match=r"node 'If_0' .*the condition has n elements, it must have one"):
         module(X, np.array([True, False]))
+
+
+def test_what_is_called_if_elsewhere_has_no_condition():
+    text = '<ir_version: 8, opset_import: ["" : 18, "ai.onnx.ml" : 3]> g (float[2] x) => (float[2] y) { y = ai.onnx.ml.If () }'
+    with pytest.raises(UnsupportedError, match="no converter"):
+        import_model(onnx.parser.parse_model(text))

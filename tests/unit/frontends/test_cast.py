@@ -113,3 +113,9 @@ def tensor_type(dtype: str) -> int:
 def cast(values: np.ndarray, to: int) -> np.ndarray:
     model, inputs = node_model("Cast", [values], to=to)
     return run_model(import_model(model), inputs)[0]
+
+
+def test_text_to_a_type_that_has_no_text_is_refused() -> None:
+    model, _ = node_model("Cast", [np.array(["1.5"], object)], opset=24, to=TensorProto.UINT4)
+    with pytest.raises(ModelError, match=r"Cast \(the_Cast\): .*from string to uint4"):
+        import_model(model)

@@ -64,3 +64,20 @@ def test_channels_that_do_not_fit_are_refused() -> None:
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 4
     with pytest.raises(ModelError, match="the_Conv"):
         import_model(model)
+
+
+@pytest.mark.parametrize(
+    ("bias", "strides", "says"),
+    [
+        ((2, 1), [1, 1], r"a bias of shape \[2, 1\] for 2 channels"),
+        ((3,), [2, 2], r"a bias of shape \[3\] for 2 channels"),
+        ((2,), [1 << 40, 1], "its output of shape .* takes .* bytes"),
+    ],
+)
+def test_transposed_convolutions_that_cannot_be_are_refused(
+    bias: tuple[int, ...], strides: list[int], says: str
+) -> None:
+    arrays = [random(1, 3, 5, 5), random(3, 2, 3, 3), random(*bias)]
+    model, _ = node_model("ConvTranspose", arrays, strides=strides)
+    with pytest.raises(ModelError, match=says):
+        import_model(model)
