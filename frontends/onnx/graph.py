@@ -179,7 +179,7 @@ class Graph:
     def _failed(self, node: NodeProto, name: str, refusal: Exception, inputs: Sequence[Value | None]) -> list[Value]:
         """What stands for the outputs of a node that failed, once the nodes of its bodies are looked at as well."""
         self.refusals.add(node, name, self.scope.place(node), refusal)
-        chosen = chosen_branch(node, inputs[0]) if node.op_type == "If" else None
+        chosen = chosen_branch(node, inputs[0]) if node.op_type == "If" and inputs else None
         for body in bodies(node) if chosen is None else ():  # of an If that is decided, all was tried
             with suppress(Exception):  # for want of values
                 self._within(self._inner(body, [of_type(i.type) for i in body.input]), [o.name for o in body.output])
