@@ -23,8 +23,9 @@ def inject(monkeypatch: pytest.MonkeyPatch, place: str, way: str) -> None:
     """Let the workers that start from now on fail at a place, in a way."""
     workers.shutdown()
     program = crew._PROGRAM.replace(
-        "serve(*", f"import worker_faults; worker_faults.install({place!r}, {way!r})\nserve(*"
+        "\nserve(", f"\nimport worker_faults; worker_faults.install({place!r}, {way!r})\nserve("
     )
+    assert program != crew._PROGRAM
     monkeypatch.setattr(crew, "_PROGRAM", program)
 
 

@@ -96,7 +96,7 @@ def test_a_kernel_that_needs_more_memory_than_it_may_have_is_refused(monkeypatch
     text = '<ir_version: 9, opset_import: ["": 20]> g (float[8, 8] x) => (float y) { [one] y = Det(x) }'
     model, few = onnx.parser.parse_model(text), ModelLimits(program_bytes=8)
     monkeypatch.setattr(driver, "limits_for", lambda untrusted: few)
-    message = r"kernel '\w+' \(nodes one\) needs \d+ bytes of its own in each thread, more than the 8 that"
+    message = r"kernel '\w+' \(node one\) needs \d+ bytes of its own in each thread, more than the 8 that"
     refused(lambda: tw.compile(model, workers=0, cache=False), message, tw.ModelError)
 
 

@@ -168,7 +168,7 @@ def test_stft_of_a_complex_signal_without_window_is_one_frame():
 def test_mel_weights(bins, length, rate, low, high):
     arrays = [np.array(n) for n in (bins, length, rate)] + [np.array(n, np.float32) for n in (low, high)]
     check_node("MelWeightMatrix", *arrays, known=range(5), opset=17)  # folded
-    arrays[0] = arrays[0].astype(np.int32)
+    arrays[:3] = [array.astype(np.int32) for array in arrays[:3]]
     model, inputs = node_model("MelWeightMatrix", arrays, range(5), opset=17, output_datatype=16)  # bfloat16: computed
     [want] = map(
         np.asarray, ReferenceEvaluator(node_model("MelWeightMatrix", arrays, range(5), opset=17)[0]).run(None, {})
