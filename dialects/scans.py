@@ -18,7 +18,7 @@ def prefix_scan(
     ``body`` is associative and has ``neutral``; the axis has an extent that is known.
     """
     total, distance, elem = x, 1, builders.element_of(x)
-    if exclusive:
+    if exclusive and builders.shape_of(x)[axis]:
         total = _shifted(total, axis, 1, neutral, reverse)
     while distance < builders.shape_of(x)[axis]:
         total = builders.elementwise(body, total, _shifted(total, axis, distance, neutral, reverse), elem=elem)

@@ -173,6 +173,8 @@ class Context:
 
     def divisible(self, x: Tensor, axis: int, by: Extent, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""
+        if isinstance(by, int) and by < 1:
+            self.invalid(misfit)
         return self.fitted(x, [n // by * by if i == axis else n for i, n in enumerate(x.shape)], misfit)
 
     def demand_equal(self, a: Extent, b: Extent, otherwise: str) -> None:

@@ -222,7 +222,8 @@ class _Grouping:
         if reader.operands[product.lhs] != root.results[0] or any(u not in rows for u in self.facts.users(source)):
             return
         members = [*self.taken[source].members, *rows.members, *self.taken[reader].members]
-        if can_attend(first, scores, reader, product) and len(members) <= (self.limit or len(members)):
+        reductions = [op for op in rows.members if is_reduction(op, self.facts)]
+        if can_attend(first, scores, reductions, reader, product) and len(members) <= (self.limit or len(members)):
             self._take(Group(members))
 
     def _sources(self, group: Group) -> list[ir.Operation]:

@@ -13,15 +13,23 @@ from ..structure import loops_along, shape_of
 from .axes import ROW_VECTORS, power_floor, result_axis, row_tile
 from .cuts import by_name, carve, join, unroll_sum
 from .schedule import Schedule
+from .structured import loop_along
 from .values import is_read, value_name
 
 # Rows of scores in one block: with some hundred columns they take a quarter of the second cache.
 _BLOCK = 64
 
 
-def can_attend(first: ir.Operation, scores: Contraction, last: ir.Operation, product: Contraction) -> bool:
-    """Whether `attention` has a schedule for these products: one dim of rows, vectors along the columns of both."""
-    return all(
+def can_attend(
+    first: ir.Operation,
+    scores: Contraction,
+    reductions: Sequence[ir.Operation],
+    last: ir.Operation,
+    product: Contraction,
+) -> bool:
+    """Whether `attention` has a schedule for two products and what lies between: one dim of rows, vectors along the
+    columns of both, and reductions along the columns of the scores alone."""
+    return all(_reduces_columns(op) for op in reductions) and all(
         len(long_loops(op, kind.m)) == 1 and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
         for op, kind in ((first, scores), (last, product))
     )
@@ -41,7 +49,7 @@ def attention(
         return None
     if not all(isinstance(classify(op), Reduction) for op in reductions):
         return None
-    if not can_attend(first, scores, last, product):
+    if not can_attend(first, scores, reductions, last, product):
         return None
     made, weights = reductions[0].operands[0], last.operands[product.lhs]
     rows, columns = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
@@ -117,6 +125,12 @@ def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:
     """Those of an op's loops that have more than one step."""
     extents = loop_extents(op)
     return [loop for loop in loops if extents[loop] != 1]
+
+
+def _reduces_columns(op: ir.Operation) -> bool:
+    """Whether an op reduces along the contiguous dim of what it reads and no other, as no block has all rows."""
+    kind = classify(op)
+    return isinstance(kind, Reduction) and long_loops(op, kind.reduction) == [loop_along(op, 0)]
 
 
 def _vectors_along_columns(op: ir.Operation, kind: Contraction) -> bool:

@@ -150,7 +150,7 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     (first, scores), *reductions, (last, product) = anchors
     if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or last.results[0] != result:
         raise NotSchedulable("no attention")
-    if not can_attend(first, scores, last, product):
+    if not can_attend(first, scores, [op for op, _ in reductions], last, product):
         raise NotSchedulable("products that attention does not take")
     made, weights = reductions[0][0].operands[0], last.operands[product.lhs]
     walked = loops_along(last, product.lhs)

@@ -218,6 +218,16 @@ def test_attention_is_one_kernel(form: str, run: Callable[..., np.ndarray]) -> N
     np.testing.assert_allclose(run(ATTENTION[form]), _softmax(q @ k / 8 + mask) @ v, atol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_softmax_along_another_axis_is_no_attention(axis: int, run: Callable[..., np.ndarray]) -> None:
+    """Its rows lie in several blocks of the scores."""
+    form = _attention("", "a = Mul(c, s);", softmax=f"p = Softmax<axis={axis}>(a);")
+    assert len(_kernels(form)) > 1
+    q, k, v = (INPUTS[name].astype(np.float64) for name in ("Q", "K", "V"))
+    weights = np.moveaxis(_softmax(np.moveaxis(q @ k / 8, axis, -1)), -1, axis)
+    np.testing.assert_allclose(run(form), weights @ v, atol=1e-5)
+
+
 def test_forms_of_attention_are_the_same_kernel() -> None:
     same = ("scale on the scores", "on the query", "on the key", "unsafe", "heads in the batch")
     assert len({_kernels(ATTENTION[form])[0] for form in same}) == 1

@@ -13,6 +13,7 @@ from ..context import Context
 from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..tensor import Tensor
+from .conv import both_sides, per_axis
 
 Ints = Sequence[int]
 _MOST_AXES = 5  # of an image where only the run knows how many: there is a kernel for each number
@@ -42,12 +43,10 @@ def col2im(
             high=_MOST_AXES,
         )
     image, block = _sizes(ctx, image_shape, "image_shape", rank), _sizes(ctx, block_shape, "block_shape", rank)
-    strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
-    pads = list(pads or [0] * 2 * rank)
-    if x.rank != 3 or rank < 1 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
-        ctx.invalid(f"blocks of {block}, strides, dilations or pads do not fit an image of {image}")
-    if min(*strides, *dilations) < 1:
-        ctx.invalid(f"strides {strides} or dilations {dilations} are less than 1")
+    if x.rank != 3 or rank < 1 or len(block) != rank:
+        ctx.invalid(f"an input of shape {list(x.shape)} and blocks of {block} do not fit an image of {image}")
+    strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
+    pads = both_sides(ctx, pads, rank)
     sizes = zip(image, pads[:rank], pads[rank:], block, dilations, strides, strict=True)
     blocks = [floordiv(n + a + b - (k - 1) * d - 1, s) + 1 for n, a, b, k, d, s in sizes]
     what = f"an input of shape {list(x.shape)} does not hold {blocks} blocks of {block} for each channel"

@@ -57,15 +57,41 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     w = ctx.divisible(w, 0, group, misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
     w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
-    strides, dilations = list(windows.strides or [1] * spatial), list(windows.dilations or [1] * spatial)
-    low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, windows.pads, windows.auto_pad)
+    strides = per_axis(ctx, "strides", windows.strides, spatial)
+    dilations = per_axis(ctx, "dilations", windows.dilations, spatial)
+    pads = both_sides(ctx, windows.pads, spatial)
+    low, high = padding(x.shape[2:], w.shape[2:], strides, dilations, pads, windows.auto_pad)
     padded = pad_spatial(ctx, x, low, high, 0)
     check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
     return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
 
 
+def per_axis(
+    ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1
+) -> list[int]:
+    """The attribute ``name``: a number for each spatial axis, ``default`` where it is absent.
+
+    Raises ModelError, through ``ctx``, for another number of them and for one below ``least``: windows that go backwards
+    or nowhere read what is before the input.
+    """
+    numbers = list(given or [default] * axes)
+    if len(numbers) != axes:
+        ctx.invalid(f"attribute '{name}' has {len(numbers)} numbers for {axes} spatial axes")
+    if min(numbers, default=least) < least:
+        ctx.invalid(f"attribute '{name}' is {numbers}: {min(numbers)} is less than {least}")
+    return numbers
+
+
+def both_sides(ctx: Context, pads: Ints | None, axes: int) -> list[int]:
+    """The attribute ``pads``: a number below and then one above each spatial axis, 0 where it is absent."""
+    numbers = list(pads or [0] * 2 * axes)
+    if len(numbers) != 2 * axes:
+        ctx.invalid(f"attribute 'pads' has {len(numbers)} numbers for {axes} spatial axes, two for each are needed")
+    return numbers
+
+
 def padding(
-    spatial: Sequence[Extent], window: Ints, strides: Ints, dilations: Ints, pads: Ints | None, auto_pad: str
+    spatial: Sequence[Extent], window: Ints, strides: Ints, dilations: Ints, pads: Ints, auto_pad: str
 ) -> tuple[list[Extent], list[Extent]]:
     """Padding below and above each spatial dim; SAME_UPPER and SAME_LOWER give ceil(extent / stride) windows."""
     count = len(spatial)
@@ -74,7 +100,7 @@ def padding(
         total = [largest(((n + s - 1) // s - 1) * s + (k - 1) * d + 1 - n, 0) for n, k, s, d in sizes]
         small, large = [t // 2 for t in total], [t - t // 2 for t in total]
         return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
-    if pads is None or auto_pad == "VALID":
+    if auto_pad == "VALID":
         return [0] * count, [0] * count
     return list(pads[:count]), list(pads[count:])
 
@@ -168,8 +194,12 @@ def conv_transpose(
     w = ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit)
     if b is not None:
         b = ctx.fitted(b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels")
-    strides, dilations = list(strides or [1] * spatial), list(dilations or [1] * spatial)
-    extra = list(output_padding or [0] * spatial)
+    strides = per_axis(ctx, "strides", strides, spatial)
+    dilations = per_axis(ctx, "dilations", dilations, spatial)
+    extra = per_axis(ctx, "output_padding", output_padding, spatial, default=0, least=0)
+    pads = both_sides(ctx, pads, spatial)
+    if output_shape is not None:  # some exporters give the batch and the channels too
+        output_shape = per_axis(ctx, "output_shape", output_shape[-spatial:], spatial, least=0)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
     demand_size(ctx, (*x.shape[:1], group * w.shape[1], *full), x.dtype)
@@ -221,16 +251,16 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
 
 
 def _transposed_pads(
-    full: Ints, spatial: Ints, strides: Ints, pads: Ints | None, auto_pad: str, output_shape: Ints | None
+    full: Ints, spatial: Ints, strides: Ints, pads: Ints, auto_pad: str, output_shape: Ints | None
 ) -> tuple[list[int], list[int]]:
     """What to cut from the full result: given, or what an output shape or SAME leaves over."""
     count = len(full)
     if output_shape is None and auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         output_shape = [n * s for n, s in zip(spatial, strides, strict=True)]
     if output_shape is None:
-        given = list(pads or [0] * 2 * count) if auto_pad != "VALID" else [0] * 2 * count
+        given = [0] * 2 * count if auto_pad == "VALID" else list(pads)
         return given[:count], given[count:]
-    total = [a - b for a, b in zip(full, list(output_shape)[-count:], strict=True)]
+    total = [a - b for a, b in zip(full, output_shape, strict=True)]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (small, large) if auto_pad == "SAME_UPPER" else (large, small)
 

@@ -10,7 +10,7 @@ from ..context import Context
 from ..registry import op
 from ..sampling import Rule, Table, sampled, table
 from ..tensor import Tensor
-from .conv import add_bias
+from .conv import add_bias, both_sides, per_axis
 from .reduction import widened
 
 Ints = Sequence[int]
@@ -35,9 +35,9 @@ def deform_conv(
 ) -> Tensor:
     """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
     rank = x.rank - 2
-    strides, dilations = list(strides or [1] * rank), list(dilations or [1] * rank)
-    pads = list(pads or [0] * 2 * rank)
     x, w = _checked(ctx, x, w, group, offset_group, kernel_shape)
+    strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
+    pads = both_sides(ctx, pads, rank)
     window = w.shape[2:]
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
@@ -103,8 +103,6 @@ def _checked(
 
 def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints, dilations: Ints) -> list[Extent]:
     rank = x.rank - 2
-    if not len(strides) == len(dilations) == len(pads) // 2 == rank:
-        ctx.invalid(f"strides, dilations or pads do not fit an input of shape {list(x.shape)}")
     padded = [n + a + b for n, a, b in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
     for n, k, d in zip(padded, window, dilations, strict=True):
         ctx.demand_less((k - 1) * d, n, f"a window of {list(window)} is larger than the padded input {list(padded)}")

@@ -242,4 +242,5 @@ def qlinear_global_average_pool(
     total = ctx.reduce(scalars.add, 0, above(ctx, x, bytes_zero(ctx, x, x_zero)), axes, keepdims=True)
     count = ctx.cast(ctx.of_sizes([product([x.shape[axis] for axis in axes])], ()), "float32")
     over = factor(ctx, only(ctx, y_scale, "y_scale"), count)
-    return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), y_zero, x.dtype)
+    zero = bytes_zero(ctx, x, y_zero)
+    return requantize(ctx, total, factor(ctx, only(ctx, x_scale, "x_scale"), over=over), zero, x.dtype)

@@ -16,7 +16,7 @@ from ....sizes import Sym, if_less, largest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .conv import check_windows, pad_spatial, padding
+from .conv import both_sides, check_windows, pad_spatial, padding, per_axis
 from .reduction import widened
 
 Ints = Sequence[int]
@@ -93,10 +93,11 @@ def _windows(
     ceil_mode: int,
 ) -> _Windows:
     spatial, count = x.shape[2:], x.rank - 2
-    strides, dilations = list(strides or [1] * count), list(dilations or [1] * count)
-    if count < 1 or not len(kernel_shape) == len(strides) == len(dilations) == count:
+    if count < 1 or len(kernel_shape) != count:
         ctx.invalid(f"a window of {list(kernel_shape)} does not fit an input of shape {list(x.shape)}")
-    low, high = padding(spatial, kernel_shape, strides, dilations, pads, auto_pad)
+    kernel_shape = per_axis(ctx, "kernel_shape", kernel_shape, count)
+    strides, dilations = per_axis(ctx, "strides", strides, count), per_axis(ctx, "dilations", dilations, count)
+    low, high = padding(spatial, kernel_shape, strides, dilations, both_sides(ctx, pads, count), auto_pad)
     padded = [n + a + b for n, a, b in zip(spatial, low, high, strict=True)]
     check_windows(ctx, padded, kernel_shape, dilations)
     axes = []

@@ -10,7 +10,7 @@ from ....sizes import Extent, is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .conv import pad_spatial
+from .conv import both_sides, pad_spatial, per_axis
 from .gather import scatter_elements
 
 Ints = Sequence[int]
@@ -32,10 +32,11 @@ def max_unpool(
     That input's shape is the smallest that pools to this one; a larger ``output_shape`` adds zeros above.
     """
     count = x.rank - 2
-    strides, pads = list(strides or [1] * count), list(pads or [0] * 2 * count)
     misfit = f"input {list(x.shape)} and indices {list(indices.shape)} do not fit windows of {list(kernel_shape)}"
-    if count < 1 or not len(kernel_shape) == len(strides) == len(pads) // 2 == count:
+    if count < 1 or len(kernel_shape) != count:
         ctx.invalid(misfit)
+    kernel_shape = per_axis(ctx, "kernel_shape", kernel_shape, count)
+    strides, pads = per_axis(ctx, "strides", strides, count), both_sides(ctx, pads, count)
     indices = ctx.fitted(indices, x.shape, misfit)
     sizes = zip(x.shape[2:], kernel_shape, strides, pads[:count], pads[count:], strict=True)
     shape = [*x.shape[:2], *((n - 1) * s + k - a - b for n, k, s, a, b in sizes)]

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 from onnx_case import check_node, node_model
 
 from tilewright.errors import ModelError
@@ -63,6 +64,25 @@ def test_channels_that_do_not_fit_are_refused() -> None:
     model, _ = node_model("Conv", [random(1, 3, 5, 5), random(2, 3, 3, 3)])
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_value = 4
     with pytest.raises(ModelError, match="the_Conv"):
+        import_model(model)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"strides": [0, 1]}, r"'strides' is \[0, 1\]: 0 is less than 1"),
+        ({"dilations": [1, -1]}, r"'dilations' is \[1, -1\]: -1 is less than 1"),  # reads what is before the input
+        ({"strides": [1]}, "'strides' has 1 numbers for 2 spatial axes"),
+        ({"pads": [1, 1]}, "'pads' has 2 numbers for 2 spatial axes"),
+        ({"group": 0}, "do not fit with group=0"),
+        ({"group": -1}, "do not fit with group=-1"),
+    ],
+)
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_windows_that_cannot_be_are_refused(op: str, attributes: dict[str, Any], says: str) -> None:
+    model, _ = node_model(op, [random(1, 3, 5, 5), random(3, 3, 3, 3)])
+    model.graph.node[0].attribute.extend(helper.make_attribute(name, value) for name, value in attributes.items())
+    with pytest.raises(ModelError, match=says):
         import_model(model)
 
 

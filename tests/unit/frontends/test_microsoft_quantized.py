@@ -217,6 +217,11 @@ def test_linear_quantisation():
         ("QLinearSigmoid", [bytes_of(np.int16, 3), single(1), None, single(1)], "dtype int16 of a quantised tensor"),
         ("QLinearSigmoid", [bytes_of(np.int8, 3), single(1), np.uint8(0), single(1)], "a zero point of dtype uint8"),
         ("QLinearSigmoid", [bytes_of(np.int8, 3), np.ones(3, np.float32), None, single(1)], "'scale' has shape"),
+        (
+            "QLinearGlobalAveragePool",
+            [bytes_of(np.int8, 1, 2, 3), *grid(np.int8, 1, 0), single(1), single(0)],
+            "a zero point of dtype float32",
+        ),
         ("QLinearConcat", [single(1), np.int8(0), bytes_of(np.int8, 3), single(1)], "three for each tensor"),
     ],
 )

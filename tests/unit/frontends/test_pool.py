@@ -132,6 +132,18 @@ def test_half_precision_accumulates_in_single(op):
     assert run_model(import_model(model), inputs)[0].item() == 1000  # the sum is infinite in half precision
 
 
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("attribute", ["kernel_shape", "strides", "dilations"])
+def test_windows_that_cannot_be_are_refused(op, attribute):
+    attributes = {name: [2, 1] for name in ("kernel_shape", "strides", "dilations")}
+    model, _ = node_model(op, [X], opset=22, **attributes)
+    for wrong in model.graph.node[0].attribute:
+        if wrong.name == attribute:
+            wrong.ints[:] = [2, -1]
+    with pytest.raises(ModelError, match=rf"attribute '{attribute}' is \[2, -1\]: -1 is less than 1"):
+        import_model(model)
+
+
 def test_a_window_larger_than_the_input_is_refused():
     model, _ = node_model("MaxPool", [X], kernel_shape=[3, 3], dilations=[1, 2], pads=[1, 0, 0, 0])
     model.graph.node[0].attribute[1].ints[:] = [3, 20]

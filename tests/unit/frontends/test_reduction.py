@@ -76,6 +76,11 @@ def test_cumulative_sum(exclusive, reverse):
     check_node("CumSum", X, np.array(1), known=[1], exclusive=exclusive, reverse=reverse)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_cumulative_sums_of_nothing(axis):
+    check_node("CumSum", X[:0], np.array(axis), known=[1], exclusive=1)
+
+
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
 def test_softmax_on_an_axis_and_flattened(op):
     check_node(op, X * 5)
