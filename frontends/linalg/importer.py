@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...dialects import extents, func, ir
+from ...dialects import builders, extents, func, ir
 from ...dialects.context import diagnostics, make_context
 from ...errors import CompileError, ModelError, UnsupportedError
 from ...model import ELEMENTS, Model, Param, Samples, TensorInfo
@@ -41,7 +41,7 @@ def import_linalg(
         if len(kinds.inputs) != len(inputs) + len(params) or len(kinds.results) != len(outputs):
             raise ModelError(f"{name}: '@{main.name.value}' has not the inputs and outputs that it is said to have")
         if samples is not None:
-            _open(main, inputs, samples, name)
+            _open(main, inputs, outputs, samples, name)
         names = [("tw.name", info.name) for info in inputs] + [("tw.param", param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
@@ -58,7 +58,9 @@ def _parsed(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
     return module, _entry(module)
 
 
-def _open(main: func.FuncOp, inputs: Sequence[TensorInfo], samples: Samples, name: str) -> None:
+def _open(
+    main: func.FuncOp, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], samples: Samples, name: str
+) -> None:
     """Let a function that is written for the first of the samples run on all sizes."""
     others = [_parsed(text, name) for text in samples.texts]
     fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
@@ -68,7 +70,17 @@ def _open(main: func.FuncOp, inputs: Sequence[TensorInfo], samples: Samples, nam
         except UnsupportedError as error:
             raise UnsupportedError(f"{name}: {error}") from error
         open_sizes(main, found, inputs, samples.scalars)
+        _demand_shapes(main, outputs)
         main.operation.verify()
+
+
+def _demand_shapes(main: func.FuncOp, outputs: Sequence[TensorInfo]) -> None:
+    """Check, when the program runs, that results have the shapes that they are said to have."""
+    returned = main.entry_block.operations[len(main.entry_block.operations) - 1]
+    with ir.InsertionPoint(returned), returned.location:
+        for value, info in zip(returned.operands, outputs, strict=True):
+            for found, said in zip(builders.shape_of(value), info.shape, strict=True):
+                extents.demand_equal(found, said, f"the sizes do not fit: result '{info.name}' has another shape")
 
 
 def _entry(module: ir.Module) -> func.FuncOp:

@@ -2,7 +2,7 @@
 
 Guards, graph breaks and recompilations are torch's. A graph is compiled when it is first called: it is not exported
 where the compile cache has it. Weights are constants of the program: with others, or changed ones, a graph is compiled
-again.
+again. So it is for other sizes, where no program is found for all that torch leaves open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from torch.fx import GraphModule
 
 from ... import driver
 from ...errors import CompileError, TilewrightError, UnsupportedError
-from .graph import Argument, GraphSource, arguments
+from .graph import Argument, Border, GraphSource, is_open
+from .module import TENSOR
 
 _MOST_VARIANTS = 8  # programs of one graph that stay, for weights that differ
 _FALLBACK = "fallback"
@@ -50,7 +51,8 @@ def tilewright(
     if mode not in (None, "default"):
         raise CompileError(f"mode '{mode}' is inductor's: this backend has options, as options={{'num_threads': 1}}")
     try:
-        return _Graph(graph, arguments(graph), settings, fallback)
+        border = Border.of(graph)
+        return _Graph(graph, border, settings, fallback) if TENSOR in border.results else graph.forward
     except UnsupportedError as error:
         if not fallback:
             raise
@@ -60,21 +62,31 @@ def tilewright(
 
 @dataclass(frozen=True)
 class _Variant:
-    """A graph compiled with weights: ``fixed`` are their places, and what tells them from others."""
+    """A graph compiled with weights: ``fixed`` are their places, and what tells them from others.
 
-    call: Callable[[Sequence[Any]], list[torch.Tensor]]
+    ``shapes`` are those of tensors whose sizes torch leaves open and the program does not, ``scalars`` the places of
+    numbers that may be others.
+    """
+
+    call: Callable[[Sequence[Any]], list[Any]]
     fixed: tuple[tuple[int, Any, Any], ...]
+    shapes: tuple[tuple[int, torch.Size], ...]
+    scalars: tuple[int, ...]
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether a call's weights are those, unchanged."""
-        return all(_same(args[i], kept, state) for i, kept, state in self.fixed)
+        """Whether a call's weights are those, unchanged, and its sizes ones that the program is for."""
+        return (
+            all(_same(args[i], kept, state) for i, kept, state in self.fixed)
+            and all(args[i].shape == shape for i, shape in self.shapes)
+            and all(is_open(args[i]) for i in self.scalars)
+        )
 
 
 class _Graph:
     """A graph that is called; threads may share it."""
 
-    def __init__(self, graph: GraphModule, described: list[Argument], settings: dict[str, Any], fallback: bool) -> None:
-        self._graph, self._arguments, self._settings, self._fallback = graph, described, settings, fallback
+    def __init__(self, graph: GraphModule, border: Border, settings: dict[str, Any], fallback: bool) -> None:
+        self._graph, self._border, self._settings, self._fallback = graph, border, settings, fallback
         self._variants: list[_Variant] = []
         self._lock = threading.Lock()
         self._in_torch = False
@@ -91,19 +103,32 @@ class _Graph:
 
     def _compiled(self, args: Sequence[Any]) -> _Variant | None:
         """The graph compiled with the weights of a call; None where it is left to torch."""
+        border = self._border.at(args)
         try:
-            _refuse(self._arguments, args)
-            call = driver.compile(GraphSource(self._graph, self._arguments, args, "the graph"), **self._settings)
+            _refuse(border.arguments, args)
+            try:
+                call = self._program(border, args)
+            except UnsupportedError:
+                if not border.is_open:
+                    raise
+                border = border.closed(args)
+                call = self._program(border, args)
         except TilewrightError as error:
             if not self._fallback:
                 raise
             _warn(error)
             self._in_torch = True
             return None
-        fixed = [i for i, a in enumerate(self._arguments) if a.kind in ("weight", "constant")]
-        variant = _Variant(call, tuple((i, *_kept(args[i])) for i in fixed))
+        pairs = list(zip(self._border.arguments, border.arguments, strict=True))
+        fixed = tuple((i, *_kept(args[i])) for i, (_, a) in enumerate(pairs) if a.kind in ("weight", "constant"))
+        shapes = tuple((i, args[i].shape) for i, (was, a) in enumerate(pairs) if was.open_axes != a.open_axes)
+        scalars = tuple(i for i, (_, a) in enumerate(pairs) if a.kind == "scalar")
+        variant = _Variant(call, fixed, shapes, scalars)
         self._variants = [variant, *self._variants[: _MOST_VARIANTS - 1]]
         return variant
+
+    def _program(self, border: Border, args: Sequence[Any]) -> Callable[[Sequence[Any]], list[Any]]:
+        return driver.compile(GraphSource(self._graph, border, args, "the graph"), **self._settings)
 
 
 def _kept(value: Any) -> tuple[Any, Any]:

@@ -131,7 +131,9 @@ def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[s
         first.prepend(node)
     [output] = graph.find_nodes(op="output")
     made = list(zip(output.args[0], kinds.output_specs, strict=True))
-    kept = [(node, spec) for node, spec in made if isinstance(node, Node)]
+    kept = [
+        (node, spec) for node, spec in made if isinstance(node, Node) and isinstance(node.meta["val"], torch.Tensor)
+    ]
     for _, spec in kept:
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             raise _Refused("", f"the module writes into its input '{spec.target}': return a new tensor instead")

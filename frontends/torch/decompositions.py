@@ -33,6 +33,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten.var_mean.correction: _variance_and_mean,
             aten.scaled_dot_product_attention.default: _attention,
             aten._scaled_dot_product_flash_attention_for_cpu.default: _flash_attention,
+            aten._native_multi_head_attention.default: _multi_head_attention,
+            aten._transformer_encoder_layer_fwd.default: _encoder_layer,
             aten.gelu.default: _gelu,
             aten.index_copy.default: _index_copy,
             aten.clamp.default: _clamp,
@@ -230,6 +232,88 @@ def _flash_attention(
     """The same, with sums that the backward pass would need."""
     made = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     return made, query.new_zeros(query.shape[:-1])
+
+
+_Affine = tuple[torch.Tensor, torch.Tensor]
+
+
+def _multi_head_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    size: int,
+    heads: int,
+    qkv_weight: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    need_weights: bool = True,
+    average_attn_weights: bool = True,
+    mask_type: int | None = None,
+) -> Any:
+    """What nn.MultiheadAttention is at inference, if nobody asks for its weights."""
+    if need_weights or query is not key or key is not value:
+        return NotImplemented
+    made = _self_attention(query, heads, (qkv_weight, qkv_bias), (weight, bias), mask, mask_type)
+    return made, query.new_empty(0)
+
+
+def _self_attention(
+    x: torch.Tensor, heads: int, split: _Affine, join: _Affine, mask: torch.Tensor | None, mask_type: int | None
+) -> torch.Tensor:
+    """Of (batch, length, size). A mask says what is left out: of (length, length) for type 0, (batch, length) for 1."""
+    batch, length, size = x.shape
+    parts = torch.nn.functional.linear(x, *split).reshape(batch, length, 3, heads, size // heads)
+    query, key, value = parts.permute(2, 0, 3, 1, 4).unbind()
+    if mask is not None:
+        mask = ~(mask[:, None, None, :] if mask_type == 1 else mask).to(torch.bool)
+    made = _attention(query, key, value, mask)
+    return torch.nn.functional.linear(made.transpose(1, 2).reshape(batch, length, size), *join)
+
+
+def _encoder_layer(
+    x: torch.Tensor,
+    size: int,
+    heads: int,
+    qkv_weight: torch.Tensor,
+    qkv_bias: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    use_gelu: bool,
+    norm_first: bool,
+    eps: float,
+    first_scale: torch.Tensor,
+    first_shift: torch.Tensor,
+    second_scale: torch.Tensor,
+    second_shift: torch.Tensor,
+    wide_weight: torch.Tensor,
+    wide_bias: torch.Tensor,
+    narrow_weight: torch.Tensor,
+    narrow_bias: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    mask_type: int | None = None,
+) -> torch.Tensor:
+    """What nn.TransformerEncoderLayer is at inference."""
+    functional = torch.nn.functional
+    split, join = (qkv_weight, qkv_bias), (weight, bias)
+    first, second = (first_scale, first_shift), (second_scale, second_shift)
+    activation = functional.gelu if use_gelu else functional.relu
+
+    def attended(x: torch.Tensor) -> torch.Tensor:
+        return _self_attention(x, heads, split, join, mask, mask_type)
+
+    def fed_forward(x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(activation(functional.linear(x, wide_weight, wide_bias)), narrow_weight, narrow_bias)
+
+    def norm(x: torch.Tensor, affine: _Affine) -> torch.Tensor:
+        return functional.layer_norm(x, (size,), *affine, eps)
+
+    if norm_first:
+        x = x + attended(norm(x, first))
+        return x + fed_forward(norm(x, second))
+    x = norm(x + attended(x), first)
+    return norm(x + fed_forward(x), second)
 
 
 def _clamp(x: torch.Tensor, low: float | None = None, high: float | None = None) -> Any:

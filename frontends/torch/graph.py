@@ -6,10 +6,11 @@ a module that has them, and the modules that they are from, at their places, so 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -18,16 +19,21 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from ...errors import UnsupportedError
 from ...runtime.module import Module
+from ...sizes import Extent, Sym
+from ..linalg.fitting import value_at
 from .export import exported
-from .module import Callee
+from .module import TENSOR, Callee
 from .source import TorchSource, add_tensor, changed, versions
+from .symbols import UnknownSizeError, extent_of
 
+_GIVEN = ("input", "scalar")
 _INPUTS = "inputs"  # what the exported module calls its arguments
 _ATTRIBUTE = re.compile(r"\._(?:modules|parameters|buffers)\['([^']+)'\]")
 _ROOT = re.compile(r"^[LG]\['[^']*'\]\.?")
 
-# "weight": constant; "state": written into by the graph; "size": the extent of an input; "constant": a number.
-Kind = Literal["weight", "state", "input", "size", "constant"]
+# "weight": constant; "state": written into by the graph; "size": the extent of an input; "scalar": a number that is
+# none; "constant": one that the program is made for.
+Kind = Literal["weight", "state", "input", "size", "scalar", "constant"]
 
 
 @dataclass(frozen=True)
@@ -41,23 +47,70 @@ class Argument:
     open_axes: tuple[int, ...] = ()
 
 
-def arguments(graph: GraphModule) -> list[Argument]:
-    """What the arguments of a graph are, as Dynamo has just made it. UnsupportedError for one that is none of them."""
-    nodes = graph.graph.find_nodes(op="placeholder")
-    places: dict[str, tuple[int, int]] = {}
-    for i, node in enumerate(nodes):
-        value = node.meta.get("example_value")
-        for axis, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
-            places.setdefault(str(extent), (i, axis))
-    names: set[str] = set()
-    return [_argument(node, places, names) for node in nodes]
+@dataclass(frozen=True)
+class Border:
+    """What a graph takes and gives. A result is ``TENSOR``, an extent of symbols named as the arguments, or None."""
+
+    arguments: tuple[Argument, ...]
+    results: tuple[Any, ...]
+
+    @staticmethod
+    def of(graph: GraphModule) -> Border:
+        """That of a graph as Dynamo has just made it. UnsupportedError for what is neither a tensor nor a size."""
+        nodes = graph.graph.find_nodes(op="placeholder")
+        places: dict[str, tuple[int, int]] = {}
+        symbols: dict[str, Extent] = {}
+        for i, node in enumerate(nodes):
+            value = node.meta.get("example_value")
+            for axis, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                places.setdefault(str(extent), (i, axis))
+            if isinstance(value, torch.SymInt):
+                symbols[str(value.node.expr)] = Sym(node.name)
+        names: set[str] = set()
+        [output] = graph.graph.find_nodes(op="output")
+        made = (_result(result, symbols) for result in output.args[0])
+        return Border(tuple(_argument(node, places, names) for node in nodes), tuple(made))
+
+    def at(self, values: Sequence[Any]) -> Border:
+        """That of a program which is made for a call: some scalars are constants of it."""
+        pairs = zip(self.arguments, values, strict=True)
+        arguments = (replace(a, kind="constant") if a.kind == "scalar" and not is_open(x) else a for a, x in pairs)
+        return replace(self, arguments=tuple(arguments))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a program of it is for several sizes."""
+        return any(a.open_axes or a.kind == "scalar" for a in self.arguments)
+
+    def closed(self, values: Sequence[Any]) -> Border:
+        """That of a program which is made for the sizes of a call alone."""
+        pairs = zip(self.arguments, values, strict=True)
+        return replace(self, arguments=tuple(_closed(argument, value) for argument, value in pairs))
+
+    def nested(self, tensors: Sequence[torch.Tensor], numbers: Mapping[str, int]) -> list[Any]:
+        """The results, from those that are tensors, and from the numbers among the arguments by their names."""
+        rest = iter(tensors)
+        return [next(rest) if r is TENSOR else value_at(r, numbers) if isinstance(r, Sym) else r for r in self.results]
+
+
+def _closed(argument: Argument, value: Any) -> Argument:
+    if argument.kind == "scalar":
+        return replace(argument, kind="constant")
+    if not argument.open_axes:
+        return argument
+    return replace(argument, text=f"{argument.text} as {tuple(value.shape)}", open_axes=())
+
+
+def is_open(scalar: int) -> bool:
+    """Whether a program for this scalar is one for all that are: torch takes sizes of 0 and 1 for constants."""
+    return scalar > 1
 
 
 def _argument(node: Node, places: dict[str, tuple[int, int]], names: set[str]) -> Argument:
     value, given = node.meta.get("example_value"), node.meta.get("grapharg")
     if isinstance(value, torch.SymInt | int):
         place = places.get(str(value))
-        return Argument("size", node.name, "int", place) if place else Argument("constant", node.name, "int")
+        return Argument("size", node.name, "int", place) if place else Argument("scalar", node.name, "int")
     if not isinstance(value, torch.Tensor):
         raise UnsupportedError(
             f"the graph takes '{node.name}', a {type(value).__name__}: only tensors and sizes can be"
@@ -71,6 +124,18 @@ def _argument(node: Node, places: dict[str, tuple[int, int]], names: set[str]) -
         return Argument("weight", _name(node, names), text)
     axes = tuple(i for i, extent in enumerate(value.shape) if isinstance(extent, torch.SymInt))
     return Argument("input", node.name, text, open_axes=axes)
+
+
+def _result(made: Any, symbols: Mapping[str, Extent]) -> Any:
+    if made is None or isinstance(made, int):
+        return made
+    value = made.meta["example_value"]
+    if isinstance(value, torch.Tensor):
+        return TENSOR
+    if isinstance(value, torch.SymInt):
+        with contextlib.suppress(UnknownSizeError):
+            return extent_of(value.node.expr, symbols)
+    raise UnsupportedError(f"the graph gives '{made}', a {type(value).__name__}: only tensors and sizes can be")
 
 
 def _name(node: Node, names: set[str]) -> str:
@@ -88,25 +153,25 @@ class GraphSource(TorchSource):
     The hash of graph, sizes and weights is known without an export. The values are let go when it is compiled.
     """
 
-    def __init__(self, graph: GraphModule, described: Sequence[Argument], values: Sequence[Any], name: str) -> None:
+    def __init__(self, graph: GraphModule, border: Border, values: Sequence[Any], name: str) -> None:
         super().__init__(self._exported, name)
-        self._graph, self._arguments, self._values = graph, described, list(values)
+        self._graph, self._border, self._values = graph, border, list(values)
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in (*versions(), *map(str, self._arguments), *_lines(self._graph)):
+        for line in (*versions(), *map(str, self._border.arguments), *_lines(self._graph)):
             digest.update(line.encode() + b"\0")
         held = (tensor for _, tensor in sorted(_attributes(self._graph).items()))
-        fixed = zip(self._arguments, self._values, strict=True)
-        for tensor in (*held, *(value for a, value in fixed if a.kind in ("weight", "constant"))):
-            add_tensor(digest, tensor)
+        fixed = zip(self._border.arguments, self._values, strict=True)
+        for value in (*held, *(value for a, value in fixed if a.kind in ("weight", "constant"))):
+            add_tensor(digest, torch.as_tensor(value))
         return digest.hexdigest()
 
     def _exported(self) -> ExportedProgram:
-        module = _Rebuilt(self._graph, self._arguments, self._values)
-        inputs = [(a, x) for a, x in zip(self._arguments, self._values, strict=True) if a.kind == "input"]
-        open_axes = tuple({axis: Dim.AUTO for axis in a.open_axes} for a, _ in inputs)
-        shapes = (open_axes,) if any(open_axes) else None
+        module = _Rebuilt(self._graph, self._border.arguments, self._values)
+        inputs = [(a, x) for a, x in zip(self._border.arguments, self._values, strict=True) if a.kind in _GIVEN]
+        sizes = tuple(Dim.AUTO if a.kind == "scalar" else {axis: Dim.AUTO for axis in a.open_axes} for a, _ in inputs)
+        shapes = (sizes,) if any(sizes) else None
         with torch.inference_mode(False):
             program = exported(module, [x for _, x in inputs], dynamic_shapes=shapes, name=self.name)
         for node in program.graph.nodes:
@@ -114,22 +179,27 @@ class GraphSource(TorchSource):
             node.meta["nn_module_stack"] = {path: (path, module.kinds.get(path, kind))}
         return program
 
-    def wrapped(self, module: Module) -> Callable[[Sequence[Any]], list[torch.Tensor]]:
+    def wrapped(self, module: Module) -> Callable[[Sequence[Any]], list[Any]]:
         """The compiled graph, as a function of its arguments; what it writes into them is there after a call."""
         self._values = []
         vars(self).pop("program", None)
-        places = {a.name: i for i, a in enumerate(self._arguments) if a.kind == "state"}
-        inputs = [i for i, a in enumerate(self._arguments) if a.kind == "input"]
+        places = {a.name: i for i, a in enumerate(self._border.arguments) if a.kind == "state"}
+        inputs = [i for i, a in enumerate(self._border.arguments) if a.kind in _GIVEN]
         places |= {f"{_INPUTS}_{number}": i for number, i in enumerate(inputs)}
         order = [places[info.name] for info in module.inputs]
         written = [places[name] for name in changed(module)]
-        run = Callee(module)
+        run, border = Callee(module), self._border
+        numbers = {a.name: i for i, a in enumerate(border.arguments) if a.kind in ("size", "scalar", "constant")}
+        tensors_alone = all(result is TENSOR for result in border.results)
+        has_scalars = any(a.kind == "scalar" for a in border.arguments)
 
-        def call(args: Sequence[Any]) -> list[torch.Tensor]:
-            made = run([args[i] for i in order])
+        def call(args: Sequence[Any]) -> list[Any]:
+            given = [args[i] for i in order]
+            made = run([torch.tensor(x) if type(x) is int else x for x in given] if has_scalars else given)
             for i, value in zip(written, made, strict=False):
                 args[i].copy_(value)
-            return made[len(written) :]
+            made = made[len(written) :]
+            return made if tensors_alone else border.nested(made, {name: args[i] for name, i in numbers.items()})
 
         return call
 
@@ -170,16 +240,17 @@ class _Rebuilt(torch.nn.Module):
             self.site(before).add_module(name, site)
         return self._sites[path]
 
-    def forward(self, *inputs: torch.Tensor) -> Any:
+    def forward(self, *inputs: Any) -> list[torch.Tensor]:
+        """The results that are tensors."""
         rest = iter(inputs)
         args = [self._value(a, value, rest) for a, value in zip(self._arguments, self._values, strict=True)]
         for i, argument in enumerate(self._arguments):
             if argument.kind == "size":
                 args[i] = args[argument.place[0]].shape[argument.place[1]]
-        return self._run.run(*args)
+        return [made for made in self._run.run(*args) if isinstance(made, torch.Tensor)]
 
-    def _value(self, argument: Argument, value: Any, rest: Iterator[torch.Tensor]) -> Any:
-        if argument.kind == "input":
+    def _value(self, argument: Argument, value: Any, rest: Iterator[Any]) -> Any:
+        if argument.kind in _GIVEN:
             return next(rest)
         if argument.kind in ("weight", "state"):
             path, _, name = argument.name.rpartition(".")

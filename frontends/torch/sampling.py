@@ -7,18 +7,25 @@ is found again from what they are at all of the samples (``frontends/linalg/fitt
 from __future__ import annotations
 
 import copy
+import functools
+import itertools
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._sympy import functions
 
 _COUNT = 3  # of samples: through two there is always a line, the third tells
 _ATTEMPTS = 4000
-_FAILURES = 8
+_CANDIDATES = 12  # of which the one that tells most is the next sample
+_MOST_COMPARED = 60
+_FAILURES = 16
 _TYPICAL = range(64, 160)  # large enough for what halves an image several times
 _WIDE = 24  # sizes to choose from, so that all samples can differ
 _MODULI = (2, 3, 4, 5)
@@ -42,20 +49,50 @@ def samples(program: ExportedProgram, decompose: Decompose) -> list[tuple[Point,
         return [({}, decompose(program))]
     made: list[tuple[Point, ExportedProgram]] = []
     refusals: list[str] = []
-    chance = random.Random(0)  # the same sizes each time
-    for _ in range(_ATTEMPTS):
-        point = {name: _chosen(pool, len(refusals), chance) for name, pool in pools.items()}
-        if not _tells([p for p, _ in made], point, pools, () if refusals else _MODULI):
-            continue
+    chance, sizes = random.Random(0), _all_sizes(program)  # the same samples each time
+    while len(made) < _COUNT and len(refusals) < _FAILURES:
+        known = [point for point, _ in made]
+        candidates = _candidates(known, pools, len(refusals), chance)
+        if not candidates:
+            break
+        # Of what a program does not take the best candidate may have the most: every other time it is any.
+        point = candidates[0] if len(refusals) % 2 else max(candidates, key=lambda p: _told([*known, p], sizes))
         try:
             made.append((point, decompose(_at(program, point))))
         except Exception as error:  # whatever an op says of sizes that it does not take
             refusals.append(str(error))
-        if len(made) == _COUNT or len(refusals) == _FAILURES:
-            break
     if len(made) < 2:
         raise NoSampleError(refusals[-1] if refusals else "there is only one size")
     return made
+
+
+def _candidates(
+    known: Sequence[Point], pools: Mapping[str, Sequence[int]], refused: int, chance: random.Random
+) -> list[Point]:
+    """Points that tell more than the known ones; none where chance finds none."""
+    found: list[Point] = []
+    for _ in range(_ATTEMPTS):
+        point = {name: _chosen(pool, refused, chance) for name, pool in pools.items()}
+        if _tells(known, point, pools, () if refused else _MODULI):
+            found.append(point)
+        if len(found) == _CANDIDATES:
+            break
+    return found
+
+
+def _all_sizes(program: ExportedProgram) -> list[Any]:
+    """Different sizes in a program, and which of two symbols is smaller: samples have to tell one from another."""
+    values = (node.meta.get("val") for node in program.graph.nodes)
+    shapes = (value.shape for value in values if isinstance(value, torch.Tensor))
+    found = dict.fromkeys(n.node.expr for shape in shapes for n in shape if isinstance(n, torch.SymInt))
+    symbols = sorted({s for expression in found for s in expression.free_symbols}, key=str)
+    orders = [functions.Min(a, b) for a, b in itertools.combinations(symbols, 2)]
+    return [*orders, *found][:_MOST_COMPARED]
+
+
+def _told(points: Sequence[Point], sizes: Sequence[Any]) -> int:
+    """How many of the sizes differ from all others at one of the points."""
+    return len({tuple(_number(size, point) for point in points) for size in sizes})
 
 
 def ranges(program: ExportedProgram) -> dict[str, Any]:
@@ -67,7 +104,10 @@ def number_at(size: int | torch.SymInt, point: Point) -> int:
     """What a size is at a sample."""
     if isinstance(size, int):
         return size
-    expression = size.node.expr
+    return _number(size.node.expr, point)
+
+
+def _number(expression: Any, point: Point) -> int:
     return int(expression.subs({symbol: point[str(symbol)] for symbol in expression.free_symbols}))
 
 
@@ -115,7 +155,12 @@ def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[in
 
 
 def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
-    """A copy that takes inputs of these sizes: what is decomposed is traced again from what the placeholders hold."""
+    """A copy that takes inputs of these sizes: what is decomposed is traced again from what the placeholders hold.
+
+    NoSampleError for sizes that break what torch took for granted in the export, say that one is less than another: it
+    knows of no such conditions any more, but the shapes that it noted are not those that there are.
+    """
+    noted = [node.meta.get("val") for node in program.graph.nodes]
     program = copy.copy(program)
     program._graph_module = copy.deepcopy(program.graph_module)
     program._range_constraints = {}
@@ -124,7 +169,34 @@ def _at(program: ExportedProgram, point: Point) -> ExportedProgram:
         value = node.meta.pop("val", None)
         if node.op == "placeholder":
             node.meta["val"] = _value_at(value, point, mode)
+    if not any(isinstance(node.target, HigherOrderOperator) for node in program.graph.nodes):
+        inputs = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder")]
+        with mode:
+            _Checked(program.graph_module, dict(zip(program.graph.nodes, noted, strict=True)), point).run(*inputs)
     return program
+
+
+class _Checked(Interpreter):
+    """Computes shapes at a sample; NoSampleError for one that is not what ``noted`` says of it."""
+
+    def __init__(self, graph: GraphModule, noted: Mapping[Node, Any], point: Point) -> None:
+        super().__init__(graph)
+        self._noted = noted
+        self._number = functools.cache(lambda expression: _number(expression, point))
+
+    def run_node(self, n: Node) -> Any:
+        made = super().run_node(n)
+        self._compare(made, self._noted[n], n)
+        return made
+
+    def _compare(self, made: Any, noted: Any, node: Node) -> None:
+        if isinstance(noted, torch.Tensor):
+            shape = [n if isinstance(n, int) else self._number(n.node.expr) for n in noted.shape]
+            if list(made.shape) != shape:
+                raise NoSampleError(f"'{node.name}' would have the shape {shape}, and has {list(made.shape)}")
+        elif isinstance(noted, (list, tuple)):
+            for part, of_part in zip(made, noted, strict=True):
+                self._compare(part, of_part, node)
 
 
 def _value_at(value: Any, point: Point, mode: FakeTensorMode) -> Any:

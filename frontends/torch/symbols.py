@@ -58,7 +58,7 @@ class Symbols:
             return size
         try:
             return self._extent(size.node.expr)
-        except _UnknownError:
+        except UnknownSizeError:
             raise UnsupportedError(f"'{name}' has the size {size}, which the program's inputs do not tell") from None
 
     def known(self) -> tuple[Extent, ...]:
@@ -68,7 +68,7 @@ class Symbols:
         for size in sizes.values():
             try:
                 made.append(self._extent(size.node.expr))
-            except _UnknownError:
+            except UnknownSizeError:
                 continue
         return tuple(made)
 
@@ -90,23 +90,28 @@ class Symbols:
         self._symbols[own] = Sym(label, max(low or 0, 0), high)
 
     def _extent(self, expr: Any) -> Extent:
-        if isinstance(expr, sympy.Symbol) and str(expr) in self._symbols:
-            return self._symbols[str(expr)]
-        if isinstance(expr, sympy.Integer):
-            return int(expr)
-        combine = next((make for kind, make in _COMBINED.items() if isinstance(expr, kind)), None)
-        if combine is None:
-            raise _UnknownError
-        return combine(*map(self._extent, expr.args))
+        return extent_of(expr, self._symbols)
 
 
-class _UnknownError(Exception):
+class UnknownSizeError(Exception):
     """An expression that no extent is."""
+
+
+def extent_of(expr: Any, symbols: Mapping[str, Extent]) -> Extent:
+    """One of torch's expressions of sizes, whose symbols are these extents; UnknownSizeError for what is none."""
+    if isinstance(expr, sympy.Symbol) and str(expr) in symbols:
+        return symbols[str(expr)]
+    if isinstance(expr, sympy.Integer):
+        return int(expr)
+    combine = next((make for kind, make in _COMBINED.items() if isinstance(expr, kind)), None)
+    if combine is None:
+        raise UnknownSizeError
+    return combine(*(extent_of(arg, symbols) for arg in expr.args))
 
 
 def _power(base: Extent, exponent: Extent) -> Extent:
     if not isinstance(exponent, int) or exponent < 0:
-        raise _UnknownError
+        raise UnknownSizeError
     return product([base] * exponent)
 
 

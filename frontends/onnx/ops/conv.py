@@ -66,13 +66,11 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
 
 
-def per_axis(
-    ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1
-) -> list[int]:
+def per_axis(ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1) -> list[int]:
     """The attribute ``name``: a number for each spatial axis, ``default`` where it is absent.
 
-    Raises ModelError, through ``ctx``, for another number of them and for one below ``least``: windows that go backwards
-    or nowhere read what is before the input.
+    Raises ModelError, through ``ctx``, for another number of them and for one below ``least``: windows that go
+    backwards or nowhere read what is before the input.
     """
     numbers = list(given or [default] * axes)
     if len(numbers) != axes:

@@ -35,7 +35,8 @@ def opened(
     template = f"func.func @main({arguments}) -> tensor<{result}> {{\n{body}\nreturn %r : tensor<{result}>\n}}"
     texts = [re.sub(r"\$\((.*?)\)", lambda found: str(eval(found[1], dict(p))), template) for p in POINTS]  # noqa: B023
     samples = Samples(POINTS, tuple(texts[1:]), (N, M), scalars or {})
-    return str(import_linalg(texts[0], infos, [TensorInfo("r", (), "float32")], {}, "model", samples).module)
+    shape = tuple(eval(extent.strip("$"), {"n": N, "m": M}) for extent in result.split("x")[:-1])
+    return str(import_linalg(texts[0], infos, [TensorInfo("r", shape, "float32")], {}, "model", samples).module)
 
 
 def generic(body: str) -> str:

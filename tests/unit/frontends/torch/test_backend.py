@@ -152,6 +152,63 @@ def test_what_is_no_option_is_refused(how, said):
         torch.compile(nn.Linear(3, 3), backend=backend, **how)(torch.randn(2, 3))
 
 
+class Broken(nn.Module):
+    """Two graphs: the first one gives a size, the second one takes a number that is none of its inputs' sizes."""
+
+    def forward(self, x: torch.Tensor, rows: int) -> tuple[torch.Tensor, int]:
+        doubled, count = x[:rows] * 2, x.shape[0] * 3
+        torch._dynamo.graph_break()
+        return doubled.sum(0) + count + rows, count
+
+
+def test_sizes_go_from_graph_to_graph():
+    module = Broken()
+    made = torch.compile(module, backend=backend, options={"num_threads": 1, "cache": False}, dynamic=True)
+    with torch.no_grad():
+        for rows, taken in [(4, 2), (7, 5), (3, 3), (6, 1), (6, 0)]:
+            x = torch.randn(rows, 3)
+            close(made(x, taken), module(x, taken))
+
+
+def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows with each graph that is compiled."""
+    made, wrapped = [], GraphSource.wrapped
+    monkeypatch.setattr(GraphSource, "wrapped", lambda self, module: made.append("") or wrapped(self, module))
+    return made
+
+
+def test_one_program_is_for_all_sizes(monkeypatch):
+    module, made = Block(), compilations(monkeypatch)
+    compiled_ = torch.compile(module.eval(), backend=backend, options={"num_threads": 1, "cache": False}, dynamic=True)
+    with torch.no_grad():
+        for size in [(2, 3, 6, 7), (4, 3, 9, 8), (3, 3, 5, 16)]:
+            x = torch.randn(size)
+            close(compiled_(x), module(x))
+    assert len(made) == 1
+
+
+def test_what_is_no_program_for_all_sizes_is_one_for_each(monkeypatch, tmp_path):
+    """torch leaves the width of an encoder layer open, which it has one operator for; its weights have one width."""
+    module, made = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval(), compilations(monkeypatch)
+    options = {"num_threads": 1, "cache": tmp_path}
+    compiled_ = torch.compile(module, backend=backend, options=options, dynamic=True)
+    with torch.no_grad():
+        for size in [(2, 3, 16), (4, 5, 16), (2, 3, 16)]:
+            x = torch.randn(size)
+            close(compiled_(x), module(x))
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_encoders_in_one_operator(masked):
+    layer = nn.TransformerEncoderLayer(16, 2, 32, activation="gelu", batch_first=True, norm_first=masked)
+    module = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    mask = torch.arange(5) > torch.tensor([[4], [2]]) if masked else None
+    with torch.no_grad():
+        x = torch.randn(2, 5, 16)
+        close(compiled(module)(x, src_key_padding_mask=mask), module(x, src_key_padding_mask=mask))
+
+
 def test_tensors_elsewhere_are_refused():
     with torch.no_grad(), pytest.raises(tw.UnsupportedError, match="is on meta: programs run on the CPU"):
         compiled(nn.Linear(3, 3, device="meta"))(torch.randn(2, 3, device="meta"))

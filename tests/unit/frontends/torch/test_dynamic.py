@@ -103,6 +103,21 @@ def test_sizes_as_arguments_and_results():
         made(torch.randn(3, 4), torch.randn(8, 4), 5)
 
 
+class Taken(nn.Module):
+    """As many rows as a number says: torch takes for granted that there are as many."""
+
+    def forward(self, x: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return x[:n] + n, x.new_zeros(n)
+
+
+def test_what_torch_took_for_granted_holds():
+    module = Taken()
+    made = compiled(module, (torch.randn(6, 3), 3), ({0: Dim.DYNAMIC}, Dim.DYNAMIC))
+    assert_equals_eager(made, module, [(torch.randn(n, 3), k) for n, k in [(6, 3), (7, 7), (90, 2)]])
+    with pytest.raises(tw.InputError, match="the sizes do not fit"):
+        made(torch.randn(5, 3), 9)
+
+
 class Chosen(nn.Module):
     """Gives as many rows as its input says."""
 

@@ -71,6 +71,29 @@ def test_samples_are_sizes_that_the_program_takes(program: ExportedProgram):
         samples(program, only(1009))
 
 
+def test_samples_keep_to_what_torch_took_for_granted():
+    class Taken(nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x[:n]
+
+    program = torch.export.export(Taken(), (torch.randn(6, 3), 3), dynamic_shapes=({0: Dim.DYNAMIC}, Dim.DYNAMIC))
+    [x, n] = (node.meta["val"] for node in program.graph.find_nodes(op="placeholder"))
+    points = [point for point, _ in samples(program, lambda sample: sample)]
+    assert len(points) == 3 and all(number_at(n, point) <= number_at(x.shape[0], point) for point in points)
+
+
+def test_samples_tell_sizes_apart():
+    class Least(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x[: torch.sym_min(x.shape[0], y.shape[0])]
+
+    inputs = (torch.randn(6), torch.randn(5))
+    program = torch.export.export(Least(), inputs, dynamic_shapes=({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}))
+    sizes = [node.meta["val"].shape[0] for node in program.graph.find_nodes(op="placeholder")]
+    points = [point for point, _ in samples(program, lambda sample: sample)]
+    assert {number_at(sizes[0], point) < number_at(sizes[1], point) for point in points} == {True, False}
+
+
 def _size_of(program: ExportedProgram, axis: int) -> torch.SymInt:
     [x, *_] = (n.meta["val"] for n in program.graph.find_nodes(op="placeholder"))
     return x.shape[axis]
