@@ -62,21 +62,44 @@ def tilewright(
 
 @dataclass(frozen=True)
 class _Variant:
-    """A graph compiled with weights: ``fixed`` are their places, and what tells them from others.
+    """A graph compiled for some calls, by the places of arguments.
 
-    ``shapes`` are those of tensors whose sizes torch leaves open and the program does not, ``scalars`` the places of
-    numbers that may be others.
+    ``weights`` are the tensors that it was compiled with, which are not kept alive, and their versions; those of
+    ``unversioned`` ones are not counted. ``numbers`` are constants, ``scalars`` may be any that a program can be open
+    for. ``shapes`` are those of tensors whose sizes torch leaves open and the program does not.
     """
 
     call: Callable[[Sequence[Any]], list[Any]]
-    fixed: tuple[tuple[int, Any, Any], ...]
+    weights: tuple[tuple[int, weakref.ref[torch.Tensor], int], ...]
+    unversioned: tuple[tuple[int, weakref.ref[torch.Tensor]], ...]
+    numbers: tuple[tuple[int, float], ...]
     shapes: tuple[tuple[int, torch.Size], ...]
     scalars: tuple[int, ...]
 
+    @staticmethod
+    def of(call: Callable[[Sequence[Any]], list[Any]], border: Border, args: Sequence[Any], given: Border) -> _Variant:
+        """For calls like this one: torch says that ``given`` is the graph's border, ``border`` is the program's."""
+        fixed = [i for i, a in enumerate(border.arguments) if a.kind in ("weight", "constant")]
+        tensors = [i for i in fixed if isinstance(args[i], torch.Tensor) and args[i].ndim]
+        pairs = enumerate(zip(given.arguments, border.arguments, strict=True))
+        return _Variant(
+            call,
+            tuple((i, weakref.ref(args[i]), args[i]._version) for i in tensors if not args[i].is_inference()),
+            tuple((i, weakref.ref(args[i])) for i in tensors if args[i].is_inference()),
+            tuple((i, _number(args[i])) for i in fixed if i not in tensors),
+            tuple((i, args[i].shape) for i, (was, a) in pairs if was.open_axes != a.open_axes),
+            tuple(i for i, a in enumerate(border.arguments) if a.kind == "scalar"),
+        )
+
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether a call's weights are those, unchanged, and its sizes ones that the program is for."""
+        for i, kept, version in self.weights:
+            value = args[i]
+            if value is not kept() or value._version != version:
+                return False
         return (
-            all(_same(args[i], kept, state) for i, kept, state in self.fixed)
+            all(args[i] is kept() for i, kept in self.unversioned)
+            and all(_number(args[i]) == number for i, number in self.numbers)
             and all(args[i].shape == shape for i, shape in self.shapes)
             and all(is_open(args[i]) for i in self.scalars)
         )
@@ -119,11 +142,7 @@ class _Graph:
             _warn(error)
             self._in_torch = True
             return None
-        pairs = list(zip(self._border.arguments, border.arguments, strict=True))
-        fixed = tuple((i, *_kept(args[i])) for i, (_, a) in enumerate(pairs) if a.kind in ("weight", "constant"))
-        shapes = tuple((i, args[i].shape) for i, (was, a) in enumerate(pairs) if was.open_axes != a.open_axes)
-        scalars = tuple(i for i, (_, a) in enumerate(pairs) if a.kind == "scalar")
-        variant = _Variant(call, fixed, shapes, scalars)
+        variant = _Variant.of(call, border, args, self._border)
         self._variants = [variant, *self._variants[: _MOST_VARIANTS - 1]]
         return variant
 
@@ -131,21 +150,8 @@ class _Graph:
         return driver.compile(GraphSource(self._graph, border, args, "the graph"), **self._settings)
 
 
-def _kept(value: Any) -> tuple[Any, Any]:
-    """What tells a weight from others: itself, which is not kept alive, and its version; of a number, its value."""
-    if not isinstance(value, torch.Tensor):
-        return None, value
-    return (None, value.item()) if value.ndim == 0 else (weakref.ref(value), _version(value))
-
-
-def _same(value: Any, kept: Any, state: Any) -> bool:
-    if kept is not None:
-        return kept() is value and _version(value) == state
-    return (value.item() if isinstance(value, torch.Tensor) else value) == state
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
+def _number(value: Any) -> float:
+    return value.item() if isinstance(value, torch.Tensor) else value
 
 
 def _refuse(described: Sequence[Argument], args: Sequence[Any]) -> None:

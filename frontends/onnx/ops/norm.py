@@ -72,6 +72,8 @@ def _moved(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tenso
 @op("InstanceNormalization")
 def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image by its own statistics."""
+    if x.rank < 2:
+        ctx.invalid(f"an input of shape {list(x.shape)} has no channels")
     centred, inverse, _ = _standardised(ctx, x, range(2, x.rank), epsilon)
     shape = (x.shape[1], *[1] * (x.rank - 2))
     return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
