@@ -52,7 +52,8 @@ def from_pytorch(
     source, names = of_program(program, input_infos, example_inputs)
     [answer] = pool(1, CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
     text = source.described(answer)
-    return import_linalg(text.text, renamed(text.inputs, names), text.outputs, text.params, text.name)
+    inputs = renamed(text.inputs, names)
+    return import_linalg(text.text, inputs, text.outputs, text.params, text.name, text.samples)
 
 
 def from_torch_mlir(text: str | bytes, name: str = "model") -> Model:

@@ -86,6 +86,9 @@ class Context:
         ``count`` is how many there have to be, where the op says so: a tensor of an open number of elements needs it.
         ``low`` is what they are at least, where that is sure.
         """
+        misfit = f"input '{what}' of shape {list(tensor.shape)} must have {count} elements"
+        if count is not None and isinstance(tensor.size, int) and tensor.size != count:
+            self.invalid(misfit)
         if self.is_known(tensor):
             return list(self.ints(tensor, what))
         if tensor.items is not None:
@@ -95,7 +98,6 @@ class Context:
         if tensor.open:
             if count is None:
                 self.unsupported(f"the number of elements of input '{what}' is known only at run time")
-            misfit = f"input '{what}' of shape {list(tensor.shape)} must have {count} elements"
             tensor = self.fitted(self.reshape(tensor, [tensor.size]), [count], misfit)
         flat = self.reshape(tensor, [tensor.size]).value
         found = []

@@ -23,6 +23,7 @@ from tilewright.frontends import import_model
 from tilewright.limits import UNTRUSTED
 from tilewright.model import OBJECTS, TensorInfo
 from tilewright.runtime.module import Module
+from tilewright.sizes import product
 from tilewright.tools._isolation import Lost
 from tilewright.tools._verdict import Verdict
 
@@ -31,6 +32,7 @@ EACH = 8  # mutants of a random model
 NETWORKS = 4  # one of so many mutants is of a network
 _RUN_SECONDS = 10  # a loop may have any number of steps: that a run takes long is no fault
 _SIZE = 2  # of open extents
+_MOST_ELEMENTS = 1 << 26  # of inputs that are drawn
 
 
 def verdicts(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:
@@ -47,7 +49,7 @@ def check(number: Number) -> Verdict:
     """Make a mutant, compile it as one that is not trusted, and run it, all in this process."""
     try:
         module = _compiled(mutant(number))
-        if not any(info.dtype in OBJECTS for info in module.inputs):
+        if not any(info.dtype in OBJECTS for info in module.inputs) and _elements(module) < _MOST_ELEMENTS:
             _run(module, Random(f"{number}:inputs"))
     except Exception as error:
         return of_error(error)
@@ -93,8 +95,16 @@ def _run(module: Module, random: Random) -> None:
         signal.alarm(0)
 
 
+def _elements(module: Module) -> int:
+    return sum(product(_shape(info)) for info in module.inputs)
+
+
 def _drawn(info: TensorInfo, random: Random) -> np.ndarray:
-    return draw_array(random, info.dtype, tuple(n if isinstance(n, int) else _SIZE for n in info.shape))
+    return draw_array(random, info.dtype, _shape(info))
+
+
+def _shape(info: TensorInfo) -> tuple[int, ...]:
+    return tuple(n if isinstance(n, int) else _SIZE for n in info.shape)
 
 
 def save(number: Number, verdict: Verdict, path: Path) -> str:

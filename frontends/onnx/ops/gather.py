@@ -155,6 +155,10 @@ def tensor_scatter(
     if count == 0:
         return cache
     starts = starts or ctx.zeros(cache.shape[:1], "int64")
+    misfit = f"write_indices has shape {list(starts.shape)} for a batch of {cache.shape[0]}"
+    if starts.rank != 1:
+        ctx.invalid(misfit)
+    starts = ctx.fitted(starts, cache.shape[:1], misfit)
 
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))

@@ -46,9 +46,9 @@ def product(ctx: Context, a: Tensor, b: Tensor, dtype: str) -> Tensor:
 def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
     """Stacks of matrices; where only the run knows of which there is one, the program repeats that."""
     stacks = [t.shape[:-2] for t in (left, right)]
+    common = builders.broadcast_shape(*stacks)
     if not any(map(is_open, stacks)):
         return [left, right]
-    common = builders.broadcast_shape(*stacks)
     return [ctx.wrap(builders.stretched(t.value, (*common, *t.shape[-2:])), t.dtype) for t in (left, right)]
 
 

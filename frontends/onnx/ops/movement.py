@@ -227,6 +227,10 @@ def reverse_sequence(
 ) -> Tensor:
     """The first ``sequence_lens[batch]`` elements along time in reverse, the others as they are."""
     batch, time = ctx.axes([batch_axis, time_axis], x.rank)
+    misfit = f"sequence_lens has shape {list(sequence_lens.shape)} for a batch of {x.shape[batch]}"
+    if sequence_lens.rank != 1:
+        ctx.invalid(misfit)
+    sequence_lens = ctx.fitted(sequence_lens, [x.shape[batch]], misfit)
     steps = x.shape[time]
 
     def body(*at: ir.Value) -> ir.Value:

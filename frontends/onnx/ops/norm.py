@@ -69,11 +69,15 @@ def _moved(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tenso
     return ctx.elementwise(body, ctx.cast(running, new.dtype), new, dtype=running.dtype)
 
 
+def _demand_channels(ctx: Context, x: Tensor) -> None:
+    if x.rank < 2:
+        ctx.invalid(f"an input of shape {list(x.shape)} has no channels")
+
+
 @op("InstanceNormalization")
 def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image by its own statistics."""
-    if x.rank < 2:
-        ctx.invalid(f"an input of shape {list(x.shape)} has no channels")
+    _demand_channels(ctx, x)
     centred, inverse, _ = _standardised(ctx, x, range(2, x.rank), epsilon)
     shape = (x.shape[1], *[1] * (x.rank - 2))
     return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
@@ -91,6 +95,7 @@ def group_normalization(
     stash_type: int = 1,  # what to compute in: f32, unless the input is wider
 ) -> Tensor:
     """Groups of channels by their own statistics; scale and bias are those of channels."""
+    _demand_channels(ctx, x)
     misfit = f"{x.shape[1]} channels do not make {num_groups} groups"
     if num_groups < 1:
         ctx.invalid(misfit)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ....dialects import ir, math, scalars
 from ..context import Context
+from ..quantization import only
 from ..registry import op
 from ..tensor import Tensor
 
@@ -76,6 +77,7 @@ def adagrad(
         step = scalars.div(_regularized(x, g, norm_coefficient), scalars.add(root, scalars.like(root, epsilon)))
         return scalars.sub(x, scalars.mul(r, step))
 
+    rate, count = only(ctx, rate, "R"), only(ctx, count, "T")
     factor = ctx.elementwise(decayed, rate, ctx.cast(count, rate.dtype))
     return _updated(ctx, _groups(ctx, inputs, 3), factor, (moved, squares))
 
@@ -115,6 +117,7 @@ def adam(
         step = scalars.div(mean(r, x, g, v, h), scalars.add(root, scalars.like(root, epsilon)))
         return _times(scalars.sub(x, scalars.mul(r, step)), 1 - norm_coefficient_post)
 
+    rate, count = only(ctx, rate, "R"), only(ctx, count, "T")
     factor = ctx.elementwise(corrected, rate, ctx.cast(count, rate.dtype))
     return _updated(ctx, _groups(ctx, inputs, 4), factor, (moved, mean, squares))
 
@@ -133,6 +136,7 @@ def momentum(
     """``v' = alpha v + beta g`` (g in the first step); ``x' = x - r v'``, Nesterov's ``x' = x - r (g + alpha v')``"""
     if mode not in ("standard", "nesterov"):
         ctx.invalid(f"mode '{mode}' is neither standard nor nesterov")
+    rate, count = only(ctx, rate, "R"), only(ctx, count, "T")
     groups = _groups(ctx, inputs, 3)
 
     def weight(t: ir.Value) -> ir.Value:
