@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from .arithmetic import ARITHMETIC
@@ -36,6 +37,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten._native_multi_head_attention.default: _multi_head_attention,
             aten._transformer_encoder_layer_fwd.default: _encoder_layer,
             aten.gelu.default: _gelu,
+            aten.rrelu_with_noise_functional.default: _rrelu,
             aten.index_copy.default: _index_copy,
             aten.clamp.default: _clamp,
             aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
@@ -325,6 +327,13 @@ def _clamp(x: torch.Tensor, low: float | None = None, high: float | None = None)
     return x if high is None else torch.where(x > high, high, x)
 
 
+def _rrelu(
+    x: torch.Tensor, noise: torch.Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> Any:
+    """At inference the slope is the mean of those that are drawn in training."""
+    return NotImplemented if training else (torch.where(x < 0, x * ((lower + upper) / 2), x), noise)
+
+
 def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
     """By tanh; torch-mlir has another number there than sqrt(2 / pi), which is off by one in five thousand."""
     if approximate != "tanh":
@@ -335,9 +344,9 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
 
 
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
-    """One place is chosen by a comparison; several are torch-mlir's to write."""
+    """One place is chosen by a comparison; several are written as torch does it."""
     if x.dim() == 0 or index.numel() != 1:
-        return NotImplemented
+        return decomposition_table[torch.ops.aten.index_copy.default](x, dim, index, source)
     places = torch.arange(x.shape[dim], device=x.device)
     shape = [1] * x.dim()
     shape[dim] = x.shape[dim]

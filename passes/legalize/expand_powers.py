@@ -10,7 +10,7 @@ from ...dialects.walk import collect, integer_of
 from ..graph.edit import replace
 from ..infra import Pass
 
-_MOST = 3  # of factors: what more of them round away is more than a power does
+_MOST = 4  # of factors: what more of them round away is more than a power does
 
 
 @dataclass(frozen=True)

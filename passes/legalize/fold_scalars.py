@@ -1,4 +1,4 @@
-"""Scalar arithmetic that is left as it was asked for: narrowed constants, whole powers, wide comparisons."""
+"""Scalar arithmetic that is left as it was asked for: narrowed constants, wide comparisons."""
 
 from __future__ import annotations
 
@@ -6,32 +6,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, ir, scalars
-from ...dialects.walk import collect, defining_op, integer_of
+from ...dialects.walk import collect, defining_op
 from ..graph.edit import replace, splat_of
 from ..infra import Pass
-
-_MAX_POWER = 4
 
 
 @dataclass(frozen=True)
 class FoldScalars(Pass):
-    """Round constants where they are narrowed, compare what is widened as it was, and multiply small powers out.
+    """Round constants where they are narrowed, and compare what is widened as it was.
 
     Before::
 
         %e = arith.truncf %epsilon : f64 to f32                 // of a constant
         %w = arith.extf %x : f32 to f64
         %b = arith.cmpf olt, %w, %six : f64                     // with a constant that f32 has
-        %c = math.fpowi %x, %three : f32, i64
 
     After::
 
         %e = arith.constant 1.0e-5 : f32
         %b = arith.cmpf olt, %x, %narrow_six : f32
-        %s = arith.mulf %x, %x
-        %c = arith.mulf %s, %x
 
-    Upstream narrows a constant only where nothing is rounded. Powers above the fourth, and negative ones, stay.
+    Upstream narrows a constant only where nothing is rounded.
     """
 
     name: ClassVar[str] = "fold-scalars"
@@ -61,14 +56,4 @@ def _compared(op: ir.Operation) -> ir.Value | None:
     return arith.CmpFOp(op.attributes["predicate"], wide.operands[0], narrow).result
 
 
-def _multiplied(op: ir.Operation) -> ir.Value | None:
-    base, exponent = op.operands[0], integer_of(op.operands[1])
-    if exponent is None or not 0 < exponent <= _MAX_POWER:
-        return None
-    power = base
-    for _ in range(exponent - 1):
-        power = scalars.mul(power, base)
-    return power
-
-
-_RULES = {"arith.truncf": _narrowed, "arith.cmpf": _compared, "math.fpowi": _multiplied}
+_RULES = {"arith.truncf": _narrowed, "arith.cmpf": _compared}

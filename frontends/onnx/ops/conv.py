@@ -33,7 +33,7 @@ def conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """Cross-correlation over 1 to any number of spatial dims; the padding is a pad before."""
-    y = correlate(ctx, x, w, Windows(auto_pad, dilations, group, pads, strides), x.dtype)
+    y = correlate(ctx, x, w, Windows(auto_pad, dilations, group, pads, strides, kernel_shape), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -46,6 +46,7 @@ class Windows:
     group: Extent = 1
     pads: Ints | None = None
     strides: Ints | None = None
+    kernel_shape: Ints | None = None
 
 
 def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) -> Tensor:
@@ -54,7 +55,7 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
     if spatial < 1 or w.rank != x.rank:
         ctx.invalid(misfit)
-    w = ctx.divisible(w, 0, group, misfit)
+    w = ctx.divisible(of_window(ctx, w, windows.kernel_shape), 0, group, misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
     w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)
     strides = per_axis(ctx, "strides", windows.strides, spatial)
@@ -64,6 +65,14 @@ def correlate(ctx: Context, x: Tensor, w: Tensor, windows: Windows, dtype: str) 
     padded = pad_spatial(ctx, x, low, high, 0)
     check_windows(ctx, padded.shape[2:], w.shape[2:], dilations)
     return ctx.wrap(builders.conv(padded.value, w.value, strides, dilations, group, element_type(dtype)), dtype)
+
+
+def of_window(ctx: Context, w: Tensor, kernel_shape: Ints | None) -> Tensor:
+    """A weight, whose extents behind the first two have to be ``kernel_shape``, if that is given."""
+    if not kernel_shape:
+        return w
+    misfit = f"a weight of shape {list(w.shape)} has no windows of kernel_shape={list(kernel_shape)}"
+    return ctx.fitted(w, (*w.shape[:2], *kernel_shape), misfit)
 
 
 def per_axis(ctx: Context, name: str, given: Ints | None, axes: int, *, default: int = 1, least: int = 1) -> list[int]:
@@ -189,7 +198,7 @@ def conv_transpose(
         ctx.invalid(misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[0], *x.shape[2:]), misfit)
     x = ctx.divisible(x, 1, group, misfit)
-    w = ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit)
+    w = of_window(ctx, ctx.fitted(w, (x.shape[1], *w.shape[1:]), misfit), kernel_shape)
     if b is not None:
         b = ctx.fitted(b, (group * w.shape[1],), f"a bias of shape {list(b.shape)} for {group * w.shape[1]} channels")
     strides = per_axis(ctx, "strides", strides, spatial)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, scalars
-from ....sizes import Extent, is_open, mod, product
+from ....sizes import Extent, mod, product
 from ..context import Context
 from ..registry import op
 from ..sampling import Rule, Table, sampled, table
 from ..tensor import Tensor
-from .conv import add_bias, both_sides, per_axis
+from .conv import add_bias, both_sides, of_window, per_axis
 from .reduction import widened
 
 Ints = Sequence[int]
@@ -85,12 +85,11 @@ def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents)
 def _checked(
     ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int, kernel_shape: Ints | None
 ) -> tuple[Tensor, Tensor]:
-    """Input and weight, which have to fit; a window that only the run knows is what ``kernel_shape`` says."""
+    """Input and weight, which have to fit."""
     misfit = f"input {list(x.shape)} and weight {list(w.shape)} do not fit with group={group}"
     if x.rank < 3 or w.rank != x.rank:
         ctx.invalid(misfit)
-    if kernel_shape is not None and is_open(w.shape[2:]):
-        w = ctx.fitted(w, (*w.shape[:2], *kernel_shape), misfit)
+    w = of_window(ctx, w, kernel_shape)
     ctx.demand_equal(mod(w.shape[0], group), 0, misfit)
     x = ctx.fitted(x, (x.shape[0], w.shape[1] * group, *x.shape[2:]), misfit)
     w = ctx.fitted(w, (w.shape[0], x.shape[1] // group, *w.shape[2:]), misfit)

@@ -73,7 +73,7 @@ def conv_integer(
     strides: Ints | None = None,
 ) -> Tensor:
     """Conv of what lies above the zero points (of the weight, one for all or for each filter); padding is at them."""
-    windows = Windows(auto_pad, dilations, group, pads, strides)
+    windows = Windows(auto_pad, dilations, group, pads, strides, kernel_shape)
     return _exact_conv(ctx, x, x_zero_point, w, w_zero_point, windows)
 
 
@@ -98,7 +98,9 @@ def qlinear_conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """``ConvInteger`` plus a bias in int32, requantised; the weight's scales are one, or one for each filter."""
-    total = _exact_conv(ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides))
+    total = _exact_conv(
+        ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides, kernel_shape)
+    )
     total = total if b is None else add_bias(ctx, total, b)
     scales = reshaped(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
     by = factor(ctx, only(ctx, x_scale, "x_scale"), scales, over=only(ctx, y_scale, "y_scale"))

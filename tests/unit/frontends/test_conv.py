@@ -76,6 +76,7 @@ def test_channels_that_do_not_fit_are_refused() -> None:
         ({"pads": [1, 1]}, "'pads' has 2 numbers for 2 spatial axes"),
         ({"group": 0}, "do not fit with group=0"),
         ({"group": -1}, "do not fit with group=-1"),
+        ({"kernel_shape": [3, 2]}, r"has no windows of kernel_shape=\[3, 2\]"),
     ],
 )
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
