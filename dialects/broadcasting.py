@@ -53,10 +53,13 @@ def stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """An operand whose open extents may be 1 where the shape has more: repeated along those if they are.
 
     That is a choice of the program between the operand itself and a tensor that is made of it, of no elements where
-    nothing is to be repeated.
+    nothing is to be repeated. ValueError for extents that are known and do not broadcast.
     """
     own = shape_of(value)
     first = len(shape) - len(own)
+    for n, wanted in zip(own, shape[first:], strict=True):
+        if isinstance(n, int) and isinstance(wanted, int) and n not in (1, wanted):
+            raise ValueError(f"extents {n} and {wanted} do not broadcast")
     unsure = [d for d, n in enumerate(own) if n not in (1, shape[first + d]) and (isinstance(n, Sym) or n > 1)]
     if not unsure:
         return value
