@@ -6,6 +6,7 @@ import contextlib
 import io
 import logging
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ...errors import ModelError, UnsupportedError
 from . import archive
 
 SUFFIX = ".pt2"
+# What torch says at the end of an error about open sizes: a line for each that it would have otherwise.
+_FIXES = re.compile(r"^Suggested fixes:\n  (\S.*(?:\n  \S.*)*)", re.MULTILINE)
 
 
 def is_torch(source: object) -> bool:
@@ -88,7 +91,11 @@ def _reason(error: Exception) -> str:
         return (
             "its course depends on the values of tensors: use torch.where or torch.cond, or leave it out of the module"
         )
-    return first_line(error)
+    fixes = _FIXES.search(str(error))
+    if fixes is None:
+        return first_line(error)
+    remedy = "; ".join(line.strip() for line in fixes[1].splitlines())
+    return f"it does not take all sizes that dynamic_shapes leave open: give {remedy}"
 
 
 def first_line(error: BaseException) -> str:

@@ -112,7 +112,9 @@ class TorchModule:
             leaves = [torch.tensor(leaf) if type(leaf) is int else leaf for leaf in leaves]
         tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
         if len(tensors) != len(self._given):
-            raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given")
+            others = sorted({type(leaf).__name__ for leaf in leaves if not isinstance(leaf, torch.Tensor)})
+            besides = f" besides {', '.join(others)}" if others else ""
+            raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given{besides}")
         return tensors
 
     def _run_on_states(self, args: Sequence[torch.Tensor], timeout: float | None) -> list[torch.Tensor]:
@@ -184,4 +186,16 @@ def _unflatten(spec: Any, results: Sequence[Any]) -> Callable[[list[torch.Tensor
 
 
 def _nesting(spec: Any) -> str:
-    return " ".join(str(spec).split())
+    """How the arguments of a call are nested, with a star for each: ``(*, [*, *])``, ``(*), {mask: *}``."""
+    positional, named = spec.children()
+    return ", ".join(filter(None, (_nested(positional), _nested(named) if named.num_children else "")))
+
+
+def _nested(spec: Any) -> str:
+    if spec.is_leaf():
+        return "*"
+    parts = [_nested(child) for child in spec.children()]
+    if issubclass(spec.type, dict):
+        return f"{{{', '.join(f'{key}: {part}' for key, part in zip(spec.context, parts, strict=True))}}}"
+    brackets = {tuple: "()", list: "[]"}.get(spec.type, f"{spec.type.__name__}()")
+    return f"{brackets[:-1]}{', '.join(parts)}{brackets[-1]}"

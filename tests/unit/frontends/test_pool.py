@@ -135,7 +135,7 @@ def test_half_precision_accumulates_in_single(op):
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 @pytest.mark.parametrize("attribute", ["kernel_shape", "strides", "dilations"])
 def test_windows_that_cannot_be_are_refused(op, attribute):
-    attributes = {name: [2, 1] for name in ("kernel_shape", "strides", "dilations")}
+    attributes: dict[str, Any] = {name: [2, 1] for name in ("kernel_shape", "strides", "dilations")}
     model, _ = node_model(op, [X], opset=22, **attributes)
     for wrong in model.graph.node[0].attribute:
         if wrong.name == attribute:

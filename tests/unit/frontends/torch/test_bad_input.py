@@ -78,9 +78,10 @@ def compiled() -> Any:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        ((X,), "takes arguments nested as"),
-        (((X, X),), "takes arguments nested as"),
-        ((X, 3), "takes 2 tensors, 1 were given"),
+        ((X,), r"takes arguments nested as \(\*, \*\), these are \(\*\)$"),
+        (((X, X),), r"takes arguments nested as \(\*, \*\), these are \(\(\*, \*\)\)$"),
+        ((X, {"mask": [X]}), r"these are \(\*, {mask: \[\*\]}\)$"),
+        ((X, 3), "takes 2 tensors, 1 were given besides int"),
         ((X, X[:1]), r"input 'args_1' must have shape \(2, 3\), got \(1, 3\)"),
         ((X, X.double()), "input 'args_1' must be float32, got float64"),
         ((X, X.to("meta")), r"input 'args_1' is on meta.*cpu\(\)"),

@@ -118,6 +118,16 @@ def test_what_torch_took_for_granted_holds():
         made(torch.randn(5, 3), 9)
 
 
+def test_sizes_that_a_module_does_not_take_are_refused_with_torch_s_remedy():
+    class Pairs(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.view(4, 6)
+
+    with pytest.raises(tw.UnsupportedError, match="dynamic_shapes leave open: give batch = 4") as caught:
+        compiled(Pairs(), (torch.randn(4, 6),), ({0: BATCH},))
+    assert "\n" not in str(caught.value)
+
+
 class Chosen(nn.Module):
     """Gives as many rows as its input says."""
 
