@@ -3,6 +3,7 @@ them must not harm the process."""
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
@@ -23,7 +24,6 @@ from tilewright.frontends import import_model
 from tilewright.limits import UNTRUSTED
 from tilewright.model import OBJECTS, TensorInfo
 from tilewright.runtime.module import Module
-from tilewright.sizes import product
 from tilewright.tools._isolation import Lost
 from tilewright.tools._verdict import Verdict
 
@@ -96,7 +96,7 @@ def _run(module: Module, random: Random) -> None:
 
 
 def _elements(module: Module) -> int:
-    return sum(product(_shape(info)) for info in module.inputs)
+    return sum(math.prod(_shape(info)) for info in module.inputs)
 
 
 def _drawn(info: TensorInfo, random: Random) -> np.ndarray:
