@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, builders, ir
+from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, DepthwiseConv, classify
 from ..graph.edit import programs, splat_of
 from ..graph.open_sizes import note_sizes
 from ..infra import Pass
-from ..structure import body_ops, operations
+from ..structure import body_ops, indexing_maps, is_projection, num_inputs, operations
 
 _SUMS = (Contraction, Conv, DepthwiseConv)
 
@@ -18,6 +19,8 @@ _SUMS = (Contraction, Conv, DepthwiseConv)
 @dataclass(frozen=True)
 class StartAtZero(Pass):
     """Take the initial value out of contractions and convolutions, and let their multiply-adds contract.
+
+    One that only repeats a tensor is not made: the sum reads the tensor.
 
     Before::
 
@@ -56,6 +59,19 @@ def _split(op: ir.Operation) -> None:
         op.operands[number] = builders.full(shape, builders.scalar(0, element))
     with ir.InsertionPoint.after(op), op.location:
         add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
-        out, same = builders.empty(shape, element), range(rank)
-        [total] = builders.generic([op.results[0], start], [out], [same] * 3, "p" * rank, lambda a, b, _: add(a, b))
+        (source, places), out, same = _repeated(start), builders.empty(shape, element), range(rank)
+        maps = [same, same if places is None else places, same]
+        [total] = builders.generic([op.results[0], source], [out], maps, "p" * rank, lambda a, b, _: add(a, b))
     op.results[0].replace_all_uses_except(total, total.owner.operation)
+
+
+def _repeated(value: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr] | None]:
+    """The tensor that a value only repeats, and where the value's loops read it; None for their own places."""
+    op = defining_op(value)
+    if op is None or op.name != "linalg.generic" or num_inputs(op) != 1 or body_ops(op):
+        return value, None
+    [given, made], block = indexing_maps(op), op.regions[0].blocks[0]
+    yields = block.operations[len(block.operations) - 1].operands[0]
+    if made != ir.AffineMap.get_identity(made.n_dims) or yields != block.arguments[0] or not is_projection(given):
+        return value, None
+    return op.operands[0], list(given.results)

@@ -2,10 +2,14 @@
 # ruff: noqa: F821  (lit defines `config`)
 # pyright: reportUndefinedVariable=false
 
+import itertools
 import os
 import sys
 
 import lit.formats
+
+from tilewright.passes import pipeline
+from tilewright.target import host
 
 config.name = "tilewright"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -14,3 +18,9 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.test_source_root, "..", "..", "build", "lit")
 config.environment["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), config.environment["PATH"]))
 config.excludes = ["Inputs"]
+# All passes on linalg that torch-mlir made, and those behind them up to calls of kernels.
+_KERNELS = [
+    *pipeline.legalize_passes(),
+    *itertools.takewhile(lambda p: p.name != "plan-memory", pipeline.graph_passes(host())),
+]
+config.substitutions.append(("%kernels", ",".join(stage.name for stage in _KERNELS)))
