@@ -186,7 +186,7 @@ def test_a_file_that_is_no_archive(tmp_path, data):
         tw.compile(path)
 
 
-@pytest.mark.parametrize("command", ["check", "bench"])
+@pytest.mark.parametrize("command", ["check", "bench", "debug"])
 def test_commands_on_onnx_models_say_so(saved, command, capsys):
     assert cli.main([command, str(saved)]) == 2
     assert "is a PyTorch program, and this reads ONNX models: compile it" in capsys.readouterr().err
