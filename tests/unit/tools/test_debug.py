@@ -275,7 +275,7 @@ def test_the_command_watches_and_dumps(shape, tmp_path, capsys):
     [
         (["net.so", "--against", "reference"], "'net.so' is compiled already: give its ONNX model to compare with"),
         (["net.onnx", "--watch", "nan", "--save", "x"], "--save writes what --against finds: give both"),
-        (["missing.onnx"], "cannot read 'missing.onnx'"),
+        (["missing.onnx"], "missing.onnx: no such file"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(arguments, message, capsys):

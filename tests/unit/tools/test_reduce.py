@@ -143,7 +143,7 @@ def test_nothing_fails(model, capsys):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["none.onnx"], "cannot read 'none.onnx'"),
+        (["none.onnx"], "none.onnx: no such file"),
         (["MODEL", "--inputs", "none.npz"], "cannot read none.npz"),
         (["MODEL", "--inputs", "EMPTY"], "lacks the inputs 'x'"),
         (["MODEL", "--input-shape", "y:1"], "has no input 'y'"),
