@@ -89,7 +89,7 @@ def affine_grid(ctx: Context, theta: Tensor, size: Tensor, *, align_corners: int
             low=4,
             high=5,
         )
-    image = ctx.sizes(size, "size", count=count)
+    image = ctx.sizes(size, "size", count=count if size.open else None)
     rank = len(image) - 2
     misfit = f"theta of shape {list(theta.shape)} does not fit a size of {len(image)} extents"
     if rank not in (2, 3) or theta.rank != 3:

@@ -127,13 +127,18 @@ def fused_conv(
     strides: Ints | None = None,
 ) -> Tensor:
     """The activation of a convolution and, where there is one, a residual of its result's shape."""
-    windows: dict[str, Any] = {
-        "auto_pad": auto_pad,
-        "dilations": dilations,
-        "group": group,
-        "kernel_shape": kernel_shape,
-    }
-    y = conv(ctx, x, w, b, group=group, kernel_shape=kernel_shape, **windows)
+    y = conv(
+        ctx,
+        x,
+        w,
+        b,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        group=group,
+        kernel_shape=kernel_shape,
+        pads=pads,
+        strides=strides,
+    )
     if z is not None:
         y = ctx.elementwise(scalars.add, y, demand_shape(ctx, z, "the residual", *y.shape))
     names = _PARAMETERS.get(activation, ())
