@@ -8,9 +8,9 @@ from typing import Any
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
 from ..kernel import functions
-from ..structure import body_ops, is_static, is_tensor, operations, terminator
+from ..structure import body_ops, is_static, is_structured, is_tensor, num_inputs, operations, terminator
 from .maps import permutation_of
-from .routine_ops import is_body, is_body_call, is_check, is_control, is_host_call
+from .routine_ops import VIEWS, is_body, is_body_call, is_check, is_control, is_host_call
 from .uses import has_uses, nested, uses
 
 
@@ -79,7 +79,14 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
             needed = [v for v in uses(op) if v not in neutral]
             if needed and all(v in known for v in needed):
                 known.update(op.results)
+            elif not needed and (op.name in VIEWS or _is_fill(op)):
+                neutral.update(op.results)
     return known, neutral
+
+
+def _is_fill(op: ir.Operation) -> bool:
+    """Whether an op is a ``linalg.fill`` in the form of a generic: it yields a number that it computes of nothing."""
+    return is_structured(op) and num_inputs(op) == 0 and not body_ops(op)
 
 
 def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
