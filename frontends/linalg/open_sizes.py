@@ -9,7 +9,7 @@ from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
 from ...dialects.walk import collect, defining_op
 from ...model import TensorInfo
-from ...sizes import Extent, product
+from ...sizes import Extent, Sym, product
 from .bind_sizes import bind_sizes
 from .differences import Differences
 
@@ -150,8 +150,15 @@ def _pad(op: ir.Operation, amounts: Amounts) -> None:
         amounts.get(name, list(ir.DenseI64ArrayAttr(op.attributes[name]))) for name in ("static_low", "static_high")
     )
     for amount in (*low, *high):
-        extents.demand_less(-1, amount, _MISFIT)
-    _replace(op, builders.pad(op.operands[0], low, high, _padding(op)))
+        if isinstance(amount, Sym):
+            extents.demand_less(-1, amount, _MISFIT)
+    cut, cut_above = ([max(-n, 0) if isinstance(n, int) else 0 for n in amounts] for amounts in (low, high))
+    x = op.operands[0]
+    if any((*cut, *cut_above)):  # a number may be negative
+        left = zip(builders.shape_of(x), cut, cut_above, strict=True)
+        x = builders.slice_(x, cut, [n - below - above for n, below, above in left])
+        low, high = ([0 if isinstance(n, int) and n < 0 else n for n in amounts] for amounts in (low, high))
+    _replace(op, builders.pad(x, low, high, _padding(op)))
 
 
 def _padding(op: ir.Operation) -> ir.Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -56,13 +56,17 @@ class Called(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """``make`` gives the module; ``tolerance`` is relative and absolute, None for what is usual for a dtype."""
+    """``make`` gives the module; ``tolerance`` is relative and absolute, None for what is usual for a dtype.
+
+    With ``open_batch`` the first axis of all inputs is left open, and the program is called with another batch.
+    """
 
     name: str
     group: str
     make: Callable[[], nn.Module]
     given: tuple[Given, ...]
     tolerance: tuple[float, float] | None = None
+    open_batch: bool = False
 
     def module(self) -> nn.Module:
         """The module for inference; the same numbers each time that it is made."""
@@ -76,22 +80,29 @@ class Case:
                 weight.data += torch.rand_like(weight)
         return module
 
-    def inputs(self) -> tuple[torch.Tensor, ...]:
-        """The inputs; the same numbers each time."""
+    def inputs(self, more: int = 0) -> tuple[torch.Tensor, ...]:
+        """The inputs, of a batch that is larger by ``more``; the same numbers each time."""
         generator = torch.Generator().manual_seed(zlib.crc32(self.name.encode()))
-        return tuple(given.tensor(generator) for given in self.given)
+        wanted = [
+            replace(given, shape=(given.shape[0] + more, *given.shape[1:])) if more else given for given in self.given
+        ]
+        return tuple(given.tensor(generator) for given in wanted)
 
 
 class Table:
-    """Collects the cases of a group."""
+    """Collects the cases of a group; with ``batches`` those of layers are there with an open batch, too."""
 
-    def __init__(self, group: str) -> None:
-        self.group = group
+    def __init__(self, group: str, batches: bool = False) -> None:
+        self.group, self.batches = group, batches
         self.cases: list[Case] = []
 
-    def layer(self, name: str, make: Callable[[], nn.Module], *given: Given, tolerance: Any = None) -> None:
+    def layer(
+        self, name: str, make: Callable[[], nn.Module], *given: Given, tolerance: Any = None, batched: bool = True
+    ) -> None:
         """A module that ``make`` builds."""
         self.cases.append(Case(name, self.group, make, given, tolerance))
+        if self.batches and batched and {len(g.shape) > 1 and g.shape[0] for g in given} == {given[0].shape[0]}:
+            self.cases.append(Case(f"{name}, any batch", self.group, make, given, tolerance, open_batch=True))
 
     def call(self, name: str, function: Callable[..., Any], *given: Given, tolerance: Any = None) -> None:
         """A function of tensors."""

@@ -7,14 +7,14 @@ from torch import nn
 
 from .case import Table, f32
 
-CONVOLUTIONS = Table("convolution")
+CONVOLUTIONS = Table("convolution", batches=True)
 _layer = CONVOLUTIONS.layer
 _layer("Conv1d", lambda: nn.Conv1d(3, 8, 3), f32(2, 3, 16))
 _layer("Conv1d-stride-padding", lambda: nn.Conv1d(4, 6, 5, stride=2, padding=2), f32(2, 4, 17))
 _layer("Conv1d-groups", lambda: nn.Conv1d(4, 8, 3, groups=2), f32(2, 4, 16))
 _layer("Conv1d-dilation", lambda: nn.Conv1d(3, 5, 3, dilation=3, bias=False), f32(1, 3, 20))
 _layer("Conv1d-same", lambda: nn.Conv1d(3, 5, 4, padding="same"), f32(1, 3, 20))
-_layer("Conv1d-unbatched", lambda: nn.Conv1d(3, 5, 3), f32(3, 20))
+_layer("Conv1d-unbatched", lambda: nn.Conv1d(3, 5, 3), f32(3, 20), batched=False)
 _layer("Conv2d", lambda: nn.Conv2d(3, 8, 3, padding=1), f32(2, 3, 12, 12))
 _layer("Conv2d-1x1", lambda: nn.Conv2d(6, 8, 1), f32(2, 6, 9, 9))
 _layer("Conv2d-stride", lambda: nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), f32(1, 3, 15, 15))
@@ -43,7 +43,7 @@ _layer("Unfold", lambda: nn.Unfold(3, padding=1, stride=2), f32(1, 2, 6, 6))
 _layer("LazyConv2d-used", lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), f32(1, 3, 8, 8))
 CONVOLUTIONS.call("conv2d-weight-is-input", lambda x, w: F.conv2d(x, w, padding=1), f32(1, 3, 8, 8), f32(4, 3, 3, 3))
 
-POOLING = Table("pooling")
+POOLING = Table("pooling", batches=True)
 _layer = POOLING.layer
 _layer("MaxPool1d", lambda: nn.MaxPool1d(3, stride=2), f32(2, 3, 15))
 _layer("MaxPool2d", lambda: nn.MaxPool2d(3, 2, 1), f32(1, 3, 13, 13))
@@ -80,7 +80,7 @@ class _Unpooled(nn.Module):
         return F.max_unpool2d(values, places, [2, 2])
 
 
-RESAMPLING = Table("resampling")
+RESAMPLING = Table("resampling", batches=True)
 _layer = RESAMPLING.layer
 _layer("Upsample-nearest-1d", lambda: nn.Upsample(scale_factor=2), f32(1, 2, 7))
 _layer("Upsample-nearest-2d", lambda: nn.Upsample(scale_factor=2), f32(1, 2, 5, 6))
@@ -110,7 +110,7 @@ RESAMPLING.call(
 )
 RESAMPLING.call("affine_grid", lambda t: F.affine_grid(t, [2, 3, 4, 5], align_corners=False), f32(2, 2, 3))
 
-PADDING = Table("padding")
+PADDING = Table("padding", batches=True)
 _layer = PADDING.layer
 _layer("ConstantPad1d", lambda: nn.ConstantPad1d((1, 2), 0.5), f32(2, 3, 5))
 _layer("ConstantPad2d", lambda: nn.ConstantPad2d((1, 2, 0, 3), 1.5), f32(1, 2, 5, 6))

@@ -8,7 +8,7 @@ from torch import nn
 
 from .case import Table, bools, f32, i64
 
-NORMS = Table("normalization")
+NORMS = Table("normalization", batches=True)
 _layer = NORMS.layer
 _layer("BatchNorm1d", lambda: nn.BatchNorm1d(6), f32(4, 6))
 _layer("BatchNorm1d-sequence", lambda: nn.BatchNorm1d(6), f32(2, 6, 5))
@@ -33,7 +33,7 @@ NORMS.call("normalize", lambda x: F.normalize(x, dim=1), f32(2, 6, 5))
 NORMS.call("normalize-1", lambda x: F.normalize(x, p=1.0, dim=-1), f32(2, 6, 5))
 _layer("weight_norm", lambda: nn.utils.parametrizations.weight_norm(nn.Linear(6, 4)), f32(2, 6))
 
-ACTIVATIONS = Table("activation")
+ACTIVATIONS = Table("activation", batches=True)
 _PLAIN = (nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh, nn.LeakyReLU)
 _PLAIN += (nn.LogSigmoid, nn.Mish, nn.PReLU, nn.ReLU, nn.ReLU6, nn.RReLU, nn.SELU, nn.SiLU, nn.Sigmoid)
 _PLAIN += (nn.Softplus, nn.Softshrink, nn.Softsign, nn.Tanh, nn.Tanhshrink, nn.Identity)
@@ -53,7 +53,7 @@ _layer("Softmin", lambda: nn.Softmin(-1), f32(3, 33))
 _layer("Dropout", nn.Dropout, f32(3, 33))
 _layer("AlphaDropout", nn.AlphaDropout, f32(3, 33))
 
-ATTENTION = Table("attention")
+ATTENTION = Table("attention", batches=True)
 _call, _layer = ATTENTION.call, ATTENTION.layer
 _QKV = (f32(2, 3, 7, 16), f32(2, 3, 7, 16), f32(2, 3, 7, 16))
 _call("sdpa", F.scaled_dot_product_attention, *_QKV)
@@ -124,7 +124,7 @@ _layer("RNNCell", lambda: nn.RNNCell(8, 12), f32(2, 8), f32(2, 12))
 _layer("LSTMCell", lambda: nn.LSTMCell(8, 12), f32(2, 8))
 _layer("GRUCell", lambda: nn.GRUCell(8, 12), f32(2, 8), f32(2, 12))
 
-LINEAR = Table("linear")
+LINEAR = Table("linear", batches=True)
 _call, _layer = LINEAR.call, LINEAR.layer
 _layer("Linear", lambda: nn.Linear(16, 5), f32(3, 16))
 _layer("Linear-no-bias", lambda: nn.Linear(16, 5, bias=False), f32(2, 3, 16))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from conformance.suite import Outcome
 from torch import nn
+from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 import tilewright as tw
@@ -34,9 +35,9 @@ def cases() -> dict[str, Case]:
 
 def groups(chosen: Sequence[Case]) -> list[tuple[str, ...]]:
     """The names of cases that are compiled together: some of one group."""
-    by_group: dict[str, list[str]] = {}
+    by_group: dict[tuple[str, bool], list[str]] = {}
     for case in chosen:
-        by_group.setdefault(case.group, []).append(case.name)
+        by_group.setdefault((case.group, case.open_batch), []).append(case.name)
     return [tuple(names[i : i + _TOGETHER]) for names in by_group.values() for i in range(0, len(names), _TOGETHER)]
 
 
@@ -52,7 +53,10 @@ class _Together(nn.Module):
 
 
 def check(names: Sequence[str]) -> list[Outcome]:
-    """What becomes of each case: those of a program that fails are compiled again, half of them at a time."""
+    """What becomes of each case: those of a program that fails are compiled again, half of them at a time.
+
+    All of them are of open batches, or none.
+    """
     torch.set_num_threads(1)
     return list(_outcomes([cases()[name] for name in names]))
 
@@ -75,11 +79,16 @@ def _outcomes(chosen: Sequence[Case]) -> Iterator[Outcome]:
 
 
 def _checked(chosen: Sequence[Case]) -> list[Outcome]:
-    module, inputs = _Together([case.module() for case in chosen]).eval(), [case.inputs() for case in chosen]
+    module, is_open = _Together([case.module() for case in chosen]).eval(), chosen[0].open_batch
+    inputs = [case.inputs(1 if is_open else 0) for case in chosen]  # torch takes a batch of 1 for a constant
+    sizes = ([tuple({0: Dim.AUTO} for _ in given) for given in inputs],) if is_open else None
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        compiled = tw.compile(
+            module, example_inputs=(inputs,), dynamic_shapes=sizes, workers=0, num_threads=1, cache=False
+        )
+        inputs = [case.inputs(3) for case in chosen] if is_open else inputs
         expected = [part(*given) for part, given in zip(module.parts, inputs, strict=True)]
-        compiled = tw.compile(module, example_inputs=(inputs,), workers=0, num_threads=1, cache=False)
     found = compiled(inputs)
     return [compared(*each) for each in zip(found, expected, chosen, strict=True)]
 

@@ -93,6 +93,15 @@ def test_padding_and_concat_are_insertions():
     assert "tensor.pad" not in text and "tensor.concat" not in text
 
 
+def test_padding_by_less_than_nothing_crops():
+    body = """%zero = arith.constant 0.0 : f32
+        %r = tensor.pad %x0 low[0, -1] high[0, 3] { ^bb0(%i: index, %j: index): tensor.yield %zero : f32 }
+          : tensor<$(n)x$(m)xf32> to tensor<$(n)x$(m + 2)xf32>"""
+    text = opened(body, "$(n)x$(m + 2)xf32")
+    assert re.search(r"tensor.extract_slice %arg0\[0, 1\] \[%\w+, %\w+\] \[1, 1\]", text)
+    assert re.search(r"insert_slice %extracted_slice into %\w+\[0, 0\]", text)
+
+
 def test_splats_are_filled():
     text = opened("%r = arith.constant dense<1.5> : tensor<$(n)x$(m)xf32>")
     assert re.search(
