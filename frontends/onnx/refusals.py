@@ -81,6 +81,8 @@ def refuse_use(
     for index, name in required(converter):
         if index >= len(inputs) or inputs[index] is None:
             raise Unsupported(f"input '{name}' is missing")
+    if _wants_all(converter) and any(value is None for value in inputs[positional:]):
+        raise Unsupported(f"input {next(i for i in range(positional, len(inputs)) if inputs[i] is None)} is missing")
     if reason := wrong_dtype(node, domain, opset, "input", inputs):
         raise Unsupported(reason, "dtype")
 
@@ -89,6 +91,13 @@ def refuse_results(node: NodeProto, domain: str, opset: int, outputs: Sequence[V
     """Raise Unsupported for a dtype that the op does not give, as an attribute may ask for."""
     if reason := wrong_dtype(node, domain, opset, "output", outputs):
         raise Unsupported(reason, "dtype")
+
+
+@lru_cache
+def _wants_all(converter: Callable[..., object]) -> bool:
+    """Whether none of the inputs that may follow those by position may be None."""
+    parameters = inspect.signature(converter).parameters.values()
+    return any(p.kind is p.VAR_POSITIONAL and p.annotation == "Tensor" for p in parameters)
 
 
 @lru_cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx_case import node_model
 
 import tilewright as tw
@@ -35,6 +35,23 @@ MISFITS: list[tuple[str, Sequence[np.ndarray], Sequence[int], dict[str, Any], st
     ("TopK", [f(3), i()], [1], {}, r"input 'K' of shape \[0\] must have 1 elements"),
     ("DFT", [f(1, 8, 1), i()], [], {}, "'dft_length' of shape .* must have 1 elements"),
 ]
+
+
+@pytest.mark.parametrize("op", ["Loop", "Scan"])
+def test_a_carried_value_that_is_left_out_is_refused(op: str) -> None:
+    state = helper.make_tensor_value_info("s", TensorProto.FLOAT, [3])
+    heads: list[tuple[str, int]] = [("i", TensorProto.INT64), ("k", TensorProto.BOOL)] if op == "Loop" else []
+    inputs = [*(helper.make_tensor_value_info(name, dtype, []) for name, dtype in heads), state]
+    made = [helper.make_tensor_value_info(f"{i.name}_out", i.type.tensor_type.elem_type, []) for i in inputs[-2:]]
+    nodes = [helper.make_node("Identity", [i.name], [o.name]) for i, o in zip(inputs[-2:], made, strict=True)]
+    attributes: dict[str, Any] = {"body": helper.make_graph(nodes, "body", inputs, made)}
+    attributes |= {} if op == "Loop" else {"num_scan_inputs": 1}
+    given = ["count", "", ""] if op == "Loop" else [""]
+    node = helper.make_node(op, given, ["y"], name="n", **attributes)
+    count = helper.make_tensor_value_info("count", TensorProto.INT64, [])
+    graph = helper.make_graph([node], "g", [count], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    with pytest.raises(tw.UnsupportedError, match=rf"{op} \(n\): input \d is missing"):
+        import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10))
 
 
 @pytest.mark.parametrize("case", MISFITS, ids=lambda case: f"{case[0]}-{case[4][:12]}")
