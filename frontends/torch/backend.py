@@ -20,7 +20,7 @@ from torch.fx import GraphModule
 
 from ... import driver
 from ...errors import CompileError, TilewrightError, UnsupportedError
-from .graph import Argument, Border, GraphSource, is_open
+from .graph import Argument, Border, GraphSource, stays_open
 from .module import TENSOR
 
 _MOST_VARIANTS = 8  # programs of one graph that stay, for weights that differ
@@ -101,7 +101,7 @@ class _Variant:
             all(args[i] is kept() for i, kept in self.unversioned)
             and all(_number(args[i]) == number for i, number in self.numbers)
             and all(args[i].shape == shape for i, shape in self.shapes)
-            and all(is_open(args[i]) for i in self.scalars)
+            and all(stays_open(args[i]) for i in self.scalars)
         )
 
 

@@ -49,7 +49,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Border:
-    """What a graph takes and gives. A result is ``TENSOR``, an extent of symbols named as the arguments, or None."""
+    """What a graph takes and gives. A result is ``TENSOR``, a constant, or an extent of symbols named as arguments."""
 
     arguments: tuple[Argument, ...]
     results: tuple[Any, ...]
@@ -74,7 +74,7 @@ class Border:
     def at(self, values: Sequence[Any]) -> Border:
         """That of a program which is made for a call: some scalars are constants of it."""
         pairs = zip(self.arguments, values, strict=True)
-        arguments = (replace(a, kind="constant") if a.kind == "scalar" and not is_open(x) else a for a, x in pairs)
+        arguments = (replace(a, kind="constant") if a.kind == "scalar" and not stays_open(x) else a for a, x in pairs)
         return replace(self, arguments=tuple(arguments))
 
     @property
@@ -101,7 +101,7 @@ def _closed(argument: Argument, value: Any) -> Argument:
     return replace(argument, text=f"{argument.text} as {tuple(value.shape)}", open_axes=())
 
 
-def is_open(scalar: int) -> bool:
+def stays_open(scalar: int) -> bool:
     """Whether a program for this scalar is one for all that are: torch takes sizes of 0 and 1 for constants."""
     return scalar > 1
 

@@ -28,15 +28,20 @@ def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
     return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
 
 
+def is_copy(op: ir.Operation) -> bool:
+    """Whether an op is a generic whose result has elements of its one input, as they are."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
+        return False
+    first, *others = operations(op)
+    return not others and first.operands[0] == op.regions[0].blocks[0].arguments[0]
+
+
 def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:
     """The order of dims of a transposing copy, also of the identity; None for any other op.
 
     With ``known`` copies of open sizes are others too.
     """
-    if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
-        return None
-    first, *others = operations(op)
-    if others or first.operands[0] != op.regions[0].blocks[0].arguments[0]:
+    if not is_copy(op):
         return None
     if known and is_dynamic(op):
         return None

@@ -9,9 +9,10 @@ from ...dialects import arith, builders, ir
 from ...dialects.walk import defining_op
 from ..classify import Contraction, Conv, DepthwiseConv, classify
 from ..graph.edit import programs, splat_of
+from ..graph.maps import is_copy
 from ..graph.open_sizes import note_sizes
 from ..infra import Pass
-from ..structure import body_ops, indexing_maps, is_projection, num_inputs, operations
+from ..structure import body_ops, indexing_maps, is_projection, operations
 
 _SUMS = (Contraction, Conv, DepthwiseConv)
 
@@ -68,10 +69,9 @@ def _split(op: ir.Operation) -> None:
 def _repeated(value: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr] | None]:
     """The tensor that a value only repeats, and where the value's loops read it; None for their own places."""
     op = defining_op(value)
-    if op is None or op.name != "linalg.generic" or num_inputs(op) != 1 or body_ops(op):
+    if op is None or not is_copy(op):
         return value, None
-    [given, made], block = indexing_maps(op), op.regions[0].blocks[0]
-    yields = block.operations[len(block.operations) - 1].operands[0]
-    if made != ir.AffineMap.get_identity(made.n_dims) or yields != block.arguments[0] or not is_projection(given):
+    given, made = indexing_maps(op)
+    if made != ir.AffineMap.get_identity(made.n_dims) or not is_projection(given):
         return value, None
     return op.operands[0], list(given.results)

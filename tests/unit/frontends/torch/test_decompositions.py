@@ -71,6 +71,15 @@ def test_gelu():
     assert TABLE[aten.gelu.default](numbers(3)) is NotImplemented
 
 
+@pytest.mark.parametrize("kind", [None, 0, 1])
+def test_attention_of_all_heads_in_one_operator(kind: int | None):
+    x, split, join = numbers(2, 5, 8), (numbers(24, 8), numbers(24)), (numbers(8, 8), numbers(8))
+    masks = {0: torch.arange(5)[:, None] < torch.arange(5), 1: torch.arange(5) > torch.tensor([[4], [2]])}
+    mask = None if kind is None else masks[kind]
+    weights = {"need_weights": False, "mask_type": kind}
+    check(aten._native_multi_head_attention.default, x, x, x, 8, 2, *split, *join, mask, **weights)
+
+
 def test_places_are_copied():
     x = numbers(2, 5, 3)
     check(aten.index_copy.default, x, 1, torch.tensor([3]), numbers(2, 1, 3))
