@@ -86,6 +86,7 @@ class GuardedRoutine(Uncounted):
                 raise GuardError(f"{who} wrote {damage}")
         for number, (array, content) in enumerate(zip(operands, contents, strict=True)):
             if content is not None and array.tobytes() != content.tobytes():
+                array[...] = content  # it may be a weight
                 raise GuardError(f"{who} wrote into its operand {number}")
         if over is None and not _inserts(step):
             self._check_written(action, again, step, results, who)
