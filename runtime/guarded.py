@@ -98,8 +98,9 @@ class GuardedRoutine(Uncounted):
     ) -> None:
         """Elements that hold the pattern may be right: they are not where another call leaves another pattern there.
 
-        What is called on nothing and writes nothing makes a tensor of any content, which nobody reads.
+        What is called on no tensor and writes nothing makes one of any content, which a loop fills.
         """
+        tensors = tensor_count(step)
         suspects = [
             np.zeros(0, bool) if register in self._partial else unwritten(array, 0)
             for register, array in zip(step.results, results, strict=True)
@@ -109,7 +110,7 @@ class GuardedRoutine(Uncounted):
         with self._guards.making(1):
             action(again)
         for number, (register, suspect) in enumerate(zip(step.results, suspects, strict=True)):
-            if suspect.any() and not (suspect.all() and not step.operands):
+            if suspect.any() and (tensors or not suspect.all()):
                 missing = suspect & unwritten(again[register], 1)
                 _refuse_unwritten(f"{who} never wrote", f"its result {number}", again[register].shape, missing)
 
@@ -221,7 +222,7 @@ def _keeping(routine: Routine) -> Routine:
 
 def _partial(routine: Routine) -> Iterator[int]:
     """The registers of results that calls may leave unwritten in part: only a slice is read, whose size is a number
-    that the kernel itself finds, or a later call writes the rest in the same place."""
+    that the kernel itself finds (in a loop of its own), or a later call writes the rest in the same place."""
     found: set[int] = set()
     for step in reversed(routine.steps):
         for region in step.regions:
@@ -234,6 +235,8 @@ def _partial(routine: Routine) -> Iterator[int]:
             found.add(step.operands[step.facts["over"]])
         elif _inserts(step):
             found.update(step.operands[: tensor_count(step)])
+        if step.op == "func.call" and step.facts["kernel"].startswith("for_"):
+            found.update(step.results)
     yield from found
 
 
