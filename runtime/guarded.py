@@ -41,6 +41,7 @@ class GuardedRoutine(Uncounted):
         params = _copies(self._guards, manifest, weights)
         record = replace(manifest.steps, routine=_keeping(manifest.steps.routine))
         self._partial = frozenset(_partial(manifest.steps.routine))
+        self._same_sizes = {kernel.name: kernel.same_sizes for kernel in manifest.steps.kernels}
         try:
             self._routines = Routines(library, record, params, threads, self._watch, self._guards)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -77,6 +78,7 @@ class GuardedRoutine(Uncounted):
         place = None if over is None else operands[over]
         contents = [None if place is not None and np.may_share_memory(a, place) else a.copy() for a in operands]
         again = registers.copy()
+        self._check_sizes(step, registers)
         with self._guards.making() as made:
             action(registers)
         results = [registers[r] for r in step.results]
@@ -92,6 +94,22 @@ class GuardedRoutine(Uncounted):
             self._check_written(action, again, step, results, who)
         elif step.results[0] not in self._partial and results[0].itemsize >= 4:  # a second run reads what is there
             _refuse_unwritten(f"{who} never wrote", "its result 0", results[0].shape, unwritten(results[0], 0))
+
+    def _check_sizes(self, step: Step, registers: Registers) -> None:
+        """Refuse a call of a kernel with two sizes for what it states to be one, before it writes anything."""
+        given = [registers[r] for r in step.operands]
+        for members in self._same_sizes[step.facts["kernel"]]:
+            found = {
+                f"axis {axis} of operand {number}" if axis >= 0 else f"operand {number}": int(
+                    given[number].shape[axis] if axis >= 0 else given[number]
+                )
+                for number, axis in members
+                if number < len(given)
+            }
+            if len(set(found.values())) > 1:
+                shown = [_text(value) if isinstance(value, np.ndarray) else str(value) for value in given]
+                sizes = ", ".join(f"{size} as {what}" for what, size in found.items())
+                raise GuardError(f"{_who(step.facts['kernel'], step.nodes, shown, [])} takes for one size {sizes}")
 
     def _check_written(
         self, action: Action, again: Registers, step: Step, results: Sequence[np.ndarray], who: str
@@ -263,7 +281,8 @@ class _labels:
 def _who(kernel: str, nodes: Sequence[str], operands: Sequence[str], results: Sequence[str]) -> str:
     names = ", ".join(f"'{name}'" for name in nodes)
     inside = f"node {names}" if len(nodes) == 1 else f"nodes {names}" if names else "no node of the model"
-    return f"kernel '{kernel}' ({inside}), called on {', '.join(operands) or 'nothing'} to make {', '.join(results)},"
+    made = f" to make {', '.join(results)}," if results else ","
+    return f"kernel '{kernel}' ({inside}), called on {', '.join(operands) or 'nothing'}{made}"
 
 
 def _text(array: np.ndarray) -> str:
