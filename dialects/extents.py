@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from ..atoms import Atom, atoms_of
 from ..errors import OpenExtentError
-from ..sizes import Atom, Extent, Sym, is_open, less
+from ..sizes import Extent, Sym, is_open, less
 from . import arith, cf, ir, tensor
 
 
@@ -26,7 +27,7 @@ class _Scope:
 
     symbols: dict[str, ir.Value] = field(default_factory=dict)
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
-    computed: dict[str, ir.Value] = field(default_factory=dict)  # expressions by their texts
+    computed: dict[Sym | Atom, ir.Value] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
 
 
@@ -123,13 +124,15 @@ def index(extent: Extent) -> ir.Value:
     """The extent as an index value: a number at the insertion point, an expression once, behind what it is made of."""
     if isinstance(extent, int):
         return index_constant(extent)
-    computed = _SCOPE.get().computed
-    if extent.text not in computed:
-        values = {atom: _atom(atom) for atoms, _ in extent.terms for atom in atoms}
+    scope_ = _SCOPE.get()
+    if extent not in scope_.computed:
+        for atom in atoms_of(extent, scope_.computed):
+            scope_.computed[atom] = _atom(atom) if atom.function else scope_.symbols[atom.name]
+        values = {atom: scope_.computed[atom] for atoms, _ in extent.terms for atom in atoms}
         with _behind(list(values.values())):
             terms = [_product([values[atom] for atom in atoms], factor) for atoms, factor in extent.terms]
-            computed[extent.text] = functools.reduce(arith.addi, terms)
-    return computed[extent.text]
+            scope_.computed[extent] = functools.reduce(arith.addi, terms)
+    return scope_.computed[extent]
 
 
 def mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
@@ -159,20 +162,17 @@ def demand_less(a: Extent, b: Extent, otherwise: str) -> None:
 
 
 def _atom(atom: Atom) -> ir.Value:
-    if atom.function is None:
-        return _SCOPE.get().symbols[atom.text]
-    computed = _SCOPE.get().computed
-    if atom.text not in computed:
-        open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
-        with _behind(open_):
-            given = iter(open_)
-            args = [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args]
-            computed[atom.text] = _applied(atom, args)
-    return computed[atom.text]
+    """A function of extents whose atoms are there."""
+    open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
+    with _behind(open_):
+        given = iter(open_)
+        return _applied(atom, [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args])
 
 
 def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
     match atom.function:
+        case "sum":
+            return args[0]
         case "floordiv":
             return arith.floordivsi(*args)
         case "mod":
