@@ -29,15 +29,19 @@ class _Scope:
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
     computed: dict[Sym | Atom, ir.Value] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
+    appending: bool = False
 
 
 _SCOPE: ContextVar[_Scope] = ContextVar("extents")
 
 
 @contextmanager
-def scope() -> Iterator[None]:
-    """Within the block symbols are those of one module, which is being made, or which one pass rewrites."""
-    token = _SCOPE.set(_Scope())
+def scope(appending: bool = False) -> Iterator[None]:
+    """Within the block symbols are those of one module, which is being made, or which one pass rewrites.
+
+    ``appending``: where ops read sizes, these ops are added at the ends of blocks alone, as they come.
+    """
+    token = _SCOPE.set(_Scope(appending=appending))
     try:
         yield
     finally:
@@ -186,10 +190,30 @@ def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
 
 
 def _behind(values: Sequence[ir.Value]) -> ir.InsertionPoint:
-    """The first place where all of the values are there."""
+    """A place where all of the values are there, and that is before everything that reads what is made of them."""
+    if _SCOPE.get().appending and (place := _at_end(values)) is not None:
+        return place
     last = functools.reduce(lambda a, b: b if _is_later(b, a) else a, values)
     owner = last.owner
     return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _at_end(values: Sequence[ir.Value]) -> ir.InsertionPoint | None:
+    """The end, so far, of the innermost block with any of the values, if the current one is that or lies in it.
+
+    That takes no comparison of places, for which MLIR numbers all ops of a block again whenever some have been added.
+    """
+    current = ir.InsertionPoint.current
+    made = [v.owner if isinstance(v.owner, ir.Block) else v.owner.operation.block for v in values]
+    block, place = current.block, current
+    while current.ref_operation is None:
+        if any(block == each for each in made):
+            return place
+        holder = block.owner.operation
+        if holder.parent is None:
+            break
+        block, place = holder.block, ir.InsertionPoint(holder)
+    return None
 
 
 def _is_later(value: ir.Value, other: ir.Value) -> bool:
