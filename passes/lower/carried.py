@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
+from ..graph.uses import readers
 from ..structure import is_tensor
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
@@ -52,15 +53,12 @@ def write_carried(function: func.FuncOp) -> None:
 def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value]) -> None:
     """Write what the block yields into what it was handed, after all else, and each value into one place.
 
-    What is the place with some elements written one by one is there already: to write all of it, however that is done
-    in the end, makes each iteration as long as the tensor is. A value that goes into two places, or was handed on in
-    another one, is copied before: to read it after it has been written into the first would cost a copy of the whole
-    second one.
+    A value that goes into two places, or was handed on in another one, is copied before: to read it after it has been
+    written into the first would cost a copy of the whole second one.
     """
     end = list(block.operations)[-1]
     values = list(end.operands)
-    changed = [i for i, value in enumerate(values) if is_tensor(value) and value != handed[i]]
-    tensors = [i for i in changed if not _is_written_over(handed[i], values[i], end)]
+    tensors = [i for i, value in enumerate(values) if is_tensor(value) and not _lies_in(value, handed[i])]
     stores = {i: op for i in tensors if (op := _store(values[i], handed[i])) is not None}
     sources = {i: stores[i].operands[0] if i in stores else values[i] for i in tensors}
     seen = set(handed)
@@ -78,40 +76,27 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
                 end.operands[i] = _written(source, handed[i], placed)
 
 
-def _is_written_over(place: ir.Value, value: ir.Value, reader: ir.Operation | ir.OpView) -> bool:
-    """Whether what ``reader`` hands on is its place with elements stored into it, and nobody sees it without them."""
-    reader = reader.operation
-    while value != place:
-        op = defining_op(value)
-        if op is None or not _is_read_before(value, reader):
-            return False
-        if op.name == "tensor.insert":
-            before = op.operands[1]
-        elif op.name == "scf.for":
-            number, block = ir.OpResult(value).result_number, op.regions[0].blocks[0]
-            before, end = op.operands[3 + number], list(block.operations)[-1]
-            if not _is_written_over(block.arguments[1 + number], end.operands[number], end):
-                return False
-        else:
-            return False
-        value, reader = before, op
-    return _is_read_before(place, reader)
-
-
-def _is_read_before(value: ir.Value, last: ir.Operation) -> bool:
-    """Whether the one use of a value in ``last`` comes after all others, which are elements that are read."""
-    users = [use.owner.operation for use in value.uses]
-    others = [user for user in users if user != last]
-    plain = all(o.name == "tensor.extract" and o.block == last.block and o.is_before_in_block(last) for o in others)
-    return plain and len(users) == len(others) + 1
-
-
 def _store(value: ir.Value, place: ir.Value) -> ir.Operation | None:
     """The insertion into ``place`` that a value is, if nothing but the end of the block reads it."""
     op = defining_op(value)
     if op is None or op.name != "tensor.insert_slice" or op.operands[1] != place:
         return None
     return op if sum(1 for _ in value.uses) == 1 else None
+
+
+def _lies_in(value: ir.Value, place: ir.Value) -> bool:
+    """Whether a value is ``place``, or that with elements written into it, which nothing reads as it was before.
+
+    An insertion of all of it would read what is under the elements: bufferization would copy it for each iteration.
+    """
+    while value != place:
+        op = defining_op(value)
+        if op is None or op.name not in ("tensor.insert", "scf.for"):
+            return False
+        value = op.operands[1 if op.name == "tensor.insert" else 3 + ir.OpResult(value).result_number]
+        if any(reader != op and not reader.is_before_in_block(op) for reader in readers(value)):
+            return False
+    return True
 
 
 def _viewed(value: ir.Value) -> ir.Value:
