@@ -78,3 +78,7 @@ class ArtifactError(TilewrightError):
 
 class NonFiniteError(TilewrightError):
     """A run that is watched for NaN or infinities met one: says which call made it, and for which of the nodes."""
+
+
+class GuardError(TilewrightError):
+    """A guarded run (TILEWRIGHT_DEBUG=1) met a kernel that wrote outside of its results, or left elements unwritten."""

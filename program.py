@@ -197,6 +197,9 @@ class Signature:
     layout: str = ""
 
 
+SameSizes = tuple[tuple[tuple[int, int], ...], ...]  # classes of numbers and axes
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A compiled kernel: an object file that defines ``void name(void **args, int64 lo, int64 hi, void *scratch)``.
@@ -215,7 +218,8 @@ class Kernel:
     ``parallel_from``: where only the run knows how many elements its result has, more than one thread is worth it from
     so many on. ``schedule`` is its loop nest as text ("" for plain loops), ``schedule_json`` the same to be read back.
     ``signature`` is what it takes and gives, as text. ``flushes_denormals``: while it runs, its thread takes denormals
-    for zero; then as before.
+    for zero; then as before. ``same_sizes``: classes of its sizes that must be one, as numbers of arguments (results
+    come after them) and axes, -1 for a size that it is called with; all others may differ.
     ``flops`` and ``bytes`` are the work of one run: its arithmetic, and the sizes of its arguments and results.
     """
 
@@ -234,6 +238,7 @@ class Kernel:
     parallel_from: int = 0
     flushes_denormals: bool = False
     signature: Signature = Signature((), ())
+    same_sizes: SameSizes = ()
 
     @property
     def pieces(self) -> int:
@@ -255,5 +260,7 @@ class Kernel:
     def from_json(made: dict[str, Any], object: bytes = b"") -> Kernel:
         """What ``to_json`` gave, with an object."""
         inputs, results, layout = made["signature"]
-        known: dict[str, Any] = made | {"signature": Signature(tuple(inputs), tuple(results), layout)}
+        same = (tuple((number, axis) for number, axis in members) for members in made.get("same_sizes", ()))
+        known: dict[str, Any] = made | {"same_sizes": tuple(same)}
+        known["signature"] = Signature(tuple(inputs), tuple(results), layout)
         return Kernel(**known, object=object)

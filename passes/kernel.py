@@ -33,6 +33,7 @@ MAXIMA = ("arith.maximumf", "arith.maxnumf")
 STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
 OVER = "tw.over"  # of a call: the argument whose memory its result takes
+SAME_SIZES = "tw.same_sizes"  # the sizes that are one, by arguments and axes (verify_kernel.py); others may differ
 IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
 

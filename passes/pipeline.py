@@ -73,6 +73,7 @@ from .schedule.schedule import Schedule
 from .schedule.vectorize import Vectorize
 from .signature import signature
 from .table import PASSES
+from .verify_kernel import stated_sizes
 
 EMIT = "emit-object"  # what instruments call code generation
 # Why a kernel has no vectors.
@@ -191,7 +192,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     that the context's config gives for it and that cannot be carried out.
     """
     module, note = ir.Module.parse(bytecode), ""
-    work = [(cost(function), signature(function)) for function in functions(module)]
+    work = [(cost(function), signature(function), stated_sizes(function)) for function in functions(module)]
     asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
     try:
         _run(kernel_passes(target, schedule=asked), module, context)
@@ -204,8 +205,9 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
-    [(done, taken)] = work
-    return module, replace(wrapped[0], note=note, flops=done.flops, bytes=done.bytes, signature=taken)
+    [(done, taken, same)] = work
+    made = replace(wrapped[0], note=note, flops=done.flops, bytes=done.bytes, signature=taken, same_sizes=same)
+    return module, made
 
 
 def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Kernel:

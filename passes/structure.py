@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dialects import ir, linalg
+from .analysis.dynamic_extent import DynamicExtent
 
 AnyOp = ir.Operation | ir.OpView
 
@@ -22,8 +23,9 @@ def is_static(value: ir.Value) -> bool:
 
 
 def shape_of(value: ir.Value) -> list[int]:
-    """The extents of a tensor value; ``ShapedType.get_dynamic_size()`` where one is only known at run time."""
-    return list(ir.RankedTensorType(value.type).shape)
+    """The extents of a tensor value; a ``DynamicExtent``, which is less than 0, where only the run knows one."""
+    shape = ir.RankedTensorType(value.type).shape
+    return [DynamicExtent((value, axis)) if n < 0 else n for axis, n in enumerate(shape)]
 
 
 def is_dynamic(op: AnyOp) -> bool:
@@ -73,16 +75,15 @@ def num_inputs(op: AnyOp) -> int:
 
 
 def loop_extents(op: AnyOp) -> list[int]:
-    """The extent of each loop; ``ShapedType.get_dynamic_size()`` where it is only known at run time."""
+    """The extent of each loop; a ``DynamicExtent``, which is less than 0, where only the run knows it."""
     maps = indexing_maps(op)
     extents: list[int | None] = [None] * (maps[0].n_dims if maps else 0)
     for operand, m in zip(op.operation.operands, maps, strict=True):
-        shape = ir.RankedTensorType(operand.type).shape if m.results else []
-        for extent, expr in zip(shape, m.results, strict=True):
+        for extent, expr in zip(shape_of(operand) if m.results else [], m.results, strict=True):
             dim = dim_of(expr)
-            if dim is not None and extents[dim] is None:
+            if dim is not None and (extents[dim] is None or extent >= 0):
                 extents[dim] = extent
-    return [ir.ShapedType.get_dynamic_size() if e is None else e for e in extents]
+    return [DynamicExtent((op, loop)) if e is None else e for loop, e in enumerate(extents)]
 
 
 def operations(op: AnyOp) -> list[ir.Operation]:

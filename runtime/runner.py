@@ -17,6 +17,7 @@ from .counters import Counters, Counting, Tally
 from .deadline import Deadline
 from .ffi import tvm_ffi
 from .graph_executor import Graph
+from .guards import guarding
 from .link import Library, Numbered, first_line
 from .manifest import Manifest
 from .pool import Pool
@@ -156,7 +157,7 @@ class Carried:
             made = timed.run(inputs)
         else:
             made = self._untimed.run(inputs, deadline)
-        return [_as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
+        return [as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
 
     @property
     def counters(self) -> Tally | None:
@@ -174,6 +175,8 @@ class Carried:
 def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
     """What runs the ``number``-th of an artifact's programs: ahead of time, or by the VM, unless it is said how.
 
+    With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and what they write is checked.
+
     InputError for an executor that is not known, or cannot run this program; ArtifactError for code that lacks what it
     needs.
     """
@@ -182,6 +185,10 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
     if executor is not None and executor not in kinds:
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
+    if guarding():
+        from .guarded import GuardedCalls, GuardedRoutine  # few programs run so, and loading should be quick
+
+        kind = GuardedRoutine if manifest.steps else GuardedCalls
     try:
         return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
@@ -209,10 +216,12 @@ def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
     manifest = program.manifest.programs[number]
     if manifest.steps is None and not manifest.profile:
         return TimedCalls(Numbered(program.library, program.first + number), manifest, program.weights, threads)
-    runner = start(program, threads, number)
+    own = Numbered(program.library, program.first + number)
+    runner = (Carried if manifest.steps else Entry)(own, manifest, program.weights, threads)
     runner.count(True)
     return runner
 
 
-def _as_output(array: Any, info: TensorInfo) -> Any:
+def as_output(array: Any, info: TensorInfo) -> Any:
+    """A result in the model's dtype."""
     return array if info.dtype in OBJECTS else array.view(numpy_dtype(info.dtype))

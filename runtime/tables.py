@@ -69,6 +69,11 @@ class CallTable:
         """Bytes of memory that a run needs: the arena, and the scratch memory behind it."""
         return -(-self._arena_bytes // ALIGNMENT) * ALIGNMENT + self._scratch_bytes
 
+    @property
+    def scratch_bytes(self) -> int:
+        """Bytes of the scratch memory alone."""
+        return self._scratch_bytes
+
     def memory(
         self,
         inputs: Sequence[np.ndarray],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,12 @@ def check_open(
 ) -> tw.Module:
     """One program of an ``open_model`` does for the inputs of all runs what an oracle does, which sees their shapes.
 
-    That is onnxruntime, or onnx's reference. Inputs that are ``known`` are the first run's. Gives the program.
+    That is onnxruntime, or onnx's reference. Inputs that are ``known`` are the first run's. Gives the program, whose
+    runs are guarded.
     """
     made = open_model(op, runs[0], known, fixed, **options)
-    module = tw.compile(made, workers=0, num_threads=1, cache=False)
+    with guarded():
+        module = tw.compile(made, workers=0, num_threads=1, cache=False)
     for arrays in runs:
         model, given = _of_shapes(op, arrays, known, **options)
         oracle = ReferenceEvaluator(model) if reference else _session(model)
@@ -57,6 +60,14 @@ def check_open(
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, tolerance, tolerance)
     return module
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Have what programs write checked that are loaded meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TILEWRIGHT_DEBUG", "1")
+        yield
 
 
 def check_refused(module: tw.Module, op: str, arrays: Arrays, why: str) -> None:

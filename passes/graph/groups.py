@@ -2,11 +2,14 @@
 
 Every group has one root, the op whose results leave it; all other members are read inside of the group alone. So a
 group never waits for anything that waits for it. Dims of extent 1 are left out of all comparisons.
+
+Extents that only the run knows are never compared: ops have the same ones where a value that one makes is walked by the
+loops of another, dim by dim. So a kernel's own ops prove what its schedule relies on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ...dialects import ir
@@ -129,7 +132,8 @@ def epilogue_joins(anchor: ir.Operation, facts: Facts) -> Joins:
         out = domain_of(op)
         reads = [dims for _, dims in reads_inside(op, group)]
         written = [dims == domain_of(u) for u in facts.users(op) if u in group for dims in reads_from(u, op)]
-        return _extents(op, out) == domain and all(dims == out for dims in reads) and all(written)
+        linked = any(dims == out for dims in reads) or bool(written)
+        return linked and _alike(_extents(op, out), domain) and all(dims == out for dims in reads) and all(written)
 
     return joins
 
@@ -185,6 +189,10 @@ class RowRule:
             return False
         if any(how != ("row" if row else "full") for how in written):
             return False
+        if self._has_open_columns(op) and not any(
+            self._walked_whole(op) & self._walked_whole(m) for m in group.members
+        ):
+            return False  # nothing proves that its columns are as many as the group's
         if row:
             group.rows.add(op)
         return True
@@ -200,13 +208,22 @@ class RowRule:
             dims = (out[: self.before] + out[max(end, self.before) :], out[self.before : end])
         else:
             return None
-        if dims is None or tuple(_extents(op, dims[0])) != self.rows:
+        if dims is None or not _alike(_extents(op, dims[0]), self.rows):
             return None
-        columns = tuple(_extents(op, dims[1]))
-        return dims if columns == self.columns or (not columns and not is_reduction(op, self.facts)) else None
+        columns = _extents(op, dims[1])
+        return dims if _alike(columns, self.columns) or (not columns and not is_reduction(op, self.facts)) else None
+
+    def _has_open_columns(self, op: ir.Operation) -> bool:
+        shape = self._shape(op)
+        return shape is not None and any(extent < 0 for extent in _extents(op, shape[1]))
+
+    def _walked_whole(self, op: ir.Operation) -> set[ir.Value]:
+        """The tensors that an op reads or makes at its rows and columns: ops that have one in common have the same."""
+        made = [] if self._gives_rows(op) else list(op.results)
+        return {*made, *(value for value, dims in reads_of(op) if self._reads(op, dims) == "full")}
 
     def _gives_rows(self, op: ir.Operation) -> bool:
-        return tuple(_extents(op, domain_of(op))) == self.rows
+        return len(domain_of(op) or []) == len(self.rows) and _alike(_extents(op, domain_of(op)), self.rows)
 
     def _reads(self, op: ir.Operation, dims: list[int] | None) -> str:
         """``full``: at the op's rows and columns; ``row``: at its rows alone."""
@@ -268,6 +285,12 @@ def _plain(op: ir.Operation, m: ir.AffineMap) -> list[int] | None:
 def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
     extents = loop_extents(op)
     return [extents[d] for d in dims or []]
+
+
+def _alike(extents: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether extents are the same where they are numbers, and both are unknown where one is."""
+    pairs = list(zip(extents, others, strict=False))
+    return len(extents) == len(others) and all((a < 0) == (b < 0) and (a < 0 or a == b) for a, b in pairs)
 
 
 def _is_simple(op: ir.Operation) -> bool:

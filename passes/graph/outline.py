@@ -24,7 +24,9 @@ from ..classify import (
 )
 from ..infra import Pass
 from ..kernel import RESULT_SIZES, integer
+from ..kernel import is_dynamic as is_dynamic_kernel
 from ..structure import is_tensor, operations
+from ..verify_kernel import state_sizes
 from .edit import clone, erase_dead, fused_location, is_cheap, is_dynamic, is_size, node_names, program_order, programs
 from .fuse_ops import GROUP
 from .open_sizes import open_sizes
@@ -139,6 +141,8 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
         with ir.InsertionPoint(group[-1]):
             sizes = [size for r in results for size in open_sizes(r)]
         function = _kernel(module, ops, inputs, results, location, len(sizes))
+        if is_dynamic_kernel(function):
+            state_sizes(function)
         text = _text(function)
         if text in kernels:
             function.operation.erase()

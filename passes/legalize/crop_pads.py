@@ -53,5 +53,5 @@ def _crop(op: ir.Operation, low: list[int], high: list[int]) -> None:
         open_, pads = ir.ShapedType.get_dynamic_size(), ir.DenseI64ArrayAttr(op.attributes[side])
         kept = [n if n == open_ else max(n, 0) for n in pads]
         op.attributes[side] = ir.DenseI64ArrayAttr.get(kept)
-    if op.operands[0].type == op.results[0].type:
+    if not any(n for side in _SIDES for n in ir.DenseI64ArrayAttr(op.attributes[side])):
         replace(op, [op.operands[0]])

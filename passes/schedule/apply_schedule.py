@@ -28,6 +28,7 @@ from ..kernel import (
     symbol,
 )
 from ..structure import terminator
+from ..verify_kernel import verify_kernel
 from . import heuristic
 from .block_loops import build_blocks
 from .blocks import Blocks, choose_blocks
@@ -83,6 +84,7 @@ class ApplySchedule(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
         for function in functions(module):
+            verify_kernel(function)
             schedule, made = self._built(function)
             _describe(function, schedule, functions(made)[0])
             functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...dialects import builders, func, ir
 from ..structure import shape_of
 from .block_parts import Parts
-from .regions import Region, full_region, relative
+from .regions import Region, is_whole, relative
 from .structured import extract
 
 
@@ -47,7 +47,7 @@ def part_of(source: ir.Value | Held, region: Region) -> ir.Value:
     """A region of a tensor, squeezed."""
     if isinstance(source, Held):
         source, region = source.value, source.within(region)
-    if 1 not in shape_of(source) and region == full_region(shape_of(source)):
+    if 1 not in shape_of(source) and is_whole(region, shape_of(source)):
         return source  # a slice of open extents does not fold
     part = extract(source, region).value
     return part if shape_of(part) else builders.reshape(part, [1])

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from ...dialects import arith, func, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
+from ..analysis.size_classes import SizeClasses
 from ..graph.edit import clone
 from ..graph.uses import captures, nested
 from ..kernel import module_beside
-from ..structure import body_ops, dim_of, index_dim, indexing_maps, loop_extents, operations, shape_of
+from ..structure import body_ops, dim_of, index_dim, indexing_maps, operations, shape_of
 from .open_border import OpenBorder
-from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, covered, full_region
+from .regions import Interval, Linear, NotSchedulable, Region, covered, full_region
 from .structured import empty
 
 
@@ -123,7 +124,7 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
 
     Raises NotSchedulable where readers need different parts of one, or an op tells none.
     """
-    result = OpenBorder.of(function).inner
+    result, known = OpenBorder.of(function).inner, SizeClasses(function)
     parts = Parts()
     parts.need(result, region)
     for op in reversed(operations(function)):
@@ -133,35 +134,39 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             raise NotSchedulable("no blocks of an op with several results")
         part = parts.regions[op.results[0]]
         if op.name == "linalg.generic":
-            _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows)
+            _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows, known)
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
         elif op.name == "tensor.extract_slice":
-            parts.need(op.operands[0], _sliced(op, part, rows))
-        elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(shape_of(op.results[0])):
+            parts.need(op.operands[0], _sliced(op, part, rows, known))
+        elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
-                parts.need(operand, full_region(shape_of(operand)))
+                parts.need(operand, full_region(known.of(operand)))
         elif op.name != "tensor.empty":
             raise NotSchedulable(f"no blocks of {op.name}")
+    if rows and len({part.size for region in parts.regions.values() for part in region if part.size < 0}) > 1:
+        raise NotSchedulable("rows of several lengths")
     return parts
 
 
-def _sliced(op: ir.Operation, part: Region, rows: bool) -> Region:
+def _sliced(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
     """The part of what a slice is of that a part of the slice is."""
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
     if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
         raise NotSchedulable("a slice whose place only the run knows, or with steps")
     moved = zip(part, offsets, strict=True)
     source = tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
-    whole = any(interval.size == DYNAMIC for interval in part)
-    if whole and (rows or source != full_region(shape_of(op.operands[0]))):
+    whole = any(interval.size < 0 for interval in part)
+    if whole and (rows or source != full_region(known.of(op.operands[0]))):
         raise NotSchedulable("all of a slice of open extents, which may be longer outside of it")
     return source
 
 
-def _need_operands(op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool) -> None:
+def _need_operands(
+    op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool, known: SizeClasses
+) -> None:
     """What a block of a structured op's result reads and computes with."""
-    maps, extents = indexing_maps(op), loop_extents(op)
+    maps, extents = indexing_maps(op), known.loops(op)
     loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(extents)]
     for interval, expression in zip(part, maps[-1].results, strict=True):
         dim = dim_of(expression)
@@ -173,16 +178,16 @@ def _need_operands(op: ir.Operation, part: Region, sums: Mapping[int, Interval],
     count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
     for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
         if isinstance(operand.type, ir.RankedTensorType):
-            parts.need(operand, _covered(operand, indexing_map, loops))
+            parts.need(operand, _covered(known.of(operand), indexing_map, loops))
     for loop in map(index_dim, _indices(op)):
         if loops[loop].size != extents[loop]:
             parts.places[op, loop] = loops[loop].offset
-    _need_captures(op, parts, rows)
+    _need_captures(op, parts, rows, known)
 
 
-def _covered(operand: ir.Value, indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
+def _covered(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
     """The part of an operand that loops read; of a dim that is read at one place, by its number, all."""
-    places = zip(indexing_map.results, full_region(shape_of(operand)), strict=True)
+    places = zip(indexing_map.results, full_region(shape), strict=True)
     return tuple(
         whole if isinstance(expression, ir.AffineConstantExpr) else covered(expression, loops)
         for expression, whole in places
@@ -198,16 +203,16 @@ def _is_part(value: ir.Value) -> bool:
     return False
 
 
-def _need_captures(op: ir.Operation, parts: Parts, rows: bool) -> None:
+def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasses) -> None:
     """What a body uses from outside: tensors that it reads at places which it computes, sizes, constants."""
     for value in captures(op):
         source = defining_op(value)
         if isinstance(value.type, ir.RankedTensorType):
-            if rows and DYNAMIC in shape_of(value):
+            if rows and min(shape_of(value), default=1) < 0:
                 raise NotSchedulable("rows of any length that read elements of an open tensor")
             if _is_part(value):  # vectors of elements are gathered as if rows lay one behind another
                 raise NotSchedulable("a body that reads elements of a part of a tensor")
-            parts.need(value, full_region(shape_of(value)))
+            parts.need(value, full_region(known.of(value)))
         elif source is None:
             parts.sizes[value] = None
         elif source.name != "arith.constant":

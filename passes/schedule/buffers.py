@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dialects import bufferization, ir, memref
 from ...dialects.builders import index_constant
-from .regions import DYNAMIC, Region, kept_dims, split_offsets
+from .regions import Region, kept_dims, split_offsets
 
 
 def view_of(buffer: ir.Value, region: Region) -> ir.Value:
@@ -19,7 +19,7 @@ def view_of(buffer: ir.Value, region: Region) -> ir.Value:
     if not dynamic and offset not in (first, *strides):  # upstream wants the number where there is one
         offset = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
     layout = ir.StridedLayoutAttr.get(offset, [strides[d] for d in kept] or [1])
-    open_ = [memref.DimOp(buffer, index_constant(d)).result for d, size in enumerate(sizes) if size == DYNAMIC]
+    open_ = [memref.DimOp(buffer, index_constant(d)).result for d, size in enumerate(sizes) if size < 0]
     kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)
     return memref.SubViewOp(kind, buffer, dynamic, open_, [], static, sizes, [1] * len(sizes)).result
 

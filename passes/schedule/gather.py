@@ -10,7 +10,7 @@ from ...dialects import arith, ir, linalg, tensor
 from ...dialects.walk import defining_op
 from ..classify import body_ops, indexing_maps
 from ..structure import index_dim, shape_of, terminator
-from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .structured import Tile, generic, outside
 from .tiler import MAX_TILE, Tiler, fresh, loop_intervals, tile_map
 
@@ -39,7 +39,7 @@ def gather_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value |
     gather of a vector. Raises NotSchedulable for a tile of more than a row.
     """
     loops = loop_intervals(op, region)
-    if any(interval.size == DYNAMIC for interval in loops):
+    if any(interval.size < 0 for interval in loops):
         raise NotSchedulable("a gather of a row of any length")
     kept = [i for i, interval in enumerate(loops) if interval.size > 1]
     if len(kept) > 1 or math.prod(loops[i].size for i in kept) > MAX_TILE:

@@ -89,7 +89,7 @@ def _runs(shape: Sequence[int]) -> Iterator[tuple[int, int]]:
     for count in range(len(shape), 1, -1):
         for first in range(len(shape) - count + 1):
             run = shape[first : first + count]
-            if DYNAMIC in run and sum(extent != 1 for extent in run) > 1 and 0 not in run:
+            if min(run) < 0 and sum(extent != 1 for extent in run) > 1 and 0 not in run:
                 yield first, count
 
 
@@ -182,7 +182,7 @@ def _kind(value: ir.Value, places: Places, count: int) -> ir.Type:
 
 def _join(shape: Sequence[int], first: int, count: int) -> list[int]:
     run = shape[first : first + count]
-    return [*shape[:first], DYNAMIC if DYNAMIC in run else math.prod(run), *shape[first + count :]]
+    return [*shape[:first], DYNAMIC if min(run) < 0 else math.prod(run), *shape[first + count :]]
 
 
 def _empty(op: ir.Operation, first: int, count: int, mapping: Mapping[ir.Value, ir.Value]) -> ir.Value:

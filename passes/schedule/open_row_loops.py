@@ -17,8 +17,8 @@ from .blocks import Block, Blocks
 from .buffers import tensor_of, view_of, write
 from .nest import HANDLERS
 from .open_border import OpenBorder
-from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row
-from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, full_region
+from .open_rows import AttentionVersion, OpenAttention, OpenRows, Row, row_extent
+from .regions import DYNAMIC, ROW, Interval, Linear, NotSchedulable, Region, full_region, in_row
 from .structured import insert
 from .tiler import Form, Tiler
 
@@ -66,7 +66,7 @@ class AttentionPart(Part):
     def compute(self, region: Region, place: ir.Value, panel: ir.Value | None) -> None:
         """A block of the result."""
         made = dict(zip(loops_along(self.last, -1), region, strict=True))
-        made[self.attention.keys] = Interval(Linear(), DYNAMIC)
+        made[self.attention.keys] = Interval(Linear(), row_extent(self.attention.row.source))
         rows = tuple(Interval(Linear(), 1) if loop is None else made[loop] for loop in loops_along(self.last, self.lhs))
         self._scores(rows)
         self._weights(rows)
@@ -112,7 +112,7 @@ class AttentionPart(Part):
         def body(number: ir.Value) -> None:
             one = Interval(Linear(0, ((number, 1),)), 1)
             here = replace(one, offset=one.offset + rows[axis].offset)
-            place = view_of(self.weights, (one, Interval(Linear(), DYNAMIC)))
+            place = view_of(self.weights, (one, Interval(Linear(), ROW)))
             _compute_row(row, (*rows[:axis], here, *rows[axis + 1 :]), place, given, self.length)
 
         loop_over(index_constant(0), index_constant(rows[axis].size), 1, body)
@@ -123,7 +123,7 @@ def _row_length(part: RowPart) -> ir.Value:
     for op in operations(part.source):
         if op.name == "linalg.generic" and "reduction" in iterator_types(op):
             last = dim_of(indexing_maps(op)[0].results[-1]) if len(indexing_maps(op)[0].results) else None
-            if last is not None and shape_of(op.operands[0])[-1] == DYNAMIC:
+            if last is not None and shape_of(op.operands[0])[-1] < 0:
                 return part.loop_extent(op, last)
     raise NotSchedulable("rows whose length no argument shows")
 
@@ -142,8 +142,8 @@ def _compute_row(row: Row, region: Region, place: ir.Value, arguments: Arguments
     parts, function = parts_of(row.source, region, {}, rows=True), row.function
     given = given_to(function, row.source, parts, arguments, [length])
     tiler, result = Tiler(given, HANDLERS, Form(row_chunk=row.chunk, length=length)), OpenBorder.of(function).inner
-    whole, target = full_region(shape_of(result)), tensor_of(place, writable=True)
-    if DYNAMIC in shape_of(result):
+    whole, target = full_region(in_row(shape_of(result))), tensor_of(place, writable=True)
+    if min(shape_of(result), default=1) < 0:
         write(tiler.compute(result, whole, target).value, place)
     else:
         write(insert(tiler.compute(result, whole).value, target, (Interval(Linear(), 1),)), place)

@@ -17,6 +17,7 @@ from ...dialects.builders import element_of
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
 from ...target import Target
+from ..analysis.size_classes import SizeClasses
 from ..classify import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction, classify
 from ..graph.edit import clone
 from ..graph.uses import uses
@@ -27,7 +28,7 @@ from .axes import ROW_VECTORS, result_axis
 from .block_parts import block_module
 from .blocks import Block, Blocks, Chooser, Sizes, Version, chunk_sizes, make_block, open_sums
 from .open_border import OpenBorder
-from .regions import DYNAMIC, NotSchedulable
+from .regions import NotSchedulable
 from .values import reduces_last
 
 # Sizes of blocks along the rows and along the keys.
@@ -58,7 +59,7 @@ class OpenRows(Blocks):
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
         """What is made of each element, or of a row that is one step where one element is made of it."""
-        return (self.row.function,) * (1 if DYNAMIC in self.versions[0].sizes else self.row.chunk)
+        return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
 
     @property
     def elements(self) -> int:
@@ -127,12 +128,15 @@ def choose_rows(function: func.FuncOp, target: Target) -> OpenRows:
     rows = [op for op, kind in anchors if isinstance(kind, Reduction) and reduces_last(op)]
     if not rows or len(rows) < len(anchors):
         raise NotSchedulable("no kernel of rows")
-    longest = max((op.operands[0] for op in rows), key=lambda value: len(shape_of(value)))
-    if shape_of(longest)[-1] != DYNAMIC:
+    known = SizeClasses(function)
+    longest = known.of(max((op.operands[0] for op in rows), key=lambda value: len(shape_of(value))))
+    if longest[-1] >= 0:
         raise NotSchedulable("rows of known length")
-    shape = shape_of(result)
-    whole = shape if len(shape) == len(shape_of(longest)) and shape[-1] == DYNAMIC else []
-    sizes = tuple([1] * (len(shape) - bool(whole)) + [DYNAMIC] * bool(whole))
+    shape = known.of(result)
+    whole = shape[-1:] if len(shape) == len(longest) and shape[-1] < 0 else []
+    if whole and whole[0] != longest[-1]:
+        raise NotSchedulable("a result whose rows are not as long as those that are reduced")
+    sizes = (*[1] * (len(shape) - len(whole)), *whole)
     cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1}
     row = _row(function, sizes, target)
     return OpenRows((Version(sizes, ()),), cuts, (), 1, 1, row)
@@ -156,10 +160,11 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
     walked = loops_along(last, product.lhs)
     loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
     axes = [result_axis(last, loop, result) for loop in loops]
-    if shape_of(made) != shape_of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
+    known = SizeClasses(function)
+    if known.of(made) != known.of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
         raise NotSchedulable("attention whose keys are not open, or whose weights are other rows than its scores")
     [row_axis, column_axis], keys = axes, walked[-1]
-    if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] == DYNAMIC:
+    if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] < 0:
         raise NotSchedulable("attention over columns of open number")
     stages = (_stage(function, made, []), _stage(function, weights, [made]), _stage(function, result, [weights]))
     row_of_scores = walked.index(loops[0])
@@ -172,9 +177,15 @@ def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> 
         made_of = [make_block(functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEYS]
         versions.append(AttentionVersion(tuple(sizes), tuple(blocks), tuple(made_of)))
     cuts: dict[int, Sizes] = {axis: (1,) for axis, n in enumerate(shape_of(result)) if axis != column_axis and n != 1}
-    row = _row(functions(stages[1])[0], (*[1] * (len(walked) - 1), DYNAMIC), target)
+    weighed = functions(stages[1])[0]
+    row = _row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
     rows_at = row_axis, row_of_scores
     return OpenAttention(tuple(versions), cuts | {row_axis: _ROWS}, (keys,), 1, 1, stages, row, keys, rows_at)
+
+
+def row_extent(function: func.FuncOp) -> int:
+    """The length of the rows that a function's result has, as ``parts_of`` knows it."""
+    return SizeClasses(function).of(OpenBorder.of(function).inner)[-1]
 
 
 def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:

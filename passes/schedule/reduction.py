@@ -14,7 +14,7 @@ from .axes import power_floor
 from .dot_product import dot_products
 from .gather import reads_at_indices
 from .loops import Values, chunked
-from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
 from .structured import Tile, clone_body, empty, extract, generic, insert, loop_along, outside
 from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
@@ -47,7 +47,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
     if form.dot is not None:
         return dot_products(tiler, op, region, dest)
     serial, inside, contracted = _divide_reductions(op, loops, form)
-    if any(loops[loop].size == DYNAMIC for loop in serial):
+    if any(loops[loop].size < 0 for loop in serial):
         raise NotSchedulable("a sum over an open axis, step by step")
     if inside is not None and not contracted:
         return _row_reduction(tiler, op, loops, inside, serial, region)
@@ -177,7 +177,7 @@ def _row_reduction(
     init = tiler.compute(op.operands[len(op.operands) - 1], region)
     size = loops[inside].size
     chunk = tiler.form.row_chunk or 64
-    chunk = chunk if size == DYNAMIC else min(chunk, power_floor(size))
+    chunk = chunk if size < 0 else min(chunk, power_floor(size))
     element = element_of(op.results[0])
     partial = linalg.fill(_neutral(op), outs=[empty([chunk], element)])
     sizes = {loop: loops[loop].size for loop in serial}

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from ...dialects import arith, ir
 from ...dialects.builders import index_constant
 from ...errors import CompileError
+from ..analysis.dynamic_extent import DynamicExtent
 from ..structure import dims_in
 
-DYNAMIC = ir.ShapedType.get_dynamic_size()
+DYNAMIC = ir.ShapedType.get_dynamic_size()  # as types and attributes have it; never to be compared with
 
 
 class NotSchedulable(CompileError):
@@ -59,7 +60,7 @@ class Linear:
 class Interval:
     """``size`` elements from ``offset``, ``stride`` apart, along one dimension of a value.
 
-    A size of ``DYNAMIC`` is all of an axis whose extent only the run knows.
+    A ``DynamicExtent`` is all of an axis whose extent only the run knows.
     """
 
     offset: Linear
@@ -69,9 +70,23 @@ class Interval:
 
 Region = tuple[Interval, ...]
 
+# What the function of one row has for all of its unknown extents, which `block_module` holds to be the row's length.
+ROW = DynamicExtent("length", "a row")
+
+
+def in_row(extents: Sequence[int]) -> list[int]:
+    """Extents of the function of one row, or of a function without unknown ones."""
+    return [ROW if n < 0 else n for n in extents]
+
 
 def full_region(shape: Sequence[int]) -> Region:
     return tuple(Interval(Linear(), extent) for extent in shape)
+
+
+def is_whole(region: Region, shape: Sequence[int]) -> bool:
+    """Whether a region is all of a value of ``shape``: it is along axes whose extents only the run knows."""
+    pairs = zip(region, shape, strict=True)
+    return all(part == Interval(Linear(), part.size if extent < 0 else extent) for part, extent in pairs)
 
 
 def relative(region: Region, whole: Region) -> Region:
@@ -140,7 +155,7 @@ def covered(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
     """All places between the first and the last that an index expression takes while the loops walk their tiles."""
     if isinstance(expression, ir.AffineDimExpr):
         return loops[expression.position]
-    if any(loops[loop].size == DYNAMIC for loop in dims_in(expression)):
+    if any(loops[loop].size < 0 for loop in dims_in(expression)):
         raise NotSchedulable("an open axis that is not walked by one loop")
     if isinstance(expression, ir.AffineFloorDivExpr) and isinstance(expression.lhs, ir.AffineDimExpr):
         walked, divisor = loops[expression.lhs.position], ir.AffineConstantExpr(expression.rhs).value

@@ -9,7 +9,7 @@ from ...dialects.walk import defining_op
 from ..classify import indexing_maps, iterator_types
 from .axes import ROW_VECTORS, power_floor
 from .loops import RowStep, Values, along_open_row, along_row
-from .regions import DYNAMIC, Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from .regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
 from .structured import Tile, extract, insert
 from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
 
@@ -21,7 +21,7 @@ def in_chunks(tiler: Tiler, region: Region) -> bool:
     """Whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
     sizes, chunk = [interval.size for interval in region], tiler.form.row_chunk
     longest = max(sizes, default=1)
-    whole = DYNAMIC not in sizes and longest <= chunk and longest == power_floor(longest)
+    whole = min(sizes, default=1) >= 0 and longest <= chunk and longest == power_floor(longest)
     return chunk > 0 and not whole and len(kept_dims(region)) == 1
 
 
@@ -60,8 +60,8 @@ def compute_row_along(
 
 
 def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, step: RowStep) -> Values:
-    """Run ``step`` along a row, of the form's length where ``size`` is ``DYNAMIC``."""
-    if size != DYNAMIC:
+    """Run ``step`` along a row, of the form's length where only the run knows ``size``."""
+    if size >= 0:
         return along_row(size, chunk, vector, init, step, tiler.form.rows_at_once)
     if tiler.form.length is None:
         raise NotSchedulable("a row of open length in a kernel of none")
@@ -71,7 +71,7 @@ def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, ste
 def row_vector(tiler: Tiler, size: int) -> int:
     """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
     vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST)
-    return vector if size == DYNAMIC else min(vector, power_floor(size))
+    return vector if size < 0 else min(vector, power_floor(size))
 
 
 def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:

@@ -9,7 +9,7 @@ from ...dialects import arith, bufferization, ir, linalg, tensor, vector
 from ...dialects.builders import element_of, index_constant, iterators_attr
 from ...dialects.walk import defining_op
 from ..structure import dim_of, index_dim, indexing_maps, shape_of
-from .regions import DYNAMIC, Interval, NotSchedulable, Region, kept_dims, split_offsets
+from .regions import Interval, NotSchedulable, Region, kept_dims, split_offsets
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def extract(source: ir.Value, region: Region) -> Tile:
     """``tensor.extract_slice`` of a region, without its unit dims."""
     dynamic, static = split_offsets(region)
     sizes, strides = [i.size for i in region], [i.stride for i in region]
-    open_ = [tensor.DimOp(source, index_constant(d)).result for d, size in enumerate(sizes) if size == DYNAMIC]
+    open_ = [tensor.DimOp(source, index_constant(d)).result for d, size in enumerate(sizes) if size < 0]
     made = tile_type(source, region)
     op = tensor.ExtractSliceOp(made, source, dynamic, open_, [], static, sizes, strides)
     return Tile(op.result, kept_dims(region))
@@ -96,8 +96,8 @@ def store(tile: ir.Value, dest: ir.Value, region: Region) -> ir.Value:
 
 
 def empty(shape: Sequence[int], element: ir.Type, length: ir.Value | None = None) -> ir.Value:
-    """``tensor.empty``; extents of ``DYNAMIC`` are ``length``."""
-    sizes = [length if extent == DYNAMIC else extent for extent in shape]
+    """``tensor.empty``; extents that only the run knows are ``length``."""
+    sizes = [length if extent < 0 else extent for extent in shape]
     if any(size is None for size in sizes):
         raise NotSchedulable("a tile of open size")
     return tensor.EmptyOp(sizes, element).result

@@ -15,12 +15,12 @@ from ..kernel import in_place
 from ..structure import shape_of
 from .loopnest import MAX_TILE
 from .regions import (
-    DYNAMIC,
     Interval,
     Linear,
     NotSchedulable,
     Region,
     covered,
+    in_row,
     kept_dims,
     operand_region,
     relative,
@@ -90,7 +90,7 @@ class Tiler:
         if (value, region) in self.known:
             return self.known[value, region]
         for (other, whole), tile in self.known.items():
-            if other == value and (part := within(region, whole, shape_of(value))):
+            if other == value and (part := within(region, whole, in_row(shape_of(value)))):
                 return part_of(tile, part)
         op = defining_op(value)
         if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
@@ -229,7 +229,7 @@ def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:
 def loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
     """The loops' intervals that compute ``region`` of the result: reductions in full."""
     maps, rank = indexing_maps(op), indexing_maps(op)[0].n_dims
-    extents, shown = loop_extents(op), {dim_of(expression) for m in maps for expression in m.results}
+    extents, shown = in_row(loop_extents(op)), {dim_of(expression) for m in maps for expression in m.results}
     if 0 in extents or not shown.issuperset(range(rank)):
         raise NotSchedulable("a loop whose extent no operand shows")
     loops = [Interval(Linear(), extents[i]) for i in range(rank)]
@@ -250,7 +250,7 @@ def tile_op(
 ) -> Tile:
     """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
     kept = [i for i, interval in enumerate(loops) if interval.size != 1]
-    if any(loops[i].size == DYNAMIC for i in kept):
+    if any(loops[i].size < 0 for i in kept):
         raise NotSchedulable("a tile of open size")
     if math.prod(loops[i].size for i in kept if iterator_types(op)[i] == "parallel") > MAX_TILE:
         raise NotSchedulable("a tile of more elements than registers and a compiler can take")

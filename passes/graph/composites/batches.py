@@ -77,7 +77,7 @@ def _split_of(view: ir.Operation) -> tuple[int, tuple[int, ...]] | None:
     """The one dim that a view splits, and into which extents; None for any other view."""
     wide = shape_of(view.results[0])
     groups = [(d, group) for d, group in enumerate(reassociation_of(view)) if len(group) > 1]
-    if len(groups) != 1 or sum(wide[d] != 1 for d in groups[0][1]) < 2:
+    if len(groups) != 1 or not is_static(view.results[0]) or sum(wide[d] != 1 for d in groups[0][1]) < 2:
         return None
     return groups[0][0], tuple(wide[d] for d in groups[0][1])
 
@@ -94,8 +94,9 @@ def _merged_dim(view: ir.Operation, extents: Sequence[int]) -> int | None:
 def _whole(view: ir.Operation) -> ir.Value | None:
     """What a view of a view has been before, if that is the same."""
     inner = defining_op(view.operands[0])
-    same = inner is not None and inner.name in VIEWS and inner.operands[0].type == view.results[0].type
-    return inner.operands[0] if inner is not None and same else None
+    if inner is None or inner.name not in VIEWS or not is_static(view.results[0]):
+        return None
+    return inner.operands[0] if shape_of(inner.operands[0]) == shape_of(view.results[0]) else None
 
 
 def _loop(op: ir.Operation, split: dict[ir.Value, int]) -> int | None:

@@ -276,3 +276,50 @@ func.func @rejects_pieces_into_an_argument(%x: tensor<?x4xf32>, %y: tensor<?x4xf
   %b = tensor.insert_slice %y into %a[0, 4] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x9xf32>
   return %b : tensor<?x9xf32>
 }
+
+// Rows whose lengths only the run knows are one kernel where one tensor that both ops walk proves that they are equal.
+// CHECK-LABEL: func.func @rows_of_one_length
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 0
+// CHECK:       return
+#element = affine_map<(a) -> (a)>
+#all = affine_map<(a) -> ()>
+func.func @rows_of_one_length(%x: tensor<?xf32>, %n: index) -> tensor<?xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %s = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%low : f32) outs(%s : tensor<f32>) -> tensor<f32>
+  %m = linalg.generic {indexing_maps = [#element, #all], iterator_types = ["reduction"]} ins(%x : tensor<?xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.maximumf %o, %a : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#element, #all, #element], iterator_types = ["parallel"]} ins(%x, %m : tensor<?xf32>, tensor<f32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.mulf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+
+// CHECK-LABEL: func.func @rejects_rows_of_two_lengths
+// CHECK:       tw.group = 0
+// CHECK:       tw.group = 1
+// CHECK:       return
+func.func @rejects_rows_of_two_lengths(%x: tensor<?xf32>, %y: tensor<?xf32>, %n: index) -> tensor<?xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %s = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%low : f32) outs(%s : tensor<f32>) -> tensor<f32>
+  %m = linalg.generic {indexing_maps = [#element, #all], iterator_types = ["reduction"]} ins(%y : tensor<?xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.maximumf %o, %a : f32
+    linalg.yield %v : f32
+  } -> tensor<f32>
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#element, #all, #element], iterator_types = ["parallel"]} ins(%x, %m : tensor<?xf32>, tensor<f32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.mulf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}

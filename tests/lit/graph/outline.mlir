@@ -59,7 +59,35 @@ func.func @part(%x: tensor<?x?x?x4xf32> {tw.name = "x"}, %i: index, %h: index, %
   return %s : tensor<?x?x4xf32>
 }
 
+// A kernel states which of its sizes are one: what it reads along its loop, what it is called with, and its result's.
+// CHECK-LABEL: func.func @same
+// CHECK:       call @[[SUM:add_[0-9a-f]*]](%arg0, %arg1, %arg2, %arg2)
+// CHECK-LABEL: func.func @two
+// CHECK:       call @[[TWO:add_[0-9a-f]*]](%arg0, %arg1, %arg2, %arg2)
+func.func @same(%x: tensor<?xf32> {tw.name = "x"}, %y: tensor<?xf32> {tw.name = "y"}, %n: index) -> tensor<?xf32> {
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel"]} ins(%x, %y : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+
+#first = affine_map<(a) -> (0)>
+func.func @two(%x: tensor<?xf32> {tw.name = "x"}, %y: tensor<?xf32> {tw.name = "y"}, %n: index) -> tensor<?xf32> {
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %r = linalg.generic {indexing_maps = [#id, #first, #id], iterator_types = ["parallel"]} ins(%x, %y : tensor<?xf32>, tensor<?xf32>) outs(%e : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %s = arith.addf %a, %b : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %r : tensor<?xf32>
+}
+
 // The kernels come after what they are called from.
 // CHECK:       func.func private @[[K]](%arg0: tensor<4xf32>) -> tensor<4xf32>
 // CHECK:       arith.constant 0.000000e+00
 // CHECK:       func.func private @for_
+// CHECK:       func.func private @[[SUM]]({{.*}}tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, -1, 3, -1, 4, 0>]
+// CHECK:       func.func private @[[TWO]]({{.*}}tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, -1, 4, 0>]

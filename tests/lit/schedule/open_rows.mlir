@@ -21,7 +21,7 @@
 // CHECK:         scf.for %{{.*}} step %c1
 // CHECK:         linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%{{.*}} : tensor<64xf32>) outs(%{{.*}} : tensor<f32>)
 // CHECK:         arith.subf
-func.func @less_greatest(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.result_sizes = 2 : i64} {
+func.func @less_greatest(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 3, 0>, array<i64: 0, 1, 2, -1, 3, 1>], tw.result_sizes = 2 : i64} {
   %low = arith.constant 0xFF800000 : f32
   %e = tensor.empty(%n) : tensor<?xf32>
   %f = linalg.fill ins(%low : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
@@ -62,7 +62,7 @@ func.func @less_greatest(%x: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x
 // CHECK:         memref.alloc() : memref<16x8xf32>
 // CHECK:         scf.for %{{.*}} step %c64
 // CHECK:         scf.for %{{.*}} step %c8
-func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf32>, %n: index, %t: index, %m: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf32>, %n: index, %t: index, %m: index) -> tensor<?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 3, -1, 5, -1, 6, 0>, array<i64: 1, 1, 2, 0, 4, -1>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   %low = arith.constant 0xFF800000 : f32
   %e = tensor.empty(%n, %t) : tensor<?x?xf32>
@@ -104,7 +104,7 @@ func.func @attention(%q: tensor<?x4xf32>, %k: tensor<4x?xf32>, %v: tensor<?x8xf3
 // CHECK-LABEL: func.func @mean(
 // CHECK-SAME:    tw.schedule = "rows of any length in steps of 64"
 // CHECK:         arith.sitofp
-func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%n) : tensor<?xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
@@ -124,7 +124,7 @@ func.func @mean(%x: tensor<?x?xf32>, %count: index, %n: index) -> tensor<?xf32> 
 // CHECK-LABEL: func.func @chosen(
 // CHECK-SAME:    tw.extent = 1 : i64
 // CHECK-NOT:     tw.schedule
-func.func @chosen(%x: tensor<?x?xf32>, %table: tensor<?xf32>, %n: index) -> tensor<?xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @chosen(%x: tensor<?x?xf32>, %table: tensor<?xf32>, %n: index) -> tensor<?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty(%n) : tensor<?xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>

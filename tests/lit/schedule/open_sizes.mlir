@@ -1,4 +1,8 @@
 // RUN: tilewright opt %s --passes=apply-schedule | filecheck %s
+// RUN: not tilewright opt %S/Inputs/unstated_sizes.mlir --passes=apply-schedule 2>&1 | filecheck %s --check-prefix=UNSTATED
+
+// An op that walks two sizes together which the kernel does not state to be one.
+// UNSTATED: kernel 'unstated' takes axis 0 of argument 0, axis 0 of argument 1, argument 2, axis 0 of result 0 for one size
 
 #matrix = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>
@@ -22,7 +26,7 @@
 // CHECK:             memref.subview %[[BUFFER]][%{{.*}}, 0] [4, 8] [1, 1]
 // CHECK:         scf.for
 // CHECK:             tensor.extract_slice %{{.*}} [1, 8] [1, 1] : tensor<?x8xf32> to tensor<8xf32>
-func.func @bias(%x: tensor<?x8xf32>, %b: tensor<8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @bias(%x: tensor<?x8xf32>, %b: tensor<8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x8xf32>
   %r = linalg.generic {indexing_maps = [#matrix, #column, #matrix], iterator_types = ["parallel", "parallel"]}
     ins(%x, %b : tensor<?x8xf32>, tensor<8xf32>) outs(%e : tensor<?x8xf32>) {
@@ -64,7 +68,7 @@ func.func @sums(%x: tensor<?x8xf32>) -> tensor<8xf32> {
 // CHECK:               %[[PLACE:.*]] = arith.addi %[[ROW]], %[[BEGIN]]
 // CHECK:               arith.index_cast %[[PLACE]]
 // CHECK:               arith.index_cast %[[SIZE]]
-func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x8xf32>
   %r = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
     ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {
@@ -88,7 +92,7 @@ func.func @places(%x: tensor<?x8xf32>, %size: index, %n: index) -> tensor<?x8xf3
 // CHECK:         %[[TABLE:.*]] = bufferization.to_tensor %{{.*}} : memref<?x?xf32> to tensor<?x?xf32>
 // CHECK:         %[[ROW:.*]] = arith.index_cast %{{.*}} : i64 to index
 // CHECK:         tensor.extract_slice %[[TABLE]][%[[ROW]], %{{.*}}] [1, 64] [1, 1] : tensor<?x?xf32> to tensor<64xf32>
-func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.result_sizes = 2 : i64} {
+func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: index) -> tensor<?x?xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 4, 0>, array<i64: 3, -1, 4, 1>], tw.result_sizes = 2 : i64} {
   %e = tensor.empty(%n, %m) : tensor<?x?xf32>
   %r = linalg.generic {indexing_maps = [#row, #matrix], iterator_types = ["parallel", "parallel"]}
     ins(%rows : tensor<?xi64>) outs(%e : tensor<?x?xf32>) {
@@ -106,7 +110,7 @@ func.func @rows(%rows: tensor<?xi64>, %table: tensor<?x?xf32>, %n: index, %m: in
 // CHECK-SAME:    tw.extent = 1 : i64
 // CHECK-NOT:     tw.schedule
 // CHECK:         linalg.index
-func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, -1, 2, 0>], tw.result_sizes = 1 : i64} {
   %seven = arith.constant 7 : index
   %e = tensor.empty(%n) : tensor<?x8xf32>
   %r = linalg.generic {indexing_maps = [#matrix, #matrix], iterator_types = ["parallel", "parallel"]}
@@ -137,7 +141,7 @@ func.func @mirrored(%x: tensor<?x8xf32>, %n: index) -> tensor<?x8xf32> attribute
 // CHECK:         memref.reinterpret_cast %[[R]] to offset: [0], sizes: [%[[PIXELS]], 8], strides: [8, 1]
 // CHECK:         scf.for
 // CHECK:             tensor.extract_slice %{{.*}} [16, 8] [1, 1] : tensor<?x8xf32> to tensor<16x8xf32>
-func.func @pixels(%x: tensor<?x?x8xf32>, %b: tensor<8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.result_sizes = 2 : i64} {
+func.func @pixels(%x: tensor<?x?x8xf32>, %b: tensor<8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 2, -1, 4, 0>, array<i64: 0, 1, 3, -1, 4, 1>], tw.result_sizes = 2 : i64} {
   %e = tensor.empty(%h, %w) : tensor<?x?x8xf32>
   %r = linalg.generic {indexing_maps = [#image, #channels, #image], iterator_types = ["parallel", "parallel", "parallel"]}
     ins(%x, %b : tensor<?x?x8xf32>, tensor<8xf32>) outs(%e : tensor<?x?x8xf32>) {
@@ -151,7 +155,7 @@ func.func @pixels(%x: tensor<?x?x8xf32>, %b: tensor<8xf32>, %h: index, %w: index
 // One of them alone, or both in another order, is no such axis.
 // CHECK-LABEL: func.func @rejects_axes_that_change_places(
 // CHECK-SAME:    tw.schedule = "blocks of 1 x 16 x 8:
-func.func @rejects_axes_that_change_places(%x: tensor<?x?x8xf32>, %y: tensor<?x?x8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.result_sizes = 2 : i64} {
+func.func @rejects_axes_that_change_places(%x: tensor<?x?x8xf32>, %y: tensor<?x?x8xf32>, %h: index, %w: index) -> tensor<?x?x8xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 1, 2, -1, 4, 0>, array<i64: 0, 1, 1, 0, 3, -1, 4, 1>], tw.result_sizes = 2 : i64} {
   %e = tensor.empty(%h, %w) : tensor<?x?x8xf32>
   %r = linalg.generic {indexing_maps = [#image, #turned, #image], iterator_types = ["parallel", "parallel", "parallel"]}
     ins(%x, %y : tensor<?x?x8xf32>, tensor<?x?x8xf32>) outs(%e : tensor<?x?x8xf32>) {
@@ -169,7 +173,7 @@ func.func @rejects_axes_that_change_places(%x: tensor<?x?x8xf32>, %y: tensor<?x?
 // CHECK:         scf.for
 // CHECK:           memref.subview %{{.*}}[0, 0] [%{{.*}}, 8] [1, 1]
 // CHECK:           memref.subview %{{.*}}[0, 8] [%{{.*}}, 4] [1, 1]
-func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x12xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> tensor<?x12xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, -1, 3, 0>], tw.result_sizes = 1 : i64} {
   %e = tensor.empty(%n) : tensor<?x12xf32>
   %a = tensor.insert_slice %x into %e[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x12xf32>
   %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x12xf32>
@@ -180,7 +184,7 @@ func.func @side_by_side(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %n: index) -> 
 // CHECK-LABEL: func.func @rejects_pieces_among_others(
 // CHECK-NOT:     tw.schedule
 // CHECK:         return
-func.func @rejects_pieces_among_others(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %z: tensor<?x14xf32>, %n: index) -> tensor<?x14xf32> attributes {tw.result_sizes = 1 : i64} {
+func.func @rejects_pieces_among_others(%x: tensor<?x8xf32>, %y: tensor<?x4xf32>, %z: tensor<?x14xf32>, %n: index) -> tensor<?x14xf32> attributes {tw.same_sizes = [array<i64: 0, 0, 1, 0, 2, 0, 3, -1, 4, 0>], tw.result_sizes = 1 : i64} {
   %a = tensor.insert_slice %x into %z[0, 0] [%n, 8] [1, 1] : tensor<?x8xf32> into tensor<?x14xf32>
   %b = tensor.insert_slice %y into %a[0, 8] [%n, 4] [1, 1] : tensor<?x4xf32> into tensor<?x14xf32>
   return %b : tensor<?x14xf32>

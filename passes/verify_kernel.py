@@ -1,0 +1,52 @@
+"""What a kernel states of its sizes, and that its ops rely on nothing else.
+
+A kernel states which of the extents that it is called with are the same size (``tw.same_sizes``); every two others may
+differ. `outline` writes that down from the ops of the group, whose loops prove it; callers may be held to it
+(``runtime/guards.py``). An op that a later pass makes must not walk two extents together that are not stated to be one.
+"""
+
+from __future__ import annotations
+
+from ..dialects import func, ir
+from ..errors import CompileError
+from ..program import SameSizes
+from .analysis.size_classes import SizeClasses
+from .kernel import SAME_SIZES, is_dynamic, symbol
+
+
+def state_sizes(function: func.FuncOp) -> None:
+    """Note on a kernel on tensors which of its sizes its ops take for the same."""
+    shared = SizeClasses(function).shared(function)
+    if shared:
+        pairs = [ir.DenseI64ArrayAttr.get([n for pair in members for n in pair]) for members in shared]
+        function.attributes[SAME_SIZES] = ir.ArrayAttr.get(pairs)
+
+
+def stated_sizes(function: func.FuncOp) -> SameSizes:
+    """The sizes that a kernel states to be the same: pairs of an argument's, then a result's, number and axis.
+
+    The axis of a size that the kernel is called with is -1.
+    """
+    if SAME_SIZES not in function.attributes:
+        return ()
+    classes = (list(ir.DenseI64ArrayAttr(members)) for members in ir.ArrayAttr(function.attributes[SAME_SIZES]))
+    return tuple(tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in classes)
+
+
+def verify_kernel(function: func.FuncOp) -> None:
+    """Raise CompileError where a kernel's ops take sizes for the same that it does not state to be."""
+    if not is_dynamic(function):
+        return
+    stated = [set(members) for members in stated_sizes(function)]
+    for members in SizeClasses(function).shared(function):
+        if not any(set(members) <= known for known in stated):
+            shown = ", ".join(_described(function, *pair) for pair in members)
+            raise CompileError(
+                f"kernel '{symbol(function)}' takes {shown} for one size, which its '{SAME_SIZES}' does not state"
+            )
+
+
+def _described(function: func.FuncOp, number: int, axis: int) -> str:
+    count = len(function.arguments)
+    what = f"argument {number}" if number < count else f"result {number - count}"
+    return what if axis < 0 else f"axis {axis} of {what}"

@@ -1,0 +1,1 @@
+"""Random graphs over sizes that vary independently of each other: ``python -m fuzz.sizes``."""

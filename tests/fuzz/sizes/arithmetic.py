@@ -1,0 +1,287 @@
+"""Nodes that compute: elementwise, reductions, norms and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from fuzz.sizes.graph import Graph, Rejected, Value, broadcast, changed
+
+FLOAT = ("float32",)
+NUMBERS = ("float32", "float32", "int64")
+
+
+def _unary(op: str, graph: Graph) -> None:
+    """Functions whose results are small; those that jump take what has no rounding."""
+    jumps = op in ("Floor", "Ceil", "Round", "Sign")
+    x = graph.tensor(FLOAT, where=lambda v: v.exact or not jumps)
+    value = graph.values[x]
+    if op in ("Sqrt", "Log"):
+        x = graph.hidden("Abs", [x], value)
+    if op == "Log":
+        x = graph.hidden("Add", [x, graph.known(1, "float32")], value)
+    if op == "Exp" and value.bound > 8:
+        raise Rejected
+    grows = {"Exp": 3000.0}.get(op, max(value.bound, 2.0))
+    keeps = op in ("Relu", "Neg", "Abs", "Identity", "Floor", "Ceil", "Round", "Sign")
+    graph.node(op, [x], changed(value, bound=grows, exact=value.exact and keeps))
+
+
+def _binary(op: str, graph: Graph) -> None:
+    a = graph.tensor(FLOAT if op == "Div" else NUMBERS)
+    b = graph.partner(a)
+    x, y = graph.values[a], graph.values[b]
+    if op == "Div":
+        b = graph.hidden("Abs", [b], y)
+        b = graph.hidden("Add", [b, graph.known(1, "float32")], y)
+    pair = [a, b] if op == "Div" or graph.chance(0.5) else [b, a]
+    bound = {"Mul": x.bound * y.bound, "Add": x.bound + y.bound, "Sub": x.bound + y.bound}.get(
+        op, max(x.bound, y.bound)
+    )
+    exact = x.exact and y.exact and op != "Div"
+    graph.node(op, pair, Value(x.dtype, broadcast(x.dims, y.dims), bound, exact))
+
+
+def _several(op: str, graph: Graph) -> None:
+    """Min, Max, Sum and Mean take any number of tensors."""
+    a = graph.tensor(FLOAT)
+    names = [a, *(graph.partner(a) for _ in range(graph.random.randint(1, 2)))]
+    values = [graph.values[name] for name in names]
+    exact = all(v.exact for v in values) and op != "Mean"
+    graph.node(op, names, Value("float32", broadcast(*(v.dims for v in values)), sum(v.bound for v in values), exact))
+
+
+def _compared(op: str, graph: Graph) -> None:
+    a = graph.tensor(NUMBERS, where=lambda v: v.exact)
+    b = graph.partner(a)
+    x, y = graph.values[a], graph.values[b]
+    if not y.exact:
+        raise Rejected
+    graph.node(op, [a, b], Value("bool", broadcast(x.dims, y.dims), 1, True))
+
+
+def _logical(op: str, graph: Graph) -> None:
+    a = graph.tensor(("bool",))
+    x = graph.values[a]
+    if op == "Not":
+        graph.node(op, [a], x)
+    else:
+        b = graph.partner(a)
+        graph.node(op, [a, b], changed(x, dims=broadcast(x.dims, graph.values[b].dims)))
+
+
+def _where(graph: Graph) -> None:
+    a = graph.tensor(NUMBERS)
+    b, condition = graph.partner(a), graph.partner(a, "bool")
+    x, y, c = (graph.values[name] for name in (a, b, condition))
+    dims = broadcast(x.dims, y.dims, c.dims)
+    graph.node("Where", [condition, a, b], Value(x.dtype, dims, max(x.bound, y.bound), x.exact and y.exact))
+
+
+def _cast(graph: Graph) -> None:
+    a = graph.tensor(("int64", "bool", "float32"), where=lambda v: v.exact)
+    dtype = graph.one_of(("float32", "float32", "int64", "bool"))
+    number = {"float32": 1, "int64": 7, "bool": 9}[dtype]
+    graph.node("Cast", [a], changed(graph.values[a], dtype=dtype), to=number)
+
+
+def _clip(graph: Graph) -> None:
+    a = graph.tensor(FLOAT)
+    graph.node("Clip", [a, graph.known(-1.5, "float32"), graph.known(2.5, "float32")], graph.values[a])
+
+
+def _prelu(graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 1)
+    x = graph.values[a]
+    b = graph.input("float32", [1 if graph.chance(0.3) else d for d in x.dims[graph.random.randint(0, x.rank - 1) :]])
+    graph.node("PRelu", [a, b], changed(x, bound=4 * x.bound, exact=False))
+
+
+def _reduce(op: str, graph: Graph) -> None:
+    a = graph.tensor(FLOAT if op in ("ReduceMean", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp") else NUMBERS, 1)
+    x = graph.values[a]
+    axes = sorted(graph.random.sample(range(x.rank), graph.random.randint(1, x.rank)))
+    keep = graph.chance(0.5)
+    if op in ("ReduceLogSumExp", "ReduceProd") and x.bound > 8:
+        raise Rejected
+    if op == "ReduceProd":  # of numbers around 1
+        a = graph.hidden("Clip", [a, graph.known(-1, x.dtype), graph.known(1, x.dtype)], x)
+    if op == "ReduceLogSum":
+        a = graph.hidden("Abs", [a], x)
+        a = graph.hidden("Add", [a, graph.known(1, "float32")], x)
+    dims = tuple(1 if i in axes else d for i, d in enumerate(x.dims) if keep or i not in axes)
+    grows = {"ReduceSum": 1000.0, "ReduceL1": 1000.0, "ReduceSumSquare": 1000 * x.bound, "ReduceL2": 40.0}.get(op, 1.0)
+    exact = x.exact and op in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1") and x.bound * grows < 1 << 20
+    given = [-1 - (x.rank - 1 - i) if graph.chance(0.3) else i for i in axes]
+    made = Value(x.dtype, dims, max(x.bound * grows, 10.0), exact)
+    if op == "ReduceSum" or graph.chance(0):
+        graph.node(op, [a, graph.known(given)], made, keepdims=int(keep))
+    else:
+        whole = len(axes) == x.rank and graph.chance(0.4)
+        names = [a] if whole else [a, graph.known(given)]
+        graph.node(op, names, made, keepdims=int(keep))
+
+
+def _arg(op: str, graph: Graph) -> None:
+    a = graph.tensor(NUMBERS, 1, where=lambda v: v.exact)
+    x, keep = graph.values[a], graph.chance(0.5)
+    axis = graph.random.randrange(x.rank)
+    dims = tuple(1 if i == axis else d for i, d in enumerate(x.dims) if keep or i != axis)
+    last = int(graph.chance(0.2))
+    graph.node(op, [a], Value("int64", dims, 1000, True), axis=axis, keepdims=int(keep), select_last_index=last)
+
+
+def _softmax(op: str, graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 1, where=lambda v: v.bound < 100)
+    x = graph.values[a]
+    graph.node(
+        op,
+        [a],
+        changed(x, bound=1 if op == "Softmax" else 2 * x.bound + 10, exact=False),
+        axis=graph.random.randrange(-x.rank, x.rank),
+    )
+
+
+def _layer_norm(graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 1, where=lambda v: v.bound < 100)
+    x = graph.values[a]
+    axis = graph.random.randrange(x.rank)
+    scale = graph.input("float32", x.dims[axis:])
+    bias = [graph.input("float32", x.dims[axis:])] if graph.chance(0.6) else []
+    graph.node("LayerNormalization", [a, scale, *bias], changed(x, bound=100, exact=False), axis=axis, epsilon=0.1)
+
+
+def _channel_norm(op: str, graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 3, where=lambda v: v.bound < 100)
+    x, count = graph.values[a], 4 if op == "BatchNormalization" else 2
+    parts = [graph.input("float32", [x.dims[1]], positive=i == 3) for i in range(count)]
+    graph.node(op, [a, *parts], changed(x, bound=2000, exact=False), epsilon=0.1)
+
+
+def _cum_sum(graph: Graph) -> None:
+    a = graph.tensor(NUMBERS, 1)
+    x = graph.values[a]
+    axis = graph.known(graph.random.randrange(x.rank))
+    flags = {"exclusive": int(graph.chance(0.3)), "reverse": int(graph.chance(0.3))}
+    graph.node("CumSum", [a, axis], changed(x, bound=1000 * x.bound), **flags)
+
+
+def _mat_mul(graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 1, where=lambda v: v.bound < 100)
+    x = graph.values[a]
+    inner = x.dims[-1]
+    others = [n for n, v in graph.values.items() if _multiplies(x, v)]
+    if others and graph.chance(0.5):
+        b = graph.one_of(others)
+    else:
+        batch = [1 if graph.chance(0.3) else d for d in x.dims[:-2]]
+        batch = batch[graph.random.randint(0, len(batch)) :]
+        b = graph.input("float32", [inner] if graph.chance(0.15) else [*batch, inner, graph.dim()])
+    y = graph.values[b]
+    batch = broadcast(x.dims[:-2], y.dims[:-2]) if x.rank > 2 or y.rank > 2 else ()
+    dims = (*batch, *x.dims[-2:-1], *(y.dims[-1:] if y.rank > 1 else ()))
+    graph.node("MatMul", [a, b], Value("float32", dims, 1000 * x.bound * y.bound))
+
+
+def _multiplies(x: Value, y: Value) -> bool:
+    if y.dtype != "float32" or y.bound > 100 or y.rank < 2 or y.dims[-2] != x.dims[-1]:
+        return False
+    return all(a == b or 1 in (a, b) for a, b in zip(x.dims[:-2][::-1], y.dims[:-2][::-1], strict=False))
+
+
+def _gemm(graph: Graph) -> None:
+    a = graph.tensor(FLOAT, 2, 2, where=lambda v: v.bound < 100)
+    x, turned, other = graph.values[a], graph.chance(0.3), graph.chance(0.5)
+    rows, inner = x.dims[::-1] if turned else x.dims
+    columns = graph.dim()
+    b = graph.input("float32", (columns, inner) if other else (inner, columns))
+    c = [graph.input("float32", graph.one_of(((columns,), (rows, columns), (1, columns), (rows, 1), ())))]
+    names = [a, b, *c] if graph.chance(0.6) else [a, b]
+    made = Value("float32", (rows, columns), 5000 * x.bound)
+    graph.node("Gemm", names, made, alpha=0.5, transA=int(turned), transB=int(other))
+
+
+EINSUMS = ("ij,jk->ik", "ij,kj->ik", "bij,bjk->bik", "bhid,bhjd->bhij", "ij,ij->i", "i,j->ij", "ij,j->i", "bij,jk->bki")
+EINSUMS += ("ij->ji", "ij->j", "bij->ib", "ij,ij->", "bij,bij->bi", "abc,cd->abd", "ij,jk,kl->il")
+
+
+def _einsum(graph: Graph) -> None:
+    text = graph.one_of(EINSUMS)
+    terms, result = text.split("->")
+    letters: dict[str, int | str] = {}
+    first, *others = terms.split(",")
+    a = graph.tensor(FLOAT, len(first), len(first), where=lambda v: v.bound < 100)
+    letters.update(zip(first, graph.values[a].dims, strict=True))
+    names = [a]
+    for term in others:
+        for letter in term:
+            letters.setdefault(letter, graph.dim())
+        names.append(graph.input("float32", [letters[letter] for letter in term]))
+    made = Value("float32", tuple(letters[letter] for letter in result), 5000 * graph.values[a].bound)
+    graph.node("Einsum", names, made, equation=text)
+
+
+def _attention(graph: Graph) -> None:
+    """softmax(q k^T) v, with a mask now and then."""
+    batch = graph.dims(0, 2)
+    rows, columns, width, out = (graph.dim() for _ in range(4))
+    q, k, v = (graph.input("float32", (*batch, *d)) for d in ((rows, width), (columns, width), (columns, out)))
+    order = [*range(len(batch)), len(batch) + 1, len(batch)]
+    turned = graph.hidden("Transpose", [k], Value("float32", (*batch, width, columns)), perm=order)
+    scores = Value("float32", (*batch, rows, columns), 100)
+    made = graph.hidden("MatMul", [q, turned], scores)
+    made = graph.hidden("Mul", [made, graph.known(0.125, "float32")], scores)
+    if graph.chance(0.4):
+        mask = graph.input("float32", graph.one_of(((rows, columns), (columns,), (*batch, 1, columns))))
+        made = graph.hidden("Add", [made, mask], scores)
+    made = graph.hidden("Softmax", [made], scores, axis=-1)
+    graph.node("MatMul", [made, v], Value("float32", (*batch, rows, out), 4))
+
+
+def _convolution(op: str, graph: Graph) -> None:
+    """Windows along one or two axes of a fresh image."""
+    spatial = graph.random.randint(1, 2)
+    channels = graph.one_of((1, 2, 3, 4))
+    dims = (graph.dim(), channels, *(graph.one_of(graph.names) for _ in range(spatial)))
+    x = graph.input("float32", dims)
+    value = Value("float32", dims, 100)
+    if op == "GlobalAveragePool":
+        graph.node(op, [x], replace(value, dims=(*dims[:2], *[1] * spatial)))
+        return
+    window = [3] * spatial
+    pads = graph.one_of(([1, 1] * spatial, [0, 0] * spatial))
+    less = 0 if pads[0] else 2
+    made = replace(value, dims=(dims[0], channels, *(f"max({d} - {less}, 0)" if less else d for d in dims[2:])))
+    if op == "Conv":
+        out = graph.one_of((1, 2, 4))
+        w = graph.input("float32", (out, channels, *window))
+        made = replace(made, dims=(dims[0], out, *made.dims[2:]))
+        graph.node(op, [x, w], made, pads=pads, kernel_shape=window)
+    else:
+        graph.node(op, [x], made, pads=pads, kernel_shape=window)
+
+
+_UNARY = ("Relu", "Neg", "Abs", "Sigmoid", "Tanh", "Erf", "Softplus", "HardSwish", "LeakyRelu", "Elu", "Sqrt", "Log")
+_UNARY += ("Exp", "Floor", "Round", "Sign", "Sin", "HardSigmoid", "Softsign")
+_REDUCTIONS = tuple(
+    f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp")
+)
+_TABLE: dict[Callable[..., None], tuple[str, ...]] = {
+    _unary: _UNARY,
+    _binary: ("Add", "Sub", "Mul", "Div", "Add", "Mul"),
+    _several: ("Min", "Max", "Sum", "Mean"),
+    _compared: ("Greater", "Less", "Equal", "GreaterOrEqual"),
+    _logical: ("And", "Or", "Xor", "Not"),
+    _reduce: _REDUCTIONS,
+    _arg: ("ArgMax", "ArgMin"),
+    _softmax: ("Softmax", "LogSoftmax"),
+    _channel_norm: ("InstanceNormalization", "BatchNormalization"),
+    _convolution: ("Conv", "MaxPool", "AveragePool", "GlobalAveragePool"),
+}
+# Each entry adds a node or a few; how often each is drawn.
+ENTRIES: list[tuple[Callable[[Graph], None], float]] = [
+    *((partial(make, op), 1.0) for make, ops in _TABLE.items() for op in ops),
+    *((make, 4.0) for make in (_where, _layer_norm, _mat_mul, _einsum, _attention)),
+    *((make, 1.5) for make in (_cast, _clip, _prelu, _cum_sum, _gemm)),
+]

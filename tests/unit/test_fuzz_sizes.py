@@ -1,0 +1,36 @@
+"""Random graphs over open sizes: a sample of those of ``make fuzz-open``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fuzz.sizes.generator import generate
+from fuzz.sizes.graph import extent, plus, times
+from fuzz.sizes.judge import check
+
+SAMPLE = (0, 1, 2)
+
+
+@pytest.mark.parametrize("index", SAMPLE)
+def test_a_random_graph_agrees_on_all_sizes(index):
+    outcome = check((0, index))
+    assert outcome.kind in ("agree", "skipped"), outcome.reason
+
+
+def test_a_number_has_one_graph():
+    (model, runs), (again, others) = (generate(3, 5) for _ in range(2))
+    assert model == again
+    for (sizes, arrays), (same, equal) in zip(runs, others, strict=True):
+        assert sizes == same and arrays.keys() == equal.keys()
+        assert all(np.array_equal(arrays[name], equal[name]) for name in arrays)
+
+
+def test_names_vary_independently():
+    _, runs = generate(0, 0)
+    assert len(runs) >= 4 and all(len(set(sizes.values())) > 1 for sizes, _ in runs[:1])
+
+
+def test_extents_are_computed_from_names():
+    dim = times(2, plus("n", "m", 3), "k")
+    assert extent(dim, {"n": 1, "m": 2, "k": 5}) == 60
+    assert (plus(1, 2), times(1, "n"), extent("fit(n, m)", {"n": 1, "m": 4})) == (3, "n", 4)
