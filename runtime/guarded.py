@@ -77,7 +77,8 @@ class GuardedRoutine(Uncounted):
         place = None if over is None else operands[over]
         contents = [None if place is not None and np.may_share_memory(a, place) else a.copy() for a in operands]
         again = registers.copy()
-        with self._guards.making() as made:
+        reach = max((a.nbytes for a in operands), default=0)
+        with self._guards.making(reach=reach) as made:
             action(registers)
         results = [registers[r] for r in step.results]
         who = _who(step.facts["kernel"], step.nodes, [_text(a) for a in operands], [_text(a) for a in results])
@@ -107,7 +108,7 @@ class GuardedRoutine(Uncounted):
         ]
         if not any(suspect.any() for suspect in suspects):
             return
-        with self._guards.making(1):
+        with self._guards.making(1, max((again[r].nbytes for r in step.operands[:tensors]), default=0)):
             action(again)
         for number, (register, suspect) in enumerate(zip(step.results, suspects, strict=True)):
             if suspect.any() and (tensors or not suspect.all()):
@@ -242,7 +243,7 @@ def _partial(routine: Routine) -> Iterator[int]:
 
 def _inserts(step: Step) -> bool:
     """Whether a call writes a part of its result, and has the rest from an operand: its kernel's name says so."""
-    return step.op == "func.call" and "insert_slice" in step.facts["kernel"]
+    return step.op == "func.call" and "insert" in step.facts["kernel"].split("_")
 
 
 class _labels:

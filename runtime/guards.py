@@ -15,7 +15,7 @@ import numpy as np
 from .pool import Pool
 from .tensor import ALIGNMENT, aligned_bytes
 
-_ZONE = 1 << 16  # bytes on each side, of tensors with longer rows a row
+_ZONE, _FARTHEST = 1 << 16, 1 << 24  # bytes on each side, the least; of tensors with longer rows a row
 # Of a zone: a NaN for whoever reads it as floats of any width, no small number, and no run of equal bytes.
 _GUARD = np.array([0xFFFDFFA5], np.uint32).view(np.uint8)
 # Two patterns by width in bytes, of floats signalling NaN: what moves one leaves it so, arithmetic makes it quiet.
@@ -80,7 +80,7 @@ class Guards(Pool):
         """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``."""
         nbytes = math.prod(shape) * dtype.itemsize
         row = shape[-1] * dtype.itemsize if shape and nbytes else 0
-        zone = max(_ZONE, 1 << (row - 1).bit_length() if row else 0)
+        zone = max(_ZONE, _rounded(row), getattr(self._mine, "zone", 0))
         owner = aligned_bytes(2 * zone + nbytes)
         owner = owner if owner.base is None else owner.base
         start = zone + -owner.ctypes.data % ALIGNMENT
@@ -102,10 +102,13 @@ class Guards(Pool):
         return copied
 
     @contextmanager
-    def making(self, pattern: int = 0) -> Iterator[list[Guarded]]:
-        """Fill what this thread makes meanwhile with one of the patterns, and note it."""
+    def making(self, pattern: int = 0, reach: int = 0) -> Iterator[list[Guarded]]:
+        """Fill what this thread makes meanwhile with one of the patterns, and note it.
+
+        Who writes it may go so many bytes too far: who takes another tensor's extents for a result's, as far as that.
+        """
         before = dict(self._mine.__dict__)
-        self._mine.pattern, self._mine.made = pattern, []
+        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _rounded(min(reach, _FARTHEST))
         try:
             yield self._mine.made
         finally:
@@ -123,6 +126,10 @@ class Guards(Pool):
                 found = found or text
                 buffer.guard(owner)
         return found
+
+
+def _rounded(nbytes: int) -> int:
+    return 1 << (nbytes - 1).bit_length() if nbytes else 0
 
 
 def fill(array: np.ndarray, which: int) -> None:
