@@ -260,6 +260,7 @@ class Kernel:
     def from_json(made: dict[str, Any], object: bytes = b"") -> Kernel:
         """What ``to_json`` gave, with an object."""
         inputs, results, layout = made["signature"]
-        known: dict[str, Any] = made | {"signature": Signature(tuple(inputs), tuple(results), layout)}
         same = (tuple((number, axis) for number, axis in members) for members in made.get("same_sizes", ()))
-        return Kernel(**known | {"same_sizes": tuple(same)}, object=object)
+        known: dict[str, Any] = made | {"same_sizes": tuple(same)}
+        known["signature"] = Signature(tuple(inputs), tuple(results), layout)
+        return Kernel(**known, object=object)

@@ -6,14 +6,17 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 
+from ..errors import GuardError
+from .manifest import Manifest
 from .pool import Pool
 from .tensor import ALIGNMENT, aligned_bytes
+from .weights import Weights
 
 _ZONE, _FARTHEST = 1 << 16, 1 << 24  # bytes on each side, the least; of tensors with longer rows a row
 # Of a zone: a NaN for whoever reads it as floats of any width, no small number, and no run of equal bytes.
@@ -143,6 +146,30 @@ def unwritten(array: np.ndarray, which: int) -> np.ndarray:
     words, pattern, quiet = _words(array, which)
     found = words | quiet == pattern | quiet if quiet else words == pattern
     return found.reshape(array.size, -1).all(axis=1) if array.size else found
+
+
+def copied_weights(guards: Guards, manifest: Manifest, weights: Weights | None) -> list[np.ndarray]:
+    """The weights between guard zones."""
+    if weights is None:
+        return []
+    weights.addresses(manifest.params, manifest.fingerprint)  # checks that they are the program's
+    arrays = weights.arrays(manifest.params)
+    return [guards.copy(array, f"weight '{info.name}'") for array, info in zip(arrays, manifest.params, strict=True)]
+
+
+def called(kernel: str, nodes: Sequence[str], operands: Sequence[str], results: Sequence[str]) -> str:
+    """How an error begins: which kernel was called on what."""
+    names = ", ".join(f"'{name}'" for name in nodes)
+    inside = f"node {names}" if len(nodes) == 1 else f"nodes {names}" if names else "no node of the model"
+    made = f" to make {', '.join(results)}," if results else ","
+    return f"kernel '{kernel}' ({inside}), called on {', '.join(operands) or 'nothing'}{made}"
+
+
+def refuse_unwritten(begin: str, place: str, shape: Sequence[int], missing: np.ndarray) -> None:
+    """Raise GuardError where elements are missing."""
+    if count := int(np.count_nonzero(missing)):
+        at = [int(i) for i in np.unravel_index(int(np.argmax(missing)), tuple(shape))]
+        raise GuardError(f"{begin} {count} of the {missing.size} elements of {place}, the first at {at}")
 
 
 def _words(array: np.ndarray, which: int) -> tuple[np.ndarray, np.unsignedinteger, np.unsignedinteger | None]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
+from ..graph.uses import readers
 from ..structure import is_tensor
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
@@ -57,7 +58,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     """
     end = list(block.operations)[-1]
     values = list(end.operands)
-    tensors = [i for i, value in enumerate(values) if is_tensor(value) and value != handed[i]]
+    tensors = [i for i, value in enumerate(values) if is_tensor(value) and not _lies_in(value, handed[i])]
     stores = {i: op for i in tensors if (op := _store(values[i], handed[i])) is not None}
     sources = {i: stores[i].operands[0] if i in stores else values[i] for i in tensors}
     seen = set(handed)
@@ -81,6 +82,21 @@ def _store(value: ir.Value, place: ir.Value) -> ir.Operation | None:
     if op is None or op.name != "tensor.insert_slice" or op.operands[1] != place:
         return None
     return op if sum(1 for _ in value.uses) == 1 else None
+
+
+def _lies_in(value: ir.Value, place: ir.Value) -> bool:
+    """Whether a value is ``place``, or that with elements written into it, which nothing reads as it was before.
+
+    An insertion of all of it would read what is under the elements: bufferization would copy it for each iteration.
+    """
+    while value != place:
+        op = defining_op(value)
+        if op is None or op.name not in ("tensor.insert", "scf.for"):
+            return False
+        value = op.operands[1 if op.name == "tensor.insert" else 3 + ir.OpResult(value).result_number]
+        if any(reader != op and not reader.is_before_in_block(op) for reader in readers(value)):
+            return False
+    return True
 
 
 def _viewed(value: ir.Value) -> ir.Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,7 +26,7 @@ def model(nodes: Sequence[onnx.NodeProto], inputs: dict[str, Sequence[str | int]
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
-def node(op: str, inputs: str, output: str, **attributes: int) -> onnx.NodeProto:
+def node(op: str, inputs: str, output: str, **attributes: Any) -> onnx.NodeProto:
     """A node; the names of inputs are parted by blanks."""
     return helper.make_node(op, inputs.split(), [output], name=output, **attributes)
 
@@ -41,8 +42,8 @@ def check(made: onnx.ModelProto, names: Sequence[str], sizes: Sequence[Sequence[
         for value in made.graph.input:
             shape = [size[d.dim_param] if d.dim_param else d.dim_value for d in value.type.tensor_type.shape.dim]
             given[value.name] = rng.normal(size=shape).astype(np.float32)
-        [want], [got] = session.run(None, given), program.run(given)
-        assert got.shape == np.shape(want), bound
+        want, [got] = np.asarray(session.run(None, given)[0]), program.run(given)
+        assert got.shape == want.shape, bound
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5, err_msg=str(bound))
 
 

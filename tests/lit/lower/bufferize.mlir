@@ -97,3 +97,50 @@ func.func @exchanged(%x: memref<8xf32>, %n: memref<index>, %p: memref<8xf32>, %q
   bufferization.materialize_in_destination %f#2 in restrict writable %q : (tensor<8xf32>, memref<8xf32>) -> ()
   return
 }
+
+// What a loop hands on is what it was handed with an element written into it: the element alone is stored.
+// CHECK-LABEL: func.func @elements(
+// CHECK-NOT:     memref.alloc
+// CHECK:         scf.for
+// CHECK-NOT:     copy
+// CHECK:           memref.store
+// CHECK-NOT:     copy
+// CHECK:         return
+func.func @elements(%x: memref<8xf32>, %r: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %t = bufferization.to_tensor %x restrict : memref<8xf32> to tensor<8xf32>
+  %d = bufferization.to_tensor %r restrict writable : memref<8xf32> to tensor<8xf32>
+  %y = scf.for %i = %c0 to %c8 step %c1 iter_args(%a = %d) -> tensor<8xf32> {
+    %v = tensor.extract %t[%i] : tensor<8xf32>
+    %n = arith.negf %v : f32
+    %b = tensor.insert %n into %a[%i] : tensor<8xf32>
+    scf.yield %b : tensor<8xf32>
+  }
+  bufferization.materialize_in_destination %y in restrict writable %r : (tensor<8xf32>, memref<8xf32>) -> ()
+  return
+}
+
+// One that reads the state as it was before the element was written has a copy of it.
+// CHECK-LABEL: func.func @rejects_elements_under_a_reader(
+// CHECK:         scf.for
+// CHECK:           linalg.copy
+// CHECK:         return
+func.func @rejects_elements_under_a_reader(%x: memref<8xf32>, %r: memref<8xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c7 = arith.constant 7 : index
+  %t = bufferization.to_tensor %x restrict : memref<8xf32> to tensor<8xf32>
+  %d = bufferization.to_tensor %r restrict writable : memref<8xf32> to tensor<8xf32>
+  %y = scf.for %i = %c0 to %c7 step %c1 iter_args(%a = %d) -> tensor<8xf32> {
+    %v = tensor.extract %t[%i] : tensor<8xf32>
+    %b = tensor.insert %v into %a[%c0] : tensor<8xf32>
+    %w = tensor.extract %a[%c0] : tensor<8xf32>
+    %j = arith.addi %i, %c1 : index
+    %c = tensor.insert %w into %b[%j] : tensor<8xf32>
+    scf.yield %c : tensor<8xf32>
+  }
+  bufferization.materialize_in_destination %y in restrict writable %r : (tensor<8xf32>, memref<8xf32>) -> ()
+  return
+}

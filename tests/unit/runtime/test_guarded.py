@@ -17,9 +17,10 @@ from python_kernels import Kernels, words_at
 import tilewright as tw
 from tilewright.errors import GuardError
 from tilewright.model import TensorInfo
-from tilewright.program import Call, Kernel, Program, Routine, Signature, Slot, Step
+from tilewright.program import Call, Kernel, Program, Routine, SameSizes, Signature, Slot, Step
 from tilewright.runtime import artifact
-from tilewright.runtime.guarded import GuardedCalls, GuardedRoutine
+from tilewright.runtime.guarded import GuardedRoutine
+from tilewright.runtime.guarded_calls import GuardedCalls
 from tilewright.runtime.guards import Guards, fill, unwritten
 from tilewright.runtime.manifest import RoutineRecord
 
@@ -69,12 +70,14 @@ def described(**facts: Any) -> Any:
     return SimpleNamespace(**manifest, outputs=(replace(INFO, name="y"),), **facts)
 
 
-def carried(body: Body) -> GuardedRoutine:
+def carried(body: Body, same_sizes: SameSizes = ()) -> GuardedRoutine:
     """A kernel as a step of a routine."""
     extent = (Step("arith.constant", (8,), (), {"value": 0}), Step("tensor.dim", (9,), (0, 8)))
     facts = {"kernel": "add", "open": [[0], []], "types": [["i64", [None]]]}
     call = Step("func.call", (2,), (0, 1, 9), facts, nodes=("the_add",))
-    record = RoutineRecord(Routine((0, 1), (*extent, call), (2,)), (Kernel("add", b"", 1, False),))
+    record = RoutineRecord(
+        Routine((0, 1), (*extent, call), (2,)), (Kernel("add", b"", 1, False, same_sizes=same_sizes),)
+    )
     return GuardedRoutine(Kernels(add=body), described(steps=record), weights(), 1)
 
 
@@ -93,6 +96,15 @@ def test_a_right_kernel_passes():
     for runner in (carried(right), called(right)):
         for _ in range(2):
             np.testing.assert_array_equal(runner.run([X])[0], X + W)
+
+
+def test_sizes_that_a_kernel_takes_for_one_are_held_to_that():
+    runner = carried(right, (((0, 0), (1, 0), (2, -1), (3, 0)),))
+    np.testing.assert_array_equal(runner.run([X])[0], X + W)
+    with pytest.raises(
+        GuardError, match="takes for one size 4 as axis 0 of operand 0, 5 as axis 0 of operand 1, 4 as op"
+    ):
+        runner.run([X[:4]])
 
 
 @pytest.mark.parametrize("text", WRONG)
