@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..model import numpy_dtype
+from .suppression import suppress
 
 Attributes = Mapping[str, Any]
 HostFunction = Callable[..., tuple[Any, ...]]
@@ -213,40 +214,12 @@ def _suppress(attributes: Attributes, boxes: np.ndarray, scores: np.ndarray, *li
     most, overlap, least = ([*limits, None, None, None])[:3]
     count = int(most.reshape(-1)[0]) if most is not None else 0
     limit = float(overlap.reshape(-1)[0]) if overlap is not None else 0.0
+    if not 0 <= limit <= 1:
+        raise InputError(f"NonMaxSuppression: an iou_threshold of {limit:g} is not between 0 and 1")
+    if boxes.shape != (scores.shape[0], scores.shape[2], 4):
+        raise InputError(f"NonMaxSuppression: boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
     threshold = float(least.reshape(-1)[0]) if least is not None else None
-    found: list[list[int]] = []
-    for batch in range(scores.shape[0]):
-        corners = _corners(boxes[batch], bool(attributes["center_point_box"]))
-        for kind in range(scores.shape[1] if count > 0 else 0):
-            chosen = _best(corners, scores[batch, kind], count, limit, threshold)
-            found += [[batch, kind, box] for box in chosen]
-    return (np.array(found, np.int64).reshape(-1, 3),)
-
-
-def _corners(boxes: np.ndarray, centered: bool) -> np.ndarray:
-    """(low y, low x, high y, high x) of each box, given by two corners or by its center and size (x, y, w, h)."""
-    boxes = boxes.astype(np.float32)
-    if centered:
-        low, high = boxes[:, 1::-1] - boxes[:, 3:1:-1] / 2, boxes[:, 1::-1] + boxes[:, 3:1:-1] / 2
-    else:
-        low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
-    return np.concatenate([low, high], axis=1)
-
-
-def _best(corners: np.ndarray, scores: np.ndarray, most: int, limit: float, threshold: float | None) -> list[int]:
-    order = np.argsort(-scores, kind="stable")
-    if threshold is not None:
-        order = order[scores[order] > threshold]
-    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
-    chosen: list[int] = []
-    while order.size and len(chosen) < most:
-        best, order = order[0], order[1:]
-        chosen.append(int(best))
-        low, high = np.maximum(corners[best, :2], corners[order, :2]), np.minimum(corners[best, 2:], corners[order, 2:])
-        shared = np.prod(np.maximum(high - low, 0), axis=1)
-        union = areas[best] + areas[order] - shared
-        order = order[~((union > 0) & (shared > limit * union))]
-    return chosen
+    return (suppress(boxes, scores, count, limit, threshold, bool(attributes["center_point_box"])),)
 
 
 def _strings(x: np.ndarray) -> np.ndarray:

@@ -61,4 +61,4 @@ def build_for_aarch64(folder: Path, manifest: Manifest, command: Sequence[str]) 
 def run(program: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run a built program."""
     words: Sequence[str] = [str(program), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return subprocess.run(words, capture_output=True, text=True, timeout=300)

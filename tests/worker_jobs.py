@@ -19,7 +19,24 @@ from tilewright.dialects.context import make_context
 from tilewright.errors import InputError
 from tilewright.passes.infra import Pass, PassContext
 from tilewright.questions import ask
+from tilewright.workers import clock
 from tilewright.workers import process as worker_process
+
+_PROCESS = os.getpid()  # copies of a worker have none that they could tell
+
+waiting: list[Callable[[], None]] = []  # what a test does when a job without an end has begun, the first thing first
+
+
+def begun() -> None:
+    """Hear, as the process that gave it, that a job is at what has no end."""
+    if waiting:
+        waiting.pop(0)()
+
+
+def tell() -> None:
+    """Say that what has no end begins."""
+    if os.getpid() == _PROCESS:
+        ask(begun)
 
 
 def assert_and_abort() -> None:
@@ -58,12 +75,14 @@ def own_bytes() -> int:
 
 def spin() -> None:
     """Never end."""
+    tell()
     while True:
         pass
 
 
 def sleep() -> None:
     """Wait for what never comes, without using the CPU."""
+    tell()
     time.sleep(3600)
 
 
@@ -114,6 +133,34 @@ def fail_in_a_pass(way: str, once: str = "") -> str:
 def pass_after_pass(seconds: float) -> None:
     """Run passes without end, each of so many seconds."""
     WAYS["nap"] = lambda: time.sleep(seconds)
+    _run_without_end()
+
+
+def leap_after_leap(seconds: float, count: int) -> None:
+    """Run passes that take so many seconds by the compilation's clock, and none by any other; the last finds no end."""
+    left = count
+
+    def nap() -> None:
+        nonlocal left
+        left -= 1
+        ask(leap, seconds)
+        if not left:
+            time.sleep(3600)
+
+    clock.now = lambda: time.monotonic() + seconds * (count - left)
+    WAYS["nap"] = nap
+    _run_without_end()
+
+
+def leap(seconds: float) -> None:
+    """Let the clock of the process that gave a job go on."""
+    leaps[-1](seconds)
+
+
+leaps: list[Callable[[float], None]] = []
+
+
+def _run_without_end() -> None:
     with make_context(), ir.Location.unknown():
         module = ir.Module.parse("func.func private @k()")
         while True:

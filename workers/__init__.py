@@ -9,13 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..breadcrumbs import Trail, following
 from ..errors import CompileTimeoutError
+from . import clock
 from .crew import Crew
 from .dispatch import Round
 from .process import COMPILER, CONVERTER, Job, Kind, Limits, at, run_here
@@ -34,7 +34,7 @@ class Pool:
         self.limits = limits or Limits()
         self.crew = crew or Crew(workers)
         seconds = self.limits.timeout
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._deadline = None if seconds is None else clock.now() + seconds
 
     def limited(self, limits: Limits) -> Pool:
         """The same processes for a compilation that begins now."""
@@ -69,7 +69,7 @@ class Pool:
 
     def seconds_left(self) -> float | None:
         """Until the compilation's time is up; None where it has no end."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+        return None if self._deadline is None else max(0.0, self._deadline - clock.now())
 
     @contextmanager
     def watching(self, what: str) -> Iterator[None]:

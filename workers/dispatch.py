@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import CompileTimeoutError, InternalError, TilewrightError
+from . import clock
 from .crew import Worker, last_words
 from .inquest import SEARCH_SECONDS, Inquest
 from .lookout import Lookout
@@ -85,8 +86,7 @@ class Round:
     def _send(self, worker: Worker, index: int, record: str | None) -> None:
         limits = self._pool.limits
         task = Task(self._jobs[index], limits, record)
-        began = time.monotonic()
-        end = began + _WALL_FACTOR * limits.cpu_seconds
+        began, end = clock.now(), time.monotonic() + _WALL_FACTOR * limits.cpu_seconds
         self._running[worker.connection] = running = _Running(index, worker, record, began, end)
         message = pickle.dumps(task)
         try:

@@ -7,11 +7,11 @@ the time was merely too short, and there is no bundle.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import clock
 from .crew import Worker
 from .inquest import SEARCH_SECONDS, Inquest
 from .process import Job, Note, at
@@ -49,7 +49,7 @@ class Lookout:
                 looks.append(_OFTEN)
                 continue
             search = self._search_seconds(job, reached)
-            begun_late = time.monotonic() + left - note.began < _HALF * self._timeout
+            begun_late = clock.now() + left - note.began < _HALF * self._timeout
             if begun_late or search is None:
                 continue
             if (spare := left - self._needed(reached, search)) > 0:
@@ -73,7 +73,7 @@ class Lookout:
         if self._found is None:
             return error
         worker, _, note, inquest = self._found
-        seconds = time.monotonic() - note.began
+        seconds = clock.now() - note.began
         return inquest.verdict(error, worker.said(), f", for {seconds:.1f} s")
 
     def _search_seconds(self, job: Job, reached: float) -> float | None:

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from ..breadcrumbs import Snapshot, Trail, following
 from ..errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
 from ..questions import asking
+from . import clock
 from .messages import Reply, ask_owner
 
 # A bad rewrite pattern can eat all memory: a worker may have this part of the machine's.
@@ -171,7 +172,7 @@ def serve(kind: Kind, channel: int, notes: int, lifeline: int) -> None:
 
 
 class Note(NamedTuple):
-    """A step in one line, its number, and when it began (``time.monotonic``, which processes share)."""
+    """A step in one line, its number, and when it began (by ``clock.now``, which processes share)."""
 
     where: str
     number: int
@@ -182,7 +183,7 @@ def write_note(notes: mmap.mmap, where: str, number: int) -> None:
     """Note the step that is under way."""
     text = where[:NOTE_BYTES].encode(errors="replace")[: NOTE_BYTES - _NOTE.size]
     notes[_NOTE.size : _NOTE.size + len(text)] = text
-    notes[: _NOTE.size] = _NOTE.pack(time.monotonic(), number, len(text))
+    notes[: _NOTE.size] = _NOTE.pack(clock.now(), number, len(text))
 
 
 def read_note(notes: mmap.mmap) -> Note:

@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 from onnx import TypeProto
 
+from ....sizes import may_be_equal
 from ..context import Context
 from ..objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
 from ..ranks import of_ranks
@@ -127,6 +128,8 @@ def non_max_suppression(
 ) -> Tensor:
     if boxes.rank != 3 or scores.rank != 3:
         ctx.invalid(f"boxes {list(boxes.shape)} and scores {list(scores.shape)} must have rank 3")
+    if not may_be_equal(boxes.shape, (scores.shape[0], scores.shape[2], 4)):
+        ctx.invalid(f"boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
     most = ctx.const(0, "int64") if max_output_boxes_per_class is None else max_output_boxes_per_class
     overlap = ctx.const(0.0, "float32") if iou_threshold is None else iou_threshold
     inputs = [boxes, scores, most, overlap, *_given(score_threshold)]

@@ -73,7 +73,7 @@ def test_models_are_linked_together_and_give_the_answers_of_python(folder, tmp_p
     made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{folder}", *libraries)
     X.tofile(tmp_path / "x")
     command = [made, tmp_path / "x", *(folder / f"{name}.safetensors" for name in names)]
-    done = subprocess.run(list(map(str, command)), capture_output=True, timeout=60)
+    done = subprocess.run(list(map(str, command)), capture_output=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, b"")
     got = np.frombuffer(done.stdout, np.float32).reshape(3, 8, 40)
     want = [tw.compile(save(tmp_path / "net.onnx", op))(X)[0] for op in ("Relu", "Relu", "Sigmoid")]
@@ -148,7 +148,7 @@ def test_open_programs_and_one_with_variants_and_weights_inside_are_linked_toget
     made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{tmp_path}", *libraries)
     X.tofile(tmp_path / "x")
     command = [made, tmp_path / "x", tmp_path / "open.safetensors", tmp_path / "wide.safetensors"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, timeout=60)
+    done = subprocess.run(list(map(str, command)), capture_output=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, b"")
     got = np.split(np.frombuffer(done.stdout, np.float32), [7 * 40, 12 * 40])
     for values, name, rows in zip(got, ("open", "wide", "inside"), (7, 5, 8), strict=True):

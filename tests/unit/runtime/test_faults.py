@@ -11,7 +11,9 @@ from typing import Any
 import onnx.parser
 import pytest
 import worker_faults
-from worker_jobs import eat_memory, pass_after_pass
+import worker_jobs
+from compile_clock import TIMEOUT, leap_over_an_inquest, leap_to_the_end, leaping
+from worker_jobs import eat_memory, leap_after_leap
 
 import tilewright as tw
 from tilewright import faults, workers
@@ -33,17 +35,8 @@ g (float[4, 8] x) => (float[4, 8] y) {
   [last] y = Relu (c)
 }
 """
-TIMEOUT = "the compilation took more than its timeout of [0-9.]+ s: it was at"
-
-
-def enough_seconds() -> float:
-    """For an inquest, on this machine as it is now."""
-    pool = workers.Pool(1)
-    try:
-        pool.run([Job("any", os.getpid)])
-        return round(12 + 8 * pool.crew.start_seconds, 1)
-    finally:
-        pool.shutdown()
+OUT_OF_TIME = f"the compilation took more than its timeout of {TIMEOUT} s: it was at"
+ENDS = [f"--timeout={TIMEOUT}"]
 
 
 def slow(*values: object) -> Any:
@@ -68,18 +61,18 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
     ("place", "way", "options", "said"),
     [
         ("importer", "abort", [], r"crashed \(SIGABRT\) in node 'first' \(Sin\) of model '.*m.onnx': Assertion"),
-        slow("importer", "spin", ["--timeout"], f"{TIMEOUT} node 'first' \\(Sin\\) of model '.*m.onnx'"),
+        slow("importer", "spin", ENDS, f"{OUT_OF_TIME} node 'first' \\(Sin\\) of model '.*m.onnx'"),
         ("importer", "memory", ["--memory-limit=1G"], r"out of memory in node 'first' \(Sin\) of model '.*m.onnx'"),
         ("graph pass", "abort", [], r"crashed \(SIGABRT\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): Ass"),
         ("graph pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'fuse-ops' of model '.*m.onnx' \(node bad\)"),
         ("graph pass", "bug", [], r"error in pass 'fuse-ops' of model '.*m.onnx' \(node bad\): KeyError: 'nothing'"),
-        slow("graph pass", "spin", ["--timeout"], f"{TIMEOUT} pass 'fuse-ops' of model '.*' \\(node bad\\)"),
+        slow("graph pass", "spin", ENDS, f"{OUT_OF_TIME} pass 'fuse-ops' of model '.*' \\(node bad\\)"),
         ("kernel pass", "segfault", [], r"crashed \(SIGSEGV\) in pass 'bufferize' of kernel '\w+' \(nodes? \w+.*\)"),
         slow(
             "kernel pass",
             "sleep",
-            ["--timeout"],
-            f"{TIMEOUT} pass 'bufferize' of kernel '\\w+' \\(nodes? ",
+            ENDS,
+            f"{OUT_OF_TIME} pass 'bufferize' of kernel '\\w+' \\(nodes? ",
         ),
         ("code generator", "abort", [], r"crashed \(SIGABRT\) in step 'emit-object' of kernel '\w+' \(node"),
         (
@@ -92,13 +85,13 @@ def crashes(tmp_path, monkeypatch) -> Iterator[Path]:
 )
 def test_a_fault_is_one_line_that_repro_shows_again(place, way, options, said, model, crashes, monkeypatch, capsys):
     worker_faults.inject(monkeypatch, place, way)
-    if options == ["--timeout"]:
-        options = [f"--timeout={enough_seconds()}"]
+    leap_over_an_inquest(monkeypatch)
     assert compile_tool.main([str(model), "--no-cache", *options]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert re.search(said, line)
     [bundle] = crashes.iterdir()
     assert line.endswith(f"; `tilewright opt --repro {bundle}` runs it again")
+    leap_to_the_end(monkeypatch)
     assert opt.main(["--repro", str(bundle)]) == 2
     [again] = capsys.readouterr().err.splitlines()
     assert re.search(said, again)
@@ -159,9 +152,9 @@ def test_an_attempt_says_how_it_failed():
     def leave() -> None:
         raise KeyError
 
-    assert attempt(lambda: None, 5).how == ""
-    assert attempt(leave, 5).how == "KeyError"
-    assert attempt(lambda: os.kill(os.getpid(), signal.SIGSEGV), 5).how == f"signal {signal.SIGSEGV.value}"
+    assert attempt(lambda: None, 60).how == ""
+    assert attempt(leave, 60).how == "KeyError"
+    assert attempt(lambda: os.kill(os.getpid(), signal.SIGSEGV), 60).how == f"signal {signal.SIGSEGV.value}"
     assert attempt(lambda: time.sleep(60), 0.2).how == ENDLESS
     assert attempt(eat_memory, 60).how == "MemoryError"
 
@@ -219,13 +212,12 @@ def test_a_cut_function_returns_what_nothing_reads():
         assert list(end.operands) == [sin.result]
 
 
-def test_a_compilation_whose_steps_kept_changing_leaves_no_bundle(crashes):
-    pool = workers.Pool(1)
+def test_a_compilation_whose_steps_kept_changing_leaves_no_bundle(crashes, monkeypatch):
+    monkeypatch.setattr(worker_jobs, "leaps", [leaping(monkeypatch).leap])
+    pool, job = workers.Pool(1, Limits(timeout=TIMEOUT)), Job("kernel 'k'", leap_after_leap, (TIMEOUT / 20, 20))
     try:
-        pool.run([Job("any", os.getpid)])
-        seconds = 4 + 5 * pool.crew.start_seconds
         with pytest.raises(tw.CompileTimeoutError) as error:
-            pool.limited(Limits(timeout=seconds)).run([Job("kernel 'k'", pass_after_pass, (seconds / 20,))])
+            pool.run([job])
     finally:
         pool.shutdown()
     assert str(error.value).endswith("it was at pass 'failing' of kernel 'k'") and not crashes.exists()

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -48,14 +49,15 @@ def test_calls_beyond_the_limit_wait():
 
 
 def test_waiting_counts_for_the_timeout():
-    module = pause_module(100, max_concurrency=1)
+    module, shared = meet_module(2, max_concurrency=1), np.zeros(1, np.int32)
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(module, counter())
-        while module._limit and module._limit._free._value and not first.done():
-            pass
+        first = pool.submit(module, shared)
+        while shared == 0 and not first.done():  # it is not inside yet
+            time.sleep(0.001)
         with pytest.raises(tw.TimeoutError, match=r"longer than 0\.05 s"):
             module.run({"x": counter()}, timeout=0.05)
-        assert first.result() == [100]
+        shared[0] = 2  # it has met another one
+        assert first.result() == [1]
 
 
 def test_a_call_that_fails_lets_the_next_one_in():
@@ -91,7 +93,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_lacks():
     entered.wait()
     child = os.fork()
     if child == 0:
-        with limit.entered(Deadline(5)):
+        with limit.entered(Deadline(300)):
             os._exit(0)
     status = os.waitpid(child, 0)[1]
     leave.set()

@@ -77,7 +77,7 @@ def test_spawned_processes_take_modules(path):
     modules = [affine_module(2), tw.load_module(path)]
     pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     try:
-        for array in pool.map(first_output, modules, [X, X], timeout=120):
+        for array in pool.map(first_output, modules, [X, X], timeout=300):
             np.testing.assert_allclose(array, affine(X), rtol=1e-6)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

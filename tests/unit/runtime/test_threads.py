@@ -35,7 +35,7 @@ ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 import numpy as np
 from python_kernels import _SIGNATURE, caller
 from tilewright.runtime.threads import Team
-meeting, seen = threading.Barrier(2, timeout=20), []
+meeting, seen = threading.Barrier(2, timeout=200), []
 def kernel(words, low, high, scratch):
     seen.append((low, high, scratch))
     meeting.wait()
@@ -53,7 +53,7 @@ def test_threads_have_their_own_scratch_memory_beside_another_runtime(tmp_path):
     subprocess.run(["cc", "-shared", "-fPIC", tmp_path / "foreign.c", "-o", foreign], check=True)
     path = os.pathsep.join(sys.path)
     command = [sys.executable, "-c", MEETING, str(foreign)]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=300)
     assert done.stdout.strip() == "[(0, 1, 4096), (1, 2, 4160)]", done.stderr
 
 

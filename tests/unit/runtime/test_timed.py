@@ -1,6 +1,5 @@
 """A routine's calls, measured one by one."""
 
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,11 +26,15 @@ def wait(seconds: float, result: int) -> Step:
 
 
 def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_none(monkeypatch: pytest.MonkeyPatch):
+    now = 0
+
     def waited(attributes: dict[str, float]) -> tuple[np.ndarray]:
-        time.sleep(attributes["seconds"])
+        nonlocal now
+        now += int(attributes["seconds"] * 1e9)
         return (np.array(0),)
 
     monkeypatch.setitem(FUNCTIONS, "wait", waited)
+    monkeypatch.setattr("tilewright.runtime.timed.time", SimpleNamespace(perf_counter_ns=lambda: now))
     branches = tuple(Routine((), (wait(seconds, r),), (r,)) for r, seconds in ((3, 0.02), (4, 5.0)))
     steps = (
         wait(0.01, 0),
@@ -43,4 +46,4 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
     timed = TimedRoutine(NoKernels(), RoutineRecord(Routine((), steps, (2, 5)), ()), [])
     first, taken, other, last = timed.time([], 2, lambda: rounds.append(0))
     assert len(rounds) == 2 and other == 0
-    assert 0.01 <= first < taken < last
+    assert [first, taken, last] == pytest.approx([0.01, 0.02, 0.03])

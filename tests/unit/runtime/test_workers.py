@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import onnx.parser
 import pytest
+from compile_clock import TIMEOUT, leap_to_the_end
 from handmade import affine_plan
 from worker_jobs import (
     assert_and_abort,
@@ -83,7 +85,7 @@ def test_a_killed_worker_costs_no_result_of_the_others(pool):
     """A worker killed from outside is not the fault of any job: all of them are done again."""
     [pid] = pool.run([Job("pid", os.getpid)])
     os.kill(pid, signal.SIGKILL)
-    time.sleep(0.2)
+    wait_until(lambda: not alive(pid))
     assert pool.run([Job("sum", divmod, (i, 2)) for i in range(4)]) == [divmod(i, 2) for i in range(4)]
 
 
@@ -109,15 +111,13 @@ def test_refuses_unknown_targets_and_sources():
         tw.compile(3)  # type: ignore[arg-type]
 
 
-def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(tmp_path):
+def test_a_job_without_an_end_is_ended_when_the_time_is_up_which_says_where_it_was(monkeypatch):
     pool = workers.pool(1)
-    assert pool.run([Job("first", fail_in_a_pass, ("", str(tmp_path)))]) == ["done"]  # its imports are none of the time
     [before] = pool.run([Job("pid", os.getpid)])
-    start = time.monotonic()
+    leap_to_the_end(monkeypatch)
     with pytest.raises(tw.CompileTimeoutError) as error:
-        pool.limited(Limits(timeout=0.5)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
-    assert str(error.value) == f"{OUT_OF_TIME} 0.5 s: it was at pass 'failing' of kernel 'k'"
-    assert time.monotonic() - start < 1.5
+        pool.limited(Limits(timeout=TIMEOUT)).run([Job("kernel 'k'", fail_in_a_pass, ("sleep",))])
+    assert str(error.value) == f"{OUT_OF_TIME} {TIMEOUT} s: it was at pass 'failing' of kernel 'k'"
     assert not alive(before)
     assert pool.run([Job("after", divmod, (7, 2))]) == [(3, 1)]
 
@@ -226,41 +226,37 @@ def test_a_worker_may_have_workers(pool):
     assert len({inner, outer, os.getpid()}) == 3
 
 
+# The signal comes when the job is under way, and this process is back at waiting for it.
 INTERRUPTED = """
-import os, signal, sys, threading, time
+import os, signal, threading
+import worker_jobs
 from tilewright import workers
 from tilewright.workers import Job
-from worker_jobs import spin
 pool = workers.pool(1)
 [pid] = pool.run([Job("pid", os.getpid)])
-def interrupt():
-    global start
-    start = time.monotonic()
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.5, interrupt).start()
+worker_jobs.waiting.append(threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start)
 try:
-    pool.run([Job("endless", spin)])
+    pool.run([Job("endless", worker_jobs.sleep)])
 except KeyboardInterrupt:
-    ended = time.monotonic() - start
-print(ended, os.path.exists(f"/proc/{pid}"), *pool.run([Job("next", divmod, (7, 2))]))
+    print("interrupted", os.path.exists(f"/proc/{pid}"), *pool.run([Job("next", divmod, (7, 2))]))
 """
 
 
 def test_an_interrupt_ends_the_work_at_once_and_the_next_can_begin():
     line = [sys.executable, "-c", INTERRUPTED]
-    done = subprocess.run(line, capture_output=True, text=True, env=with_path(), timeout=60, check=True)
-    seconds, there, *result = done.stdout.split(maxsplit=2)
-    assert float(seconds) < 1 and there == "False" and result == ["(3, 1)\n"]
+    done = subprocess.run(line, capture_output=True, text=True, env=with_path(), timeout=300, check=True)
+    assert done.stdout == "interrupted False (3, 1)\n"
 
 
 ORPHANING = """
-import os, threading, time
+import os
+import worker_jobs
 from tilewright import workers
 from tilewright.workers import Job
-from worker_jobs import spin
 pool = workers.pool(1)
-print(*pool.run([Job("pid", os.getpid)]), flush=True)
-pool.run([Job("endless", spin)])
+[pid] = pool.run([Job("pid", os.getpid)])
+worker_jobs.waiting.append(lambda: print(pid, flush=True))
+pool.run([Job("endless", worker_jobs.spin)])
 """
 
 
@@ -268,19 +264,23 @@ def test_a_worker_dies_with_the_process_that_it_works_for():
     with subprocess.Popen([sys.executable, "-c", ORPHANING], stdout=subprocess.PIPE, env=with_path()) as process:
         assert process.stdout is not None
         worker = int(process.stdout.readline())
-        time.sleep(0.3)
         assert alive(worker)
         process.kill()
-    end = time.monotonic() + 10
-    while alive(worker) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not alive(worker)
+    wait_until(lambda: not alive(worker))
 
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
     monkeypatch.setattr(crew, "_PROGRAM", "raise ImportError('no module named mlir')")
     with pytest.raises(tw.CompileError, match=r"die as they start \(exit code 1\): ImportError: no module named mlir"):
         Pool(1).run([Job("any", os.getpid)])
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Wait for a state, for a minute at most."""
+    end = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def alive(pid: int) -> bool:
