@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz stress bench bench-torch clean
+.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch clean
 
 setup: $(STAMP)
 
@@ -59,6 +59,10 @@ fuzz: $(KIND:%=fuzz-%)
 
 fuzz-%: $(STAMP)
 	cd tests && ../$(BIN)/python -m fuzz.run $(if $(filter-out graphs,$*),--$*) --count $(COUNT) --seed $(SEED) $(FLAGS)
+
+# Random graphs over several open sizes, each bound for itself, in guarded runs; FLAGS="--first 7 --count 1" for one of them.
+fuzz-open: $(STAMP)
+	cd tests && ../$(BIN)/python -m fuzz.sizes --count $(COUNT) --seed $(SEED) $(FLAGS)
 
 # Four models, called from eight threads at once.
 CALLS ?= 100000

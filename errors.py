@@ -41,7 +41,18 @@ class UnsupportedError(ModelError):
 
 
 class OpenExtentError(UnsupportedError):
-    """Something needs a size as a number that only the run will know."""
+    """Something needs a size as a number that only the run will know.
+
+    Braces in the reason stand for ``sizes``. Most of these errors say that a question is open to who asked it, and
+    nobody reads them.
+    """
+
+    def __init__(self, reason: object = "", *sizes: object) -> None:
+        Exception.__init__(self, reason, *sizes)
+
+    def __str__(self) -> str:
+        reason, *sizes = self.args
+        return one_line(str(reason).format(*sizes) if sizes else str(reason))
 
 
 class TimeoutError(TilewrightError, builtins.TimeoutError):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 _End = int | float  # a number, or an infinity
+_FAR = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Interval:
         """What the larger of two numbers may be."""
         (a, b), (c, d) = self._ends, other._ends
         return _interval((max(a, c), max(b, d)))
+
+    def limited(self) -> Interval:
+        """What is true of these numbers without such as no size is; products of products would have no end."""
+        low, high = (None if end is None else min(max(end, -_FAR), _FAR) for end in (self.low, self.high))
+        return Interval(None if low == -_FAR else low, None if high == _FAR else high)
 
     def __contains__(self, number: int) -> bool:
         low, high = self._ends

@@ -1,33 +1,24 @@
 """Extents of axes: a number, or an expression of symbols that is known when the program runs.
 
-Expressions are polynomials of atoms with whole coefficients in one normal form, so that equal texts are equal sizes:
-``(n + 2) * 3 == 3 * n + 6``. What is no polynomial (a quotient, a choice) is an atom of its own.
+Expressions are polynomials of atoms (``atoms.py``) with whole coefficients in one normal form: ``(n + 2) * 3 == 3 * n +
+6``. What is no polynomial (a quotient, a choice) is an atom of its own. Atoms are shared, and no text is made but for a
+message, where it is short (``size_texts.py``): the sizes of a deep model are expressions of each other.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
+from .atoms import Atom, Function, Monomial, Numbers, Row, Terms, address, atoms_of, hash_of, packed, terms_of
 from .errors import CompileError, OpenExtentError
 from .intervals import Interval
+from .size_texts import short_text
 
-Function = Literal["floordiv", "mod", "min", "max", "if_equal", "if_less"]
-
-
-@dataclass(frozen=True)
-class Atom:
-    """A symbol, or a function of extents. ``within`` is what it may be."""
-
-    text: str
-    function: Function | None = field(default=None, compare=False)
-    args: tuple[Extent, ...] = field(default=(), compare=False)
-    within: Interval = field(default=Interval(0), compare=False)
-
-
-Monomial = tuple[Atom, ...]
+_MOST_TERMS = 64  # of a polynomial, and
+_MOST_FACTORS = 16  # of one of its terms; what has more becomes an atom
 
 
 class Sym:
@@ -35,14 +26,12 @@ class Sym:
 
     A symbol is at least ``low`` and at most ``high``; None is no bound.
 
-    Equal texts are equal sizes within one program. Comparisons answer what holds whatever the symbols are, and raise
-    OpenExtentError where that depends; so does every use as a Python number.
+    Symbols of one name are one size within one program. Comparisons answer what holds whatever the symbols are, and
+    raise OpenExtentError where that depends; so does every use as a Python number.
     """
 
-    __slots__ = ("terms", "text")
-
     def __init__(self, name: str, low: int | None = 0, high: int | None = None) -> None:
-        self._set({(Atom(name, within=Interval(low, high)),): 1})
+        self.terms: Terms = (((Atom(name, None, (), Interval(low, high)),), 1),)
 
     @staticmethod
     def of(terms: Mapping[Monomial, int]) -> Extent:
@@ -50,19 +39,44 @@ class Sym:
         kept = {m: factor for m, factor in terms.items() if factor}
         if not kept or list(kept) == [()]:
             return kept.get((), 0)
-        made = Sym.__new__(Sym)
-        made._set(kept)
+        made = Sym._ordered(kept)
+        if len(kept) > _MOST_TERMS or any(len(m) > _MOST_FACTORS for m in kept):
+            return Sym.of({(Atom("", "sum", (made,), made.within),): 1})
         return made
 
-    def _set(self, terms: Mapping[Monomial, int]) -> None:
-        ordered = sorted(terms.items(), key=lambda term: (not term[0], [a.text for a in term[0]]))
-        self.terms: tuple[tuple[Monomial, int], ...] = tuple(ordered)
-        self.text = " + ".join(map(_term_text, ordered)).replace("+ -", "- ")
+    @staticmethod
+    def _ordered(terms: Mapping[Monomial, int]) -> Sym:
+        made = Sym.__new__(Sym)
+        made.terms = tuple(sorted(terms.items(), key=lambda term: (not term[0], term[0])))
+        return made
 
     @property
     def is_symbol(self) -> bool:
         """Whether it is a symbol alone, and not computed."""
         return [factor for _, factor in self.terms] == [1] and [a.function for a in self.terms[0][0]] == [None]
+
+    @cached_property
+    def address(self) -> bytes:
+        """What its content decides, and nothing else has."""
+        return address(*(b"".join((f"{n:x}=".encode(), *(a.address for a in atoms))) for atoms, n in self.terms))
+
+    @cached_property
+    def within(self) -> Interval:
+        """What it may be, as far as its atoms tell."""
+        total = Interval(0, 0)
+        for monomial, factor in self.terms:
+            total += math.prod((atom.within for atom in monomial), start=Interval(factor, factor))
+        return total.limited()
+
+    @cached_property
+    def depth(self) -> int:
+        """How many functions stand within each other."""
+        return max(atom.depth for atoms, _ in self.terms for atom in atoms)
+
+    @cached_property
+    def text(self) -> str:
+        """What messages call it: the whole of what is short, and a name of its own for each expression that is not."""
+        return short_text(self)
 
     def __str__(self) -> str:
         return self.text
@@ -70,17 +84,17 @@ class Sym:
     __repr__ = __str__
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sym) and other.text == self.text
+        return self is other or (isinstance(other, Sym) and other.address == self.address)
 
     def __hash__(self) -> int:
-        return hash(self.text)
+        return hash_of(self.address)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Sym.of, (dict(self.terms),)
+        return _unpacked, packed(self)
 
     def __add__(self, other: Extent) -> Extent:
         terms = dict(self.terms)
-        for monomial, factor in _terms(other):
+        for monomial, factor in terms_of(other):
             terms[monomial] = terms.get(monomial, 0) + factor
         return Sym.of(terms)
 
@@ -89,8 +103,8 @@ class Sym:
     def __mul__(self, other: Extent) -> Extent:
         terms: dict[Monomial, int] = {}
         for a, x in self.terms:
-            for b, y in _terms(other):
-                monomial = tuple(sorted((*a, *b), key=lambda atom: atom.text))
+            for b, y in terms_of(other):
+                monomial = tuple(sorted((*a, *b)))
                 terms[monomial] = terms.get(monomial, 0) + x * y
         return Sym.of(terms)
 
@@ -132,10 +146,10 @@ class Sym:
     def __bool__(self) -> bool:
         if 0 not in bounds(self):
             return True
-        raise OpenExtentError(f"whether {self} is 0 is known only at run time")
+        raise OpenExtentError("whether {} is 0 is known only at run time", self)
 
     def __index__(self) -> int:
-        raise OpenExtentError(f"the size {self} is known only at run time; --input-shape gives it")
+        raise OpenExtentError("the size {} is known only at run time; --input-shape gives it", self)
 
     __int__ = __index__
 
@@ -178,17 +192,12 @@ def product(shape: Sequence[Extent]) -> Extent:
 
 def bounds(extent: Extent) -> Interval:
     """What an extent may be, as far as its atoms tell."""
-    total = Interval(0, 0)
-    for monomial, factor in _terms(extent):
-        total += math.prod((atom.within for atom in monomial), start=Interval(factor, factor))
-    return total
+    return extent.within if isinstance(extent, Sym) else Interval(extent, extent)
 
 
 def symbols(extent: Extent) -> frozenset[str]:
     """The names of the symbols that an extent is computed from."""
-    atoms = [atom for monomial, _ in _terms(extent) for atom in monomial]
-    inner = [symbols(arg) if atom.function else frozenset[str]() for atom in atoms for arg in atom.args]
-    return frozenset(atom.text for atom in atoms if atom.function is None).union(*inner)
+    return frozenset(atom.name for atom in atoms_of(extent) if atom.function is None)
 
 
 def lowest(extent: Extent) -> int | None:
@@ -203,7 +212,7 @@ def less(a: Extent, b: Extent) -> bool:
         return True
     if difference.high is not None and difference.high <= 0:
         return False
-    raise OpenExtentError(f"whether {a} is less than {b} is known only at run time")
+    raise OpenExtentError("whether {} is less than {} is known only at run time", a, b)
 
 
 def floordiv(a: Extent, b: Extent) -> Extent:
@@ -231,12 +240,12 @@ def mod(a: Extent, b: Extent) -> Extent:
 
 def quotient(a: Extent, b: Extent) -> Extent | None:
     """``a / b`` where that leaves no rest whatever the symbols are: by a number, or by one product of atoms."""
-    divisor = _terms(b)
+    divisor = terms_of(b)
     if len(divisor) != 1 or divisor[0][1] == 0:
         return None
     [(atoms, by)] = divisor
     terms: dict[Monomial, int] = {}
-    for monomial, factor in _terms(a):
+    for monomial, factor in terms_of(a):
         left = list(monomial)
         for atom in atoms:
             if atom not in left:
@@ -288,29 +297,38 @@ def _either(how: Literal["min", "max"], a: Extent, b: Extent) -> Extent:
             return small if how == "min" else large
     first, second = bounds(a), bounds(b)
     within = first.smaller(second) if how == "min" else first.larger(second)
-    return _function(how, *sorted((a, b), key=str), within=within)
+    return _function(how, *sorted((a, b), key=_place), within=within)
+
+
+def _place(extent: Extent) -> tuple[bool, list[Monomial], bytes]:
+    """An order of extents."""
+    if isinstance(extent, int):
+        return False, [], b""
+    return True, [atoms for atoms, _ in extent.terms], extent.address
 
 
 def _function(function: Function, *args: Extent, within: Interval) -> Extent:
+    within = within.limited()
     if within.low is not None and within.low == within.high:
         return within.low
-    return Sym.of({(Atom(f"{function}({', '.join(map(str, args))})", function, args, within),): 1})
+    return Sym.of({(Atom("", function, args, within),): 1})
 
 
 def _whole(a: Extent, b: Extent) -> Extent:
     """What multiples of a number in a sum give, divided by it: ``h - 1`` for ``2 * h + n - 1`` and 2."""
     if isinstance(b, Sym) or b < 1:
         return 0
-    return Sym.of({atoms: factor // b for atoms, factor in _terms(a) if not atoms or factor % b == 0})
+    return Sym.of({atoms: factor // b for atoms, factor in terms_of(a) if not atoms or factor % b == 0})
 
 
-def _terms(extent: Extent) -> tuple[tuple[Monomial, int], ...]:
-    return extent.terms if isinstance(extent, Sym) else (((), extent),)
+def _unpacked(rows: Sequence[Row], last: Numbers) -> Extent:
+    """The size that ``packed`` gives."""
+    made: list[Atom] = []
 
+    def extent(terms: Numbers) -> Extent:
+        [(atoms, factor), *_] = terms
+        return Sym._ordered({tuple(made[i] for i in m): n for m, n in terms}) if atoms else factor
 
-def _term_text(term: tuple[Monomial, int]) -> str:
-    monomial, factor = term
-    if not monomial:
-        return str(factor)
-    atoms = "*".join(atom.text for atom in monomial)
-    return atoms if factor == 1 else f"-{atoms}" if factor == -1 else f"{factor}*{atoms}"
+    for name, function, args, within in rows:
+        made.append(Atom(name, function, tuple(map(extent, args)), within))
+    return extent(last)

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from ..atoms import Atom, atoms_of
 from ..errors import OpenExtentError
-from ..sizes import Atom, Extent, Sym, is_open, less
+from ..sizes import Extent, Sym, is_open, less
 from . import arith, cf, ir, tensor
 
 
@@ -26,17 +27,21 @@ class _Scope:
 
     symbols: dict[str, ir.Value] = field(default_factory=dict)
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)
-    computed: dict[str, ir.Value] = field(default_factory=dict)  # expressions by their texts
+    computed: dict[Sym | Atom, ir.Value] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
+    appending: bool = False
 
 
 _SCOPE: ContextVar[_Scope] = ContextVar("extents")
 
 
 @contextmanager
-def scope() -> Iterator[None]:
-    """Within the block symbols are those of one module, which is being made, or which one pass rewrites."""
-    token = _SCOPE.set(_Scope())
+def scope(appending: bool = False) -> Iterator[None]:
+    """Within the block symbols are those of one module, which is being made, or which one pass rewrites.
+
+    ``appending``: where ops read sizes, these ops are added at the ends of blocks alone, as they come.
+    """
+    token = _SCOPE.set(_Scope(appending=appending))
     try:
         yield
     finally:
@@ -123,13 +128,15 @@ def index(extent: Extent) -> ir.Value:
     """The extent as an index value: a number at the insertion point, an expression once, behind what it is made of."""
     if isinstance(extent, int):
         return index_constant(extent)
-    computed = _SCOPE.get().computed
-    if extent.text not in computed:
-        values = {atom: _atom(atom) for atoms, _ in extent.terms for atom in atoms}
+    scope_ = _SCOPE.get()
+    if extent not in scope_.computed:
+        for atom in atoms_of(extent, scope_.computed):
+            scope_.computed[atom] = _atom(atom) if atom.function else scope_.symbols[atom.name]
+        values = {atom: scope_.computed[atom] for atoms, _ in extent.terms for atom in atoms}
         with _behind(list(values.values())):
             terms = [_product([values[atom] for atom in atoms], factor) for atoms, factor in extent.terms]
-            computed[extent.text] = functools.reduce(arith.addi, terms)
-    return computed[extent.text]
+            scope_.computed[extent] = functools.reduce(arith.addi, terms)
+    return scope_.computed[extent]
 
 
 def mixed(extents: Sequence[Extent]) -> tuple[list[ir.Value], list[int]]:
@@ -159,20 +166,17 @@ def demand_less(a: Extent, b: Extent, otherwise: str) -> None:
 
 
 def _atom(atom: Atom) -> ir.Value:
-    if atom.function is None:
-        return _SCOPE.get().symbols[atom.text]
-    computed = _SCOPE.get().computed
-    if atom.text not in computed:
-        open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
-        with _behind(open_):
-            given = iter(open_)
-            args = [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args]
-            computed[atom.text] = _applied(atom, args)
-    return computed[atom.text]
+    """A function of extents whose atoms are there."""
+    open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
+    with _behind(open_):
+        given = iter(open_)
+        return _applied(atom, [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args])
 
 
 def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
     match atom.function:
+        case "sum":
+            return args[0]
         case "floordiv":
             return arith.floordivsi(*args)
         case "mod":
@@ -186,10 +190,30 @@ def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
 
 
 def _behind(values: Sequence[ir.Value]) -> ir.InsertionPoint:
-    """The first place where all of the values are there."""
+    """A place where all of the values are there, and that is before everything that reads what is made of them."""
+    if _SCOPE.get().appending and (place := _at_end(values)) is not None:
+        return place
     last = functools.reduce(lambda a, b: b if _is_later(b, a) else a, values)
     owner = last.owner
     return ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+
+
+def _at_end(values: Sequence[ir.Value]) -> ir.InsertionPoint | None:
+    """The end, so far, of the innermost block with any of the values, if the current one is that or lies in it.
+
+    That takes no comparison of places, for which MLIR numbers all ops of a block again whenever some have been added.
+    """
+    current = ir.InsertionPoint.current
+    made = [v.owner if isinstance(v.owner, ir.Block) else v.owner.operation.block for v in values]
+    block, place = current.block, current
+    while current.ref_operation is None:
+        if any(block == each for each in made):
+            return place
+        holder = block.owner.operation
+        if holder.parent is None:
+            break
+        block, place = holder.block, ir.InsertionPoint(holder)
+    return None
 
 
 def _is_later(value: ir.Value, other: ir.Value) -> bool:

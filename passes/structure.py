@@ -39,11 +39,9 @@ def is_structured(op: AnyOp) -> bool:
     op = op.operation
     if not op.name.startswith("linalg.") or len(op.regions) != 1 or not len(op.results):
         return False
-    return (
-        "operandSegmentSizes" in op.attributes
-        and bool(list(op.regions[0].blocks))
-        and "linalg.yield" in (inner.name for inner in operations(op))
-    )
+    if "operandSegmentSizes" not in op.attributes or not (blocks := list(op.regions[0].blocks)):
+        return False
+    return any(inner.operation.name == "linalg.yield" for inner in blocks[0].operations)
 
 
 def indexing_maps(op: AnyOp) -> list[ir.AffineMap]:

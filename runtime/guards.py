@@ -6,16 +6,19 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 
 import numpy as np
 
+from ..errors import GuardError
+from .manifest import Manifest
 from .pool import Pool
 from .tensor import ALIGNMENT, aligned_bytes
+from .weights import Weights
 
-_ZONE = 1 << 16  # bytes on each side, of tensors with longer rows a row
+_ZONE, _FARTHEST = 1 << 16, 1 << 24  # bytes on each side, the least; of tensors with longer rows a row
 # Of a zone: a NaN for whoever reads it as floats of any width, no small number, and no run of equal bytes.
 _GUARD = np.array([0xFFFDFFA5], np.uint32).view(np.uint8)
 # Two patterns by width in bytes, of floats signalling NaN: what moves one leaves it so, arithmetic makes it quiet.
@@ -80,7 +83,7 @@ class Guards(Pool):
         """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``."""
         nbytes = math.prod(shape) * dtype.itemsize
         row = shape[-1] * dtype.itemsize if shape and nbytes else 0
-        zone = max(_ZONE, 1 << (row - 1).bit_length() if row else 0)
+        zone = max(_ZONE, _rounded(row), getattr(self._mine, "zone", 0))
         owner = aligned_bytes(2 * zone + nbytes)
         owner = owner if owner.base is None else owner.base
         start = zone + -owner.ctypes.data % ALIGNMENT
@@ -102,10 +105,13 @@ class Guards(Pool):
         return copied
 
     @contextmanager
-    def making(self, pattern: int = 0) -> Iterator[list[Guarded]]:
-        """Fill what this thread makes meanwhile with one of the patterns, and note it."""
+    def making(self, pattern: int = 0, reach: int = 0) -> Iterator[list[Guarded]]:
+        """Fill what this thread makes meanwhile with one of the patterns, and note it.
+
+        Who writes it may go so many bytes too far: who takes another tensor's extents for a result's, as far as that.
+        """
         before = dict(self._mine.__dict__)
-        self._mine.pattern, self._mine.made = pattern, []
+        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _rounded(min(reach, _FARTHEST))
         try:
             yield self._mine.made
         finally:
@@ -125,6 +131,10 @@ class Guards(Pool):
         return found
 
 
+def _rounded(nbytes: int) -> int:
+    return 1 << (nbytes - 1).bit_length() if nbytes else 0
+
+
 def fill(array: np.ndarray, which: int) -> None:
     """Fill an array with one of the patterns, 0 or 1."""
     words, pattern, _ = _words(array, which)
@@ -136,6 +146,30 @@ def unwritten(array: np.ndarray, which: int) -> np.ndarray:
     words, pattern, quiet = _words(array, which)
     found = words | quiet == pattern | quiet if quiet else words == pattern
     return found.reshape(array.size, -1).all(axis=1) if array.size else found
+
+
+def copied_weights(guards: Guards, manifest: Manifest, weights: Weights | None) -> list[np.ndarray]:
+    """The weights between guard zones."""
+    if weights is None:
+        return []
+    weights.addresses(manifest.params, manifest.fingerprint)  # checks that they are the program's
+    arrays = weights.arrays(manifest.params)
+    return [guards.copy(array, f"weight '{info.name}'") for array, info in zip(arrays, manifest.params, strict=True)]
+
+
+def called(kernel: str, nodes: Sequence[str], operands: Sequence[str], results: Sequence[str]) -> str:
+    """How an error begins: which kernel was called on what."""
+    names = ", ".join(f"'{name}'" for name in nodes)
+    inside = f"node {names}" if len(nodes) == 1 else f"nodes {names}" if names else "no node of the model"
+    made = f" to make {', '.join(results)}," if results else ","
+    return f"kernel '{kernel}' ({inside}), called on {', '.join(operands) or 'nothing'}{made}"
+
+
+def refuse_unwritten(begin: str, place: str, shape: Sequence[int], missing: np.ndarray) -> None:
+    """Raise GuardError where elements are missing."""
+    if count := int(np.count_nonzero(missing)):
+        at = [int(i) for i in np.unravel_index(int(np.argmax(missing)), tuple(shape))]
+        raise GuardError(f"{begin} {count} of the {missing.size} elements of {place}, the first at {at}")
 
 
 def _words(array: np.ndarray, which: int) -> tuple[np.ndarray, np.unsignedinteger, np.unsignedinteger | None]:

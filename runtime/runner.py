@@ -186,7 +186,8 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
     if guarding():
-        from .guarded import GuardedCalls, GuardedRoutine  # few programs run so, and loading should be quick
+        from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
+        from .guarded_calls import GuardedCalls
 
         kind = GuardedRoutine if manifest.steps else GuardedCalls
     try:

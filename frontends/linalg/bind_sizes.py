@@ -68,7 +68,7 @@ def _solve(one: _Given) -> None:
         raise UnsupportedError(f"input '{one.input}' has the size '{one.extent}', and no input has '{min(missing)}'")
     own = extents.bind(one.label, one.value)
     solved = floordiv(own - sum(number for _, number in rest), factor)
-    extents.bind(atoms[0].text, extents.index(solved))
+    extents.bind(atoms[0].name, extents.index(solved))
 
 
 def _demand_range(one: _Given) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...sizes import Atom, Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
+from ...atoms import Atom, atoms_of
+from ...sizes import Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
 
 _FUNCTIONS: Mapping[str, Callable[..., Extent]] = {
     "floordiv": floordiv,
@@ -14,6 +15,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Extent]] = {
     "max": largest,
     "if_equal": if_equal,
     "if_less": if_less,
+    "sum": lambda total: total,
 }
 _MOST_FACTORS = 4
 
@@ -24,15 +26,21 @@ def value_at(extent: Extent, sizes: Mapping[str, int]) -> int:
     """The number that an extent is where its symbols have these sizes."""
     if isinstance(extent, int):
         return extent
-    return sum(math.prod((_atom_at(atom, sizes) for atom in atoms), start=factor) for atoms, factor in extent.terms)
+    found: dict[Atom, int] = {}
 
+    def at(part: Extent) -> int:
+        if isinstance(part, int):
+            return part
+        return sum(math.prod((found[atom] for atom in atoms), start=factor) for atoms, factor in part.terms)
 
-def _atom_at(atom: Atom, sizes: Mapping[str, int]) -> int:
-    if atom.function is None:
-        return sizes[atom.text]
-    made = _FUNCTIONS[atom.function](*(value_at(arg, sizes) for arg in atom.args))
-    assert isinstance(made, int)
-    return made
+    for atom in atoms_of(extent):
+        if atom.function is None:
+            found[atom] = sizes[atom.name]
+        else:
+            made = _FUNCTIONS[atom.function](*map(at, atom.args))
+            assert isinstance(made, int)
+            found[atom] = made
+    return at(extent)
 
 
 class Fit:

@@ -78,7 +78,7 @@ def convert(
     proto = detached.proto.graph
     for info in inputs:
         check_size(info.shape, info.dtype, f"input '{info.name}'", detached.limits)
-    with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope():
+    with make_context(), ir.Location.unknown(), diagnostics("import"), extents.scope(appending=True):
         module = ir.Module.create()
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", ([_type(i) for i in inputs], []))

@@ -68,6 +68,8 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
     for op in operations(function):
+        if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then
+            continue
         if is_host_call(op) or is_body_call(op) or is_control(op):
             continue
         if op.name in ("tensor.empty", "linalg.fill") or not any(map(is_tensor, op.results)):
@@ -113,13 +115,15 @@ CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack", "tens
 
 def is_cheap(op: ir.Operation) -> bool:
     """Whether an op is no work of its own: constants, fills, slices, the view of a packed weight, scalar arithmetic."""
-    if op.name in CHEAP:
+    name = op.name
+    if name in CHEAP:
         return True
-    if op.name == "tensor.cast":
+    if name == "tensor.cast":
         source = defining_op(op.operands[0])
         return source is not None and is_cheap(source)
-    scalar = bool(len(op.results)) and not any(is_tensor(r) for r in op.results)
-    return scalar and not len(op.regions) and op.name.split(".")[0] in ("arith", "math", "tensor", "index", "affine")
+    if not name.startswith(("arith.", "math.", "tensor.", "index.", "affine.")) or len(op.regions):
+        return False
+    return bool(len(op.results)) and not any(is_tensor(r) for r in op.results)
 
 
 def is_size(op: ir.Operation) -> bool:
@@ -145,8 +149,9 @@ def is_dynamic(function: func.FuncOp) -> bool:
 def erase_dead(function: func.FuncOp) -> None:
     """Erase the ops without users that are cheap, views, structured or a kernel's loops, from the last to the first."""
     for op in reversed(operations(function)):
-        pure = is_cheap(op) or op.name.startswith(("linalg.", "tensor.")) or _is_kernel_loop(op)
-        if pure and len(op.results) and not has_uses(op):
+        if not len(op.results) or has_uses(op):
+            continue
+        if is_cheap(op) or op.name.startswith(("linalg.", "tensor.")) or _is_kernel_loop(op):
             op.erase()
 
 

@@ -36,8 +36,10 @@ from .groups import (
 )
 from .inline import can_inline, fold_scalars, inline, read_through_unit_views
 from .routine_ops import is_no_kernel
+from .uses import users
 
 GROUP = "tw.group"
+_MOST = 64  # ops that a group grows to by itself: of more, no memory is saved any more that counts
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class FuseOps(Pass):
 
     Options:
         fuse_opt_level: 0 makes each op a kernel of its own.
-        max_group_size: the most ops of a group; 0 sets no limit. A padding does not count.
+        max_group_size: the most ops of a group; 0 leaves it at 64 that are merged. A padding does not count.
         target: the machine; None is this one.
     """
 
@@ -138,9 +140,8 @@ class _Grouping:
 
     def _limited(self, joins: Joins) -> Joins:
         """The rule, for groups that may still grow."""
-        if not self.limit:
-            return joins
-        return lambda op, group: len(group.members) < self.limit and joins(op, group)
+        limit = self.limit or _MOST
+        return lambda op, group: len(group.members) < limit and joins(op, group)
 
     def _free(self, op: ir.Operation) -> bool:
         return op not in self.taken
@@ -250,14 +251,19 @@ def _block_sums(op: ir.Operation) -> list[ir.Operation] | None:
 
 def _merge(group: Group) -> list[ir.Operation]:
     """Inline each elementwise member into the one op that reads it, from the last to the first."""
-    members = list(group.members)
-    for op in reversed(group.members[:-1]):
-        reader = next((m for m in members if can_inline(op, m)), None)
-        if reader is not None and is_map(op, Facts({})) and reads_once(op, reader) and _is_plain(reader):
-            members.remove(op)
-            place = members.index(reader)
-            members[place] = inline(op, reader)
-    return members
+    # By their results: an op's own hash changes with its operands.
+    places = {op.results[0]: place for place, op in enumerate(group.members)}
+    members = dict(enumerate(group.members))
+    for place, op in reversed(list(enumerate(group.members[:-1]))):
+        read_by = users(op)
+        at = places.get(read_by[0].results[0]) if len(read_by) == 1 and len(read_by[0].results) else None
+        if at is None or not can_inline(op, members[at]):
+            continue
+        if is_map(op, Facts({})) and reads_once(op, members[at]) and _is_plain(members[at]):
+            del members[place], places[op.results[0]], places[members[at].results[0]]
+            members[at] = inline(op, members[at])
+            places[members[at].results[0]] = at
+    return [members[place] for place in sorted(members)]
 
 
 def _is_plain(op: ir.Operation) -> bool:

@@ -64,12 +64,19 @@ def inline(source: ir.Operation, reader: ir.Operation) -> ir.Operation:
     location = fused_location([source, reader])
     with ir.InsertionPoint(reader), location:
         outs = list(reader.operands)[count:]
-        op, block = _generic(merged.values, outs, [*merged.maps, *reader_maps[count:]], iterator_types(reader))
-        with ir.InsertionPoint(block):
-            arguments = list(block.arguments)
+        maps = [*merged.maps, *reader_maps[count:]]
+        op = _empty_generic(merged.values, outs, maps, iterator_types(reader))
+        block = reader.regions[0].blocks[0]  # moves as it is: bodies grow long where one op after another is merged
+        block.append_to(op.regions[0])
+        old = list(block.arguments)
+        arguments = [block.add_argument(t, location) for t in _elements([*merged.values, *outs])]
+        with ir.InsertionPoint.at_block_begin(block):
             scalar = _inline_body(source, [arguments[i] for i in of_source], place)
-            values = [arguments[of_reader[i]] if i in of_reader else scalar for i in range(count)]
-            _clone_body(reader, [*values, *arguments[len(merged.values) :]])
+        values = [arguments[of_reader[i]] if i in of_reader else scalar for i in range(count)]
+        for before, after in zip(old, [*values, *arguments[len(merged.values) :]], strict=True):
+            before.replace_all_uses_with(after)
+        for _ in old:
+            block.erase_argument(0)
     replace(reader, list(op.results))
     source.erase()
     return op
@@ -193,10 +200,21 @@ def _is_plain(expr: ir.AffineExpr) -> bool:
 def _generic(
     inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]
 ) -> tuple[ir.Operation, ir.Block]:
-    maps_attr = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    op = linalg.GenericOp([o.type for o in outs], inputs, outs, maps_attr, iterators_attr(iterators)).operation
-    elements = [builders.element_of(v) if is_tensor(v) else v.type for v in (*inputs, *outs)]
+    op, elements = _empty_generic(inputs, outs, maps, iterators), _elements([*inputs, *outs])
     return op, op.regions[0].blocks.append(*elements, arg_locs=[op.location] * len(elements))
+
+
+def _empty_generic(
+    inputs: Sequence[ir.Value], outs: Sequence[ir.Value], maps: Sequence[ir.AffineMap], iterators: Sequence[str]
+) -> ir.Operation:
+    """A generic whose body is to be put into its region."""
+    maps_attr = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    return linalg.GenericOp([o.type for o in outs], inputs, outs, maps_attr, iterators_attr(iterators)).operation
+
+
+def _elements(values: Sequence[ir.Value]) -> list[ir.Type]:
+    """What a body gets of each operand."""
+    return [builders.element_of(v) if is_tensor(v) else v.type for v in values]
 
 
 def _inline_body(source: ir.Operation, inputs: Sequence[ir.Value], place: ir.AffineMap) -> ir.Value:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir
+from ...dialects.walk import defining_op
 from ..infra import Pass
 from ..structure import operations
 from .composites.attention import simplify_attention
@@ -15,7 +16,7 @@ from .composites.norm import layer_norm, rms_norm
 from .composites.polynomial import UnreadableError
 from .composites.reader import Reader
 from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
-from .composites.walk import Surroundings, calls, inside, is_plain_float
+from .composites.walk import Surroundings, calls, inside, is_plain_float, is_read_twice
 from .edit import erase_dead, fused_location, programs, replace
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
@@ -26,7 +27,7 @@ _COMPOSITES = (
     Composite("softmax", ("math.exp",), softmax),
     Composite("log_softmax", ("math.exp",), unsafe_log_softmax),
     Composite("softmax", ("math.exp",), unsafe_softmax),
-    Composite("gelu", ("math.erf", "math.tanh"), gelu),
+    Composite("gelu", ("math.erf", "math.tanh"), gelu, reduces=False, reads_twice=True),
 )
 
 
@@ -87,13 +88,20 @@ def _recognize(function: func.FuncOp) -> None:
 
 def _find(anchor: ir.Operation, around: Surroundings) -> tuple[list[ir.Operation], Match] | None:
     """The largest composite that an op is part of: its ops in order, the last of which is the root."""
-    kinds = [composite for composite in _COMPOSITES if calls(anchor, *composite.anchors)]
+    before, following = around.before(anchor), around.following(anchor)
+    reduces = any(map(around.reduces, (*map(defining_op, before), *following)))  # as most activations are far from
+    kinds = [c for c in _COMPOSITES if c.reduces <= reduces and calls(anchor, *c.anchors)]
+    if not kinds:
+        return None
     # What a function is taken of is made of one tensor alone.
-    sources = [x for x in around.before(anchor) if any(around.others(v, x) == set() for v in anchor.operands)]
+    sources = [x for x in before if any(around.others(v, x) == set() for v in anchor.operands)]
     rows = [Rows(Reader(x, around), x) for x in sources if is_plain_float(x)]
-    for root in around.after(anchor):
+    twice = {r.x for r in rows if is_read_twice(r.x)}
+    if not twice and all(c.reads_twice for c in kinds):
+        return None
+    for root in around.last_first(following):
         fitting = [r for r in rows if r.x.type == root.results[0].type and around.is_composite_of(root, r.x)]
-        for composite, tensor in ((c, r) for c in kinds for r in fitting):
+        for composite, tensor in ((c, r) for c in kinds for r in fitting if r.x in twice or not c.reads_twice):
             match = _match(composite, root, tensor)
             ops = inside(root, match.leaves) if match is not None else None
             if match is not None and ops is not None:

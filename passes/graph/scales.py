@@ -6,7 +6,7 @@ Nothing here changes IR: a search returns the edits that together equal the mult
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...dialects import ir
 from ...dialects.builders import element_of
@@ -28,6 +28,8 @@ from .maps import reassociation_of
 from .routine_ops import VIEWS
 from .uses import has_one_use
 
+_MOST_STEPS = 64  # two for each op: what scales a long chain of ops has no place worth looking for farther away
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -41,11 +43,16 @@ class Scale:
     places: tuple[int | None, ...]
     shape: tuple[int, ...]
     divides: bool = False
+    steps: int = field(default=_MOST_STEPS, compare=False)  # that it may still move by, from op to op
 
     def moved(self, place: Callable[[int], int | None]) -> Scale | None:
-        """The scale with other places; None if one of them has no counterpart."""
+        """The scale one step on, with other places; None if one of them has no counterpart, or it has come too far."""
         new = tuple(None if p is None else place(p) for p in self.places)
-        return replace(self, places=new) if new.count(None) == self.places.count(None) else None
+        return (
+            replace(self, places=new, steps=self.steps - 1)
+            if self.steps and new.count(None) == self.places.count(None)
+            else None
+        )
 
     @property
     def is_scalar(self) -> bool:

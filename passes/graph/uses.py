@@ -18,6 +18,8 @@ def nested(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def captures(op: ir.Operation) -> list[ir.Value]:
     """Values from outside that an op's regions use, each once."""
+    if not len(op.regions):  # as of most ops
+        return []
     inside: set[ir.Value] = set()
     used: dict[ir.Value, None] = {}
     pending = list(op.regions)

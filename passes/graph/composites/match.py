@@ -50,11 +50,16 @@ Matcher = Callable[[Sum, Rows], Match | None]
 
 @dataclass(frozen=True)
 class Composite:
-    """One kind of composite by its name; ``anchors`` are ops one of which is in the body of one of its ops."""
+    """One kind of composite by its name; ``anchors`` are ops one of which is in the body of one of its ops.
+
+    ``reduces`` says whether one of its ops is a reduction, ``reads_twice`` whether the tensor is read at two places.
+    """
 
     name: str
     anchors: tuple[str, ...]
     match: Matcher
+    reduces: bool = True
+    reads_twice: bool = False
 
 
 def row_length(x: ir.Value, axes: Sequence[int]) -> int:

@@ -37,6 +37,7 @@ class Surroundings:
 
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
     _steps: dict[ir.Value, bool] = field(default_factory=dict)
+    _reductions: dict[ir.Value, bool] = field(default_factory=dict)
 
     def in_place(self, op: ir.Operation) -> bool:
         """Whether an op is elementwise and moves nothing: a composite keeps the order of dims that it is written in."""
@@ -53,6 +54,7 @@ class Surroundings:
         """Forget the op of a result before it is erased."""
         self._in_place.pop(value, None)
         self._steps.pop(value, None)
+        self._reductions.pop(value, None)
 
     def before(self, op: ir.Operation) -> list[ir.Value]:
         """The tensors that an op is made from by elementwise ops, reductions and views, nearest first."""
@@ -67,8 +69,17 @@ class Surroundings:
                 break
         return list(found)
 
-    def after(self, op: ir.Operation) -> list[ir.Operation]:
-        """The elementwise ops that use an op, directly or by other ones, reductions and views; the last first."""
+    def reduces(self, op: ir.Operation | None) -> bool:
+        """Whether an op is a reduction."""
+        if op is None or not len(op.results):
+            return False
+        known = self._reductions.get(op.results[0])
+        if known is None:
+            known = self._reductions[op.results[0]] = is_reduction(op, Facts({}))
+        return known
+
+    def following(self, op: ir.Operation) -> list[ir.Operation]:
+        """An op and the elementwise ops, reductions and views that use it, directly or by others."""
         found: list[ir.Operation] = [op]
         level = [op]
         for _ in range(_MAX_STEPS):
@@ -76,6 +87,14 @@ class Surroundings:
             found += dict.fromkeys(level)
             if not level or len(found) > _MAX_OPS:
                 break
+        return found
+
+    def after(self, op: ir.Operation) -> list[ir.Operation]:
+        """The elementwise ones of ``following``, the last first."""
+        return self.last_first(self.following(op))
+
+    def last_first(self, found: Sequence[ir.Operation]) -> list[ir.Operation]:
+        """The elementwise ones of these ops in reverse order."""
         maps = [o for o in found if self.in_place(o)]
         return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
 
@@ -104,7 +123,7 @@ class Surroundings:
             return False
         known = self._steps.get(op.results[0])
         if known is None:
-            known = op.name in VIEWS or self.in_place(op) or is_reduction(op, Facts({}))
+            known = op.name in VIEWS or self.in_place(op) or self.reduces(op)
             self._steps[op.results[0]] = known
         return known
 
@@ -123,6 +142,19 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
     if any(user not in found for op in found if op != root for user in users(op)):
         return None
     return sorted(found, key=lambda o: -sum(o.is_before_in_block(other) for other in found if other != o))
+
+
+def is_read_twice(x: ir.Value) -> bool:
+    """Whether bodies read a tensor's element, or ops the tensor, at more than one place."""
+    count = 0
+    for use in x.uses:
+        op = use.owner.operation
+        if op.name == "linalg.generic":
+            argument = op.regions[0].blocks[0].arguments[use.operand_number]
+            count += sum(1 for _ in argument.uses)
+        else:
+            count += 1
+    return count > 1
 
 
 def _inputs(op: ir.Operation) -> list[ir.Value]:

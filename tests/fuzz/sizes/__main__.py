@@ -15,14 +15,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-import onnx
 from fuzz.sizes.generator import generate
 from fuzz.sizes.judge import Number, Outcome, ask_oracle, check
 from fuzz.sizes.shrink import shrunk
 from parallel import call_all
 
 from tilewright.tools._isolation import Child, Lost
+from tilewright.tools._reducer import Case
+from tilewright.tools.reduce import write
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
     for number, outcome in outcomes(numbers, args.processes, args.seconds):
         counts["finding" if outcome.is_finding else outcome.kind] += 1
         runs.update(outcome.runs)
-        if outcome.is_finding or outcome.kind == "refused" or args.verbose:
+        if outcome.is_finding or outcome.kind in ("refused", "disputed") or args.verbose:
             print(f"{number[0]}-{number[1]}: {outcome.kind}: {outcome.reason}", flush=True)
         if outcome.is_finding:
             print(f"  {save(number, outcome, args.output, args.seconds, args.shrink)}", flush=True)
@@ -63,8 +63,7 @@ def save(number: Number, outcome: Outcome, folder: Path, seconds: float, shrink:
         model, runs, outcome = shrunk(model, runs, outcome, seconds)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"sizes-{number[0]}-{number[1]}.onnx"
-    onnx.save(model, path)
-    np.savez(path.with_name(f"{path.stem}_inputs.npz"), **runs[outcome.run][1])
+    write(Case(model, runs[outcome.run if len(runs) > 1 else 0][1]), path)
     line = f"python -m fuzz.sizes --seed {number[0]} --first {number[1]} --count 1"
     left = ", ".join(node.op_type for node in model.graph.node)
     return f"{line}; {path}: {left}: {outcome.kind}: {outcome.reason}"

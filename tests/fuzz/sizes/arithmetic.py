@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from fuzz.sizes.graph import Graph, Rejected, Value, broadcast, changed
+from fuzz.sizes.graph import Graph, Rejected, Value, broadcast, changed, fits
 
 FLOAT = ("float32",)
 NUMBERS = ("float32", "float32", "int64")
@@ -115,12 +115,39 @@ def _reduce(op: str, graph: Graph) -> None:
     exact = x.exact and op in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1") and x.bound * grows < 1 << 20
     given = [-1 - (x.rank - 1 - i) if graph.chance(0.3) else i for i in axes]
     made = Value(x.dtype, dims, max(x.bound * grows, 10.0), exact)
-    if op == "ReduceSum" or graph.chance(0):
-        graph.node(op, [a, graph.known(given)], made, keepdims=int(keep))
-    else:
-        whole = len(axes) == x.rank and graph.chance(0.4)
-        names = [a] if whole else [a, graph.known(given)]
-        graph.node(op, names, made, keepdims=int(keep))
+    whole = len(axes) == x.rank and graph.chance(0.4)
+    graph.node(op, [a] if whole else [a, graph.known(given)], made, keepdims=int(keep))
+
+
+def _across(graph: Graph) -> None:
+    """What one tensor is reduced to, with a tensor of other sizes: both may become one kernel."""
+    a = graph.tensor(FLOAT, 1, where=lambda v: v.bound < 100)
+    x, keep = graph.values[a], graph.chance(0.5)
+    kept = 0 if graph.chance(0.5) else graph.random.randrange(x.rank)
+    dims = (*x.dims[:kept], *([1] * (x.rank - kept) if keep else []))
+    op = graph.one_of(("ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum"))
+    middle = changed(x, dims=dims, bound=1000 * x.bound, exact=False)
+    b = graph.node(op, [a, graph.known(list(range(kept, x.rank)))], middle, keepdims=int(keep))
+    others = [n for n, v in graph.values.items() if v.dtype == "float32" and fits(v.dims, dims) and n != b]
+    shape = [graph.dim() if d == 1 else d for d in dims] or list(graph.dims(1, 2))
+    c = graph.one_of(others) if others and graph.chance(0.3) else graph.input("float32", shape)
+    y = graph.values[c]
+    graph.node(
+        graph.one_of(("Mul", "Add", "Sub", "Max")),
+        [c, b],
+        Value("float32", broadcast(y.dims, dims), 1000 * x.bound + y.bound),
+    )
+
+
+def _outer(graph: Graph) -> None:
+    """A column and a row of sizes of their own."""
+    a = graph.tensor(FLOAT, 1, 2, where=lambda v: v.bound < 1000)
+    x = graph.values[a]
+    column = graph.hidden("Unsqueeze", [a, graph.known([-1])], x)
+    b = graph.input("float32", graph.dims(1, 1))
+    y = graph.values[b]
+    bound = x.bound * y.bound
+    graph.node(graph.one_of(("Mul", "Add", "Max")), [column, b], Value("float32", (*x.dims, *y.dims), bound))
 
 
 def _arg(op: str, graph: Graph) -> None:
@@ -163,8 +190,8 @@ def _cum_sum(graph: Graph) -> None:
     a = graph.tensor(NUMBERS, 1)
     x = graph.values[a]
     axis = graph.known(graph.random.randrange(x.rank))
-    flags = {"exclusive": int(graph.chance(0.3)), "reverse": int(graph.chance(0.3))}
-    graph.node("CumSum", [a, axis], changed(x, bound=1000 * x.bound), **flags)
+    without, back = int(graph.chance(0.3)), int(graph.chance(0.3))
+    graph.node("CumSum", [a, axis], changed(x, bound=1000 * x.bound), exclusive=without, reverse=back)
 
 
 def _mat_mul(graph: Graph) -> None:
@@ -282,6 +309,7 @@ _TABLE: dict[Callable[..., None], tuple[str, ...]] = {
 # Each entry adds a node or a few; how often each is drawn.
 ENTRIES: list[tuple[Callable[[Graph], None], float]] = [
     *((partial(make, op), 1.0) for make, ops in _TABLE.items() for op in ops),
+    *((make, 8.0) for make in (_across, _outer)),
     *((make, 4.0) for make in (_where, _layer_norm, _mat_mul, _einsum, _attention)),
     *((make, 1.5) for make in (_cast, _clip, _prelu, _cum_sum, _gemm)),
 ]

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-NAMES = ("n", "m", "k", "l")
+NAMES: tuple[str, ...] = ("n", "m", "k", "l")
 SMALL, PRIMES = (2, 3, 4, 5), (2, 3, 5, 7, 11, 13, 17, 31, 37, 61)
 LARGE = (97, 128, 255, 509, 1000)
 MOST_ELEMENTS = 1 << 18  # of any tensor
@@ -86,7 +86,7 @@ class Graph:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.names = NAMES[: random.choice((2, 2, 3, 3, 4))]
+        self.names: tuple[str, ...] = NAMES[: random.choice((2, 2, 3, 3, 4))]
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, Input] = {}
         self.weights: dict[str, np.ndarray] = {}
@@ -112,7 +112,8 @@ class Graph:
 
     def dims(self, low: int = 1, high: int = 3) -> tuple[Dim, ...]:
         """The dims of an input."""
-        return tuple(self.dim() for _ in range(self.random.randint(low, high)))
+        rank = self.one_of([r for r in (0, 1, 1, 1, 2, 2, 3) if low <= r <= high] or [low])
+        return tuple(self.dim() for _ in range(rank))
 
     # Values.
 
@@ -216,7 +217,7 @@ class Graph:
 
     def bindings(self) -> list[Binding]:
         """Sizes for the names: different primes first, then each name's for itself."""
-        found = [dict(zip(self.names, self.random.sample(PRIMES[1:6], len(self.names)), strict=True))]
+        found: list[Binding] = [dict(zip(self.names, self.random.sample(PRIMES[1:6], len(self.names)), strict=True))]
         for _ in range(200):
             if len(found) == BINDINGS:
                 break

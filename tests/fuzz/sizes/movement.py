@@ -319,7 +319,7 @@ def _loop(graph: Graph) -> None:
     """A few rounds that each add a tensor of other sizes, and a scan output of all states."""
     a = graph.tensor(("float32",), 1, 3)
     x, b = graph.values[a], graph.input("float32", [1 if graph.chance(0.4) else d for d in graph.values[a].dims])
-    rounds = graph.one_of((0, 1, 3))
+    rounds = graph.one_of((1, 2, 3))
     at, going, state, kept, made, shown = (graph.fresh_name("z") for _ in range(6))
     nodes = [
         helper.make_node("Identity", [going], [kept]),
@@ -328,8 +328,8 @@ def _loop(graph: Graph) -> None:
     ]
     kinds = [(at, TensorProto.INT64, []), (going, TensorProto.BOOL, []), (state, TensorProto.FLOAT, None)]
     results = [(kept, TensorProto.BOOL, []), (made, TensorProto.FLOAT, None), (shown, TensorProto.FLOAT, None)]
-    infos = [[helper.make_tensor_value_info(*kind) for kind in part] for part in (kinds, results)]
-    body = helper.make_graph(nodes, "body", *infos)
+    given, left = ([helper.make_tensor_value_info(*kind) for kind in part] for part in (kinds, results))
+    body = helper.make_graph(nodes, "body", given, left)
     states = Value("float32", (rounds, *x.dims), 1)
     final = Value("float32", x.dims, x.bound + 4 * rounds)
     graph.node("Loop", [graph.known(rounds), "", a], final, states, body=body)

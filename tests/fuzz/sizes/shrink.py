@@ -32,8 +32,8 @@ def shrunk(
 
     if outcome.kind not in ("crash", "hang") and (found := fails((model, [runs[outcome.run]]))):
         best, last = (model, [runs[outcome.run]]), found
-    for node in model.graph.node:  # the first value that is wrong, alone
-        case = _of(best, list(node.output[:1]))
+    for name in (name for node in model.graph.node for name in node.output):  # the first value that is wrong, alone
+        case = _of(best, [name])
         if found := fails(case):
             best, last = case, found
             break
@@ -60,14 +60,11 @@ def _of(case: Case, outputs: list[str]) -> Case:
     made = onnx.ModelProto()
     made.CopyFrom(model)
     graph = made.graph
-    for parts, chosen in (
-        (graph.node, kept),
-        (graph.input, [i for i in model.graph.input if i.name in wanted]),
-        (graph.initializer, [i for i in model.graph.initializer if i.name in wanted]),
-        (graph.output, [helper.make_empty_tensor_value_info(name) for name in outputs]),
-    ):
-        del parts[:]
-        parts.extend(chosen)
+    del graph.node[:], graph.input[:], graph.initializer[:], graph.output[:]
+    graph.node.extend(kept)
+    graph.input.extend(i for i in model.graph.input if i.name in wanted)
+    graph.initializer.extend(i for i in model.graph.initializer if i.name in wanted)
+    graph.output.extend(helper.make_empty_tensor_value_info(name) for name in outputs)
     names = {i.name for i in graph.input}
     given = [(sizes, {name: a for name, a in arrays.items() if name in names}) for sizes, arrays in runs]
     typed = onnx.shape_inference.infer_shapes(made).graph.output

@@ -19,7 +19,8 @@ from tilewright.errors import GuardError
 from tilewright.model import TensorInfo
 from tilewright.program import Call, Kernel, Program, Routine, SameSizes, Signature, Slot, Step
 from tilewright.runtime import artifact
-from tilewright.runtime.guarded import GuardedCalls, GuardedRoutine
+from tilewright.runtime.guarded import GuardedRoutine
+from tilewright.runtime.guarded_calls import GuardedCalls
 from tilewright.runtime.guards import Guards, fill, unwritten
 from tilewright.runtime.manifest import RoutineRecord
 
