@@ -45,6 +45,7 @@ def leap_over_an_inquest(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Inquest, "hold", held)
     monkeypatch.setattr("tilewright.workers.lookout._SPARE_SECONDS", _LAST + 1)  # then one has to begin at once
+    monkeypatch.setattr("tilewright.workers.dispatch.SEARCH_SECONDS", _LAST)  # which a crash takes little of
     when_endless(monkeypatch, lambda: made.leap(TIMEOUT - _LAST))
 
 
