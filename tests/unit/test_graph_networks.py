@@ -101,4 +101,4 @@ def test_layers(kind: str, open_: bool):
         x = RNG.standard_normal((nodes, FEATURES)).astype(np.float32)
         ends = RNG.integers(0, nodes, (2, edges))
         [want] = session.run(None, {"x": x, "edges": ends})
-        np.testing.assert_allclose(module(x, ends)[0], want, 1e-5, 1e-5)
+        np.testing.assert_allclose(module(x, ends)[0], np.asarray(want), 1e-5, 1e-5)

@@ -41,7 +41,7 @@ class Nodes:
         self.weights.append(onnx.numpy_helper.from_array(array, name))
         return name
 
-    def model(self, inputs: dict[str, Sequence[object]], result: str, rank: int) -> onnx.ModelProto:
+    def model(self, inputs: dict[str, Sequence[int | str]], result: str, rank: int) -> onnx.ModelProto:
         """The model of float inputs of these shapes, whose output has open sizes."""
         infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
         out = helper.make_tensor_value_info(result, TensorProto.FLOAT, [f"out{axis}" for axis in range(rank)])
