@@ -23,7 +23,7 @@ class Parts:
     """What a region of a kernel's result depends on.
 
     regions: the parts of its tensors. One that is read at computed places is there whole; its open extents are -1.
-    sources: what a block is given besides arguments, with where that lies: parts of arguments' slices, and of constants.
+    sources: what a block is given besides arguments, and where that lies: parts of their slices, and of constants.
     sizes: the scalar arguments that bodies compute with. places: where the loops begin that bodies ask for the place
     of, by op and loop; of those alone that are cut.
     """
