@@ -39,6 +39,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten.gelu.default: _gelu,
             aten.rrelu_with_noise_functional.default: _rrelu,
             aten.index_copy.default: _index_copy,
+            aten.constant_pad_nd.default: _pad,
             aten.clamp.default: _clamp,
             aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
             aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
@@ -341,6 +342,20 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
     wide = x.float() if x.dtype in _HALF else x
     line = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide * wide * wide)
     return (0.5 * wide * (1 + torch.tanh(line))).to(x.dtype)
+
+
+def _pad(x: torch.Tensor, amounts: Sequence[int], value: float = 0) -> Any:
+    """What negative amounts leave out is sliced off first.
+
+    MLIR folds a ``tensor.pad`` that gives a tensor of the same shape, also where it moves the elements along an axis.
+    """
+    if all(amount >= 0 for amount in amounts):
+        return NotImplemented
+    for number, (low, high) in enumerate(zip(amounts[::2], amounts[1::2], strict=True)):
+        dim = x.dim() - 1 - number
+        first, end = max(-low, 0), x.shape[dim] - max(-high, 0)
+        x = torch.ops.aten.slice.Tensor(x, dim, first, end)
+    return torch.ops.aten.constant_pad_nd.default(x, [max(amount, 0) for amount in amounts], value)
 
 
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:

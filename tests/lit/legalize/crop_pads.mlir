@@ -29,3 +29,23 @@ func.func @rejects_what_only_adds(%x: tensor<6xf32>) -> tensor<7xf32> {
   } : tensor<6xf32> to tensor<7xf32>
   return %p : tensor<7xf32>
 }
+
+// A row is left out and another one added: the shape is as before, and the elements are not.
+// CHECK-LABEL: func.func @moves
+// CHECK:       %[[K:.*]] = tensor.extract_slice %arg0[0, 0] [3, 8] [1, 1]
+// CHECK:       %[[A:.*]] = tensor.pad %[[K]] low[1, 0] high[0, 0]
+// CHECK:       %[[N:.*]] = tensor.extract_slice %arg1[0]
+// CHECK:       %[[B:.*]] = tensor.pad %[[N]] low[1] high[0]
+// CHECK:       return %[[A]], %[[B]]
+func.func @moves(%x: tensor<4x8xf32>, %y: tensor<?xf32>) -> (tensor<4x8xf32>, tensor<?xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[1, 0] high[-1, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %zero : f32
+  } : tensor<4x8xf32> to tensor<4x8xf32>
+  %q = tensor.pad %y low[1] high[-1] {
+  ^bb0(%i: index):
+    tensor.yield %zero : f32
+  } : tensor<?xf32> to tensor<?xf32>
+  return %p, %q : tensor<4x8xf32>, tensor<?xf32>
+}

@@ -100,3 +100,8 @@ def test_attention(mask: str | None):
     torch.testing.assert_close(
         made, functional.scaled_dot_product_attention(query, key, value, **options), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("amounts", [(0, 0, 1, -1), (1, -1, 0, 0), (-1, 1), (2, -1, -3, 1), (-2, -2, -1, -1)])
+def test_paddings_by_negative_amounts(amounts: tuple[int, ...]):
+    check(aten.constant_pad_nd.default, numbers(4, 6), list(amounts), 0.5)

@@ -146,3 +146,19 @@ def test_the_text_of_an_open_program_is_for_all_sizes():
     assert source is not None
     text = driver.emit(source, "linalg").decode()
     assert "tensor<?x3xf32>" in text and "tensor.dim" in text
+
+
+class Shifted(nn.Module):
+    """Rows and columns that move on by one, as the tokens of RWKV do: the shape stays as it is."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.pad(x, (0, 0, 1, -1)) + 1, F.pad(x, (1, -1, 0, 0)) - x, F.pad(x, (-1, 1))
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: Dim("n", min=3)},)])
+def test_a_padding_that_moves_elements_moves_them(shapes: Any):
+    x = torch.arange(20.0).reshape(4, 5)
+    program = tw.compile(Shifted().eval(), example_inputs=(x,), dynamic_shapes=shapes, workers=0)
+    for rows in (4, 7) if shapes else (4,):
+        given = torch.randn(rows, 5)
+        torch.testing.assert_close(program(given), Shifted()(given))
