@@ -27,7 +27,10 @@ def _flatten(graph: Graph) -> None:
 
 
 def _reshape(graph: Graph) -> None:
-    """To one axis, with two joined, with one split, or to a shape of computed sizes."""
+    """To one axis, with two joined, with one split, or to a shape of computed sizes.
+
+    With ``allowzero``: else an extent of 0 would mean another one, which the importer does not take an extent for.
+    """
     a = graph.tensor(ANY, 1)
     x, kind = graph.values[a], graph.random.randrange(4)
     if kind == 0:
@@ -35,7 +38,12 @@ def _reshape(graph: Graph) -> None:
     elif kind == 1 and x.rank > 1:
         at = graph.random.randrange(x.rank - 1)
         dims = (*x.dims[:at], times(*x.dims[at : at + 2]), *x.dims[at + 2 :])
-        graph.node("Reshape", [a, _shape(graph, a, [*range(at), -1, *range(at + 2, x.rank)])], changed(x, dims=dims))
+        graph.node(
+            "Reshape",
+            [a, _shape(graph, a, [*range(at), -1, *range(at + 2, x.rank)])],
+            changed(x, dims=dims),
+            allowzero=1,
+        )
     elif kind == 2:
         at = graph.one_of(i for i, d in enumerate(x.dims) if d in (4, 8))
         dims = (*x.dims[:at], 2, int(x.dims[at]) // 2, *x.dims[at + 1 :])
@@ -48,10 +56,12 @@ def _reshape(graph: Graph) -> None:
             if named is None
             else graph.hidden("Concat", [named, graph.known(rest)], Value("int64", (len(rest) + at,)), axis=0)
         )
-        graph.node("Reshape", [a, shape], changed(x, dims=dims))
+        graph.node("Reshape", [a, shape], changed(x, dims=dims), allowzero=1)
     else:
         order = graph.random.sample(range(x.rank), x.rank)  # other extents of as many elements
-        graph.node("Reshape", [a, _shape(graph, a, order)], changed(x, dims=tuple(x.dims[i] for i in order)))
+        graph.node(
+            "Reshape", [a, _shape(graph, a, order)], changed(x, dims=tuple(x.dims[i] for i in order)), allowzero=1
+        )
 
 
 def _shape(graph: Graph, name: str, axes: list[int]) -> str:
