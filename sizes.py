@@ -221,6 +221,8 @@ def floordiv(a: Extent, b: Extent) -> Extent:
         return a // b
     if (exact := quotient(a, b)) is not None:
         return exact
+    if _is_rest(a, b):
+        return 0
     if (whole := _whole(a, b)) != 0:
         return whole + floordiv(a - whole * b, b)
     return _function("floordiv", a, b, within=bounds(a) // bounds(b))
@@ -232,6 +234,8 @@ def mod(a: Extent, b: Extent) -> Extent:
         return a % b
     if (exact := quotient(a, b)) is not None:
         return a - exact * b
+    if _is_rest(a, b):
+        return a
     if (whole := _whole(a, b)) != 0:
         return mod(a - whole * b, b)
     low, below = lowest(b), (bounds(b) + Interval(-1, -1)).high
@@ -312,6 +316,12 @@ def _function(function: Function, *args: Extent, within: Interval) -> Extent:
     if within.low is not None and within.low == within.high:
         return within.low
     return Sym.of({(Atom("", function, args, within),): 1})
+
+
+def _is_rest(a: Extent, b: Extent) -> bool:
+    """Whether ``0 <= a < b``, whatever the symbols are."""
+    low, above = lowest(a), lowest(b - a)
+    return low is not None and low >= 0 and above is not None and above > 0
 
 
 def _whole(a: Extent, b: Extent) -> Extent:

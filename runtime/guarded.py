@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -143,8 +144,11 @@ def _keeping(routine: Routine) -> Routine:
 
 
 def _partial(routine: Routine) -> Iterator[int]:
-    """The registers of results that calls may leave unwritten in part: only a slice is read, whose size is a number
-    that the kernel itself finds (in a loop of its own), or a later call writes the rest in the same place."""
+    """The registers of results that calls may leave unwritten in part.
+
+    Only a slice is read, whose size is a number that the kernel itself finds (in a loop of its own, or one element at a
+    time), or a later call writes the rest in the same place.
+    """
     found: set[int] = set()
     for step in reversed(routine.steps):
         for region in step.regions:
@@ -157,7 +161,7 @@ def _partial(routine: Routine) -> Iterator[int]:
             found.add(step.operands[step.facts["over"]])
         elif _inserts(step):
             found.update(step.operands[: tensor_count(step)])
-        if step.op == "func.call" and step.facts["kernel"].startswith("for_"):
+        if step.op == "func.call" and re.match(r"for_|insert_(?!slice)", step.facts["kernel"]):
             found.update(step.results)
     yield from found
 

@@ -186,14 +186,21 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
     if guarding():
-        from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
-        from .guarded_calls import GuardedCalls
-
-        kind = GuardedRoutine if manifest.steps else GuardedCalls
+        return start_guarded(program, threads, number)
     try:
         return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
         raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
+
+
+def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:
+    """What runs the ``number``-th of an artifact's programs with a look at all that its kernels write."""
+    from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
+    from .guarded_calls import GuardedCalls
+
+    manifest = program.manifest.programs[number]
+    kind = GuardedRoutine if manifest.steps else GuardedCalls
+    return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
 
 
 def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:

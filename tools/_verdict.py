@@ -13,6 +13,8 @@ import numpy as np
 from onnx import ModelProto
 
 import tilewright as tw
+from tilewright.runtime.module import Module
+from tilewright.runtime.runner import start_guarded
 from tilewright.tools._isolation import Lost
 from tilewright.tools._oracle import ORDER, Arrays, NoOracle, Oracle, first_line
 from tilewright.tools._oracle_difference import difference
@@ -97,6 +99,11 @@ def run_open(model: bytes, inputs: Arrays) -> list[np.ndarray]:
     return _run_open(model, inputs, given)
 
 
+def run_independent(model: bytes, inputs: Arrays) -> list[np.ndarray]:
+    """Our outputs of the model of whose inputs only the run knows any extent, each one for itself."""
+    return _run_open(model, inputs, lambda name, axis, extent: f"{name}_{axis}")
+
+
 def run_shared(model: bytes, inputs: Arrays) -> list[np.ndarray]:
     """Our outputs of the model whose inputs' extents of 2 and more only the run knows: that equal ones are equal, and
     that none is 0, the compiler knows."""
@@ -104,6 +111,7 @@ def run_shared(model: bytes, inputs: Arrays) -> list[np.ndarray]:
 
 
 def _run_open(model: bytes, inputs: Arrays, given: Callable[[str, int, int], str | int]) -> list[np.ndarray]:
+    """Our outputs in a guarded run; ``given`` says how an input's extent is compiled, as a name or a number."""
     proto = ModelProto.FromString(model)
     for value in proto.graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim):
@@ -115,7 +123,8 @@ def _run_open(model: bytes, inputs: Arrays, given: Callable[[str, int, int], str
         module = tw.compile(proto, input_shapes=shapes, workers=0, num_threads=1, cache=False)
     except tw.ModelError as error:  # not every extent may be open: no file says so, but the op
         raise tw.UnsupportedError(str(error)) from error
-    return [np.array(array) for array in module.run(dict(inputs))]
+    guarded = Module(module.program, 1, runner=start_guarded)
+    return [np.array(array) for array in guarded.run(dict(inputs))]
 
 
 def run_oracle(

@@ -48,7 +48,7 @@ class Fit:
 
     ``known`` are extents that values of the program have. What a number is has to be one of them, or computed from
     them: a multiple plus a number, or a product of such ones. The same numbers give the same extent, so that sizes
-    which are equal at all points are equal texts.
+    which are equal at all points are equal extents.
     """
 
     def __init__(self, points: Sequence[Mapping[str, int]], known: Iterable[Extent]) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import PassManager, arith, builders, ir, tensor
+from ...dialects import PassManager, arith, builders, func, ir, tensor
 from ...dialects.walk import defining_op
 from ..classify import Contraction, classify, dim_of, indexing_maps, is_structured, num_inputs
 from ..infra import Pass
@@ -58,8 +58,17 @@ class CanonicalizeOps(Pass):
             _slice_after_view,
             _close_extents,
         )
-        while any([rule(op) for f in programs(module) for rule in rules for op in operations(f)]):
+        while any([_follow(rules, f) for f in programs(module)]):
             upstream.run(module.operation)
+
+
+def _follow(rules: Sequence[Callable[[ir.Operation], bool]], function: func.FuncOp) -> bool:
+    """Apply each rule to all ops; whether any has changed something."""
+    ops, changed = operations(function), False
+    for rule in rules:
+        if any([rule(op) for op in ops]):
+            ops, changed = operations(function), True
+    return changed
 
 
 def _fold_transposes(op: ir.Operation) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dialects import builders, func, ir
+from ...dialects.walk import defining_op
 from ..structure import shape_of
 from .block_parts import Parts
 from .regions import Region, is_whole, relative
@@ -37,10 +38,17 @@ def given_to(
 
     ``own``: those between the tensors and the sizes that bodies compute with.
     """
-    tensors = [part_of(arguments[value], parts.regions[value]) for value in parts.inputs(source)]
+    origins = map(parts.origin, parts.inputs(source))
+    tensors = [part_of(_made_here(value, arguments), region) for value, region in origins]
     sizes = [arguments[size] for size in parts.sizes]
     values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
     return dict(zip(function.arguments, values, strict=True))
+
+
+def _made_here(value: ir.Value, arguments: Mapping[ir.Value, ir.Value | Held]) -> ir.Value | Held:
+    """What an argument is here, or a constant that is made here."""
+    op = defining_op(value)
+    return arguments[value] if op is None else op.clone().results[0]
 
 
 def part_of(source: ir.Value | Held, region: Region) -> ir.Value:

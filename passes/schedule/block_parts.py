@@ -23,11 +23,13 @@ class Parts:
     """What a region of a kernel's result depends on.
 
     regions: the parts of its tensors. One that is read at computed places is there whole; its open extents are -1.
+    sources: what a block is given besides arguments, and where that lies: parts of their slices, and of constants.
     sizes: the scalar arguments that bodies compute with. places: where the loops begin that bodies ask for the place
     of, by op and loop; of those alone that are cut.
     """
 
     regions: dict[ir.Value, Region] = field(default_factory=dict)
+    sources: dict[ir.Value, tuple[ir.Value, Region]] = field(default_factory=dict)
     sizes: dict[ir.Value, None] = field(default_factory=dict)
     places: dict[tuple[ir.Operation, int], Linear] = field(default_factory=dict)
 
@@ -37,8 +39,12 @@ class Parts:
             raise NotSchedulable("a value of which a block's ops need different parts")
 
     def inputs(self, function: func.FuncOp) -> list[ir.Value]:
-        """The kernel's tensors that the result depends on, in order."""
-        return [value for value in function.arguments if value in self.regions]
+        """What a block is given of tensors: the arguments that the result depends on, in order, then other sources."""
+        return [*(value for value in function.arguments if value in self.regions), *self.sources]
+
+    def origin(self, value: ir.Value) -> tuple[ir.Value, Region]:
+        """The argument, or the constant, that an input is a part of, and the part."""
+        return self.sources.get(value, (value, self.regions[value]))
 
 
 def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False) -> ir.Module:
@@ -87,7 +93,7 @@ def _clone_part(
 
     ``places``: where loops begin that bodies ask for the place of.
     """
-    if not len(op.results) or op.results[0] not in parts:
+    if not len(op.results) or op.results[0] not in parts or op.results[0] in mapping:
         if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.RankedTensorType):
             mapping[op.results[0]] = op.clone().results[0]
         return
@@ -137,11 +143,15 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows, known)
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
+        elif op.name == "tensor.extract_slice" and defining_op(op.operands[0]) is None:
+            parts.sources[op.results[0]] = op.operands[0], _sliced(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
             parts.need(op.operands[0], _sliced(op, part, rows, known))
         elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
                 parts.need(operand, full_region(known.of(operand)))
+        elif op.name == "arith.constant":
+            parts.sources[op.results[0]] = op.results[0], part
         elif op.name != "tensor.empty":
             raise NotSchedulable(f"no blocks of {op.name}")
     if rows and len({part.size for region in parts.regions.values() for part in region if part.size < 0}) > 1:

@@ -137,7 +137,7 @@ def choose_rows(function: func.FuncOp, target: Target) -> OpenRows:
     if whole and whole[0] != longest[-1]:
         raise NotSchedulable("a result whose rows are not as long as those that are reduced")
     sizes = (*[1] * (len(shape) - len(whole)), *whole)
-    cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1}
+    cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
     row = _row(function, sizes, target)
     return OpenRows((Version(sizes, ()),), cuts, (), 1, 1, row)
 

@@ -1,13 +1,35 @@
 """Sizes that only the run knows: one normal form, and answers that hold whatever the symbols are."""
 
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
+from tilewright import sizes
+from tilewright.atoms import atoms_of
 from tilewright.errors import OpenExtentError
-from tilewright.sizes import Sym, floordiv, if_equal, if_less, largest, lowest, mod, product, smallest
+from tilewright.frontends.linalg.fitting import value_at
+from tilewright.intervals import Interval
+from tilewright.sizes import (
+    Extent,
+    Sym,
+    bounds,
+    floordiv,
+    if_equal,
+    if_less,
+    largest,
+    less,
+    lowest,
+    may_be_equal,
+    mod,
+    product,
+    smallest,
+    symbols,
+)
 
-N, M = Sym("n"), Sym("m")
+N, M, K = Sym("n"), Sym("m"), Sym("k")
 
 
 def test_equal_sizes_have_one_form():
@@ -76,3 +98,99 @@ def test_comparisons_that_always_hold_are_answered():
 def test_a_size_survives_a_pickle():
     size = floordiv(N * 2 + 3, 4) * M
     assert pickle.loads(pickle.dumps(size)) == size
+
+
+def deep(levels: int, start: Extent = N) -> Extent:
+    """A size whose text would have more than ``2 ** levels`` words: each level reads the one before twice."""
+    size = start
+    for _ in range(levels):
+        size = floordiv(size * 3 + largest(size, M), 5) + 1
+    return size
+
+
+def test_deep_sizes_share_what_they_are_made_of():
+    size, again = deep(200), deep(200)
+    assert isinstance(size, Sym)
+    assert len(atoms_of(size)) == 402  # two a level, and two symbols
+    assert size == again and hash(size) == hash(again) and size - again == 0
+    assert size != deep(200, K) and size != deep(199)
+    assert symbols(size) == {"n", "m"}
+    assert value_at(size, {"n": 7, "m": 5}) == _deep_value(200, 7, 5)
+
+
+def _deep_value(levels: int, n: int, m: int) -> int:
+    for _ in range(levels):
+        n = (n * 3 + max(n, m)) // 5 + 1
+    return n
+
+
+def test_deep_sizes_are_pickled_without_recursion():
+    data = pickle.dumps([deep(2000), deep(2000)])
+    assert len(data) < 2000 * 300
+    [size, _] = pickle.loads(data)
+    assert size == deep(2000)
+    assert isinstance(size, Sym) and len(atoms_of(size)) == 4002
+
+
+def test_texts_are_short_and_different():
+    texts = {str(deep(levels)) for levels in range(60)}
+    assert len(texts) == 60
+    assert max(map(len, texts)) < 200
+    assert str(Sym("x" * 500)) == "x" * 500  # by a symbol's name it is found
+
+
+def test_comparisons_make_no_text(monkeypatch):
+    monkeypatch.setattr(sizes, "short_text", lambda size: pytest.fail(f"a text of {len(atoms_of(size))} atoms"))
+    with pytest.raises(OpenExtentError):
+        less(deep(50), deep(51))
+    assert may_be_equal([deep(50)], [deep(51)])
+    assert sorted([deep(50), deep(50)], key=hash)
+
+
+def test_messages_are_made_when_they_are_read():
+    with pytest.raises(OpenExtentError) as caught:
+        less(deep(50), deep(51))
+    assert "is known only at run time" in str(caught.value)
+    assert len(str(caught.value)) < 450
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_polynomials_stay_short():
+    def power(levels: int) -> Extent:
+        size: Extent = N
+        for _ in range(levels):
+            size = size * size + M
+        return size
+
+    size = power(100)
+    assert isinstance(size, Sym) and size == power(100)
+    assert len(size.terms) < 65 and max(len(atoms) for atoms, _ in size.terms) < 17
+    assert lowest(size) == 0
+    assert value_at(power(6), {"n": 2, "m": 1}) == _power_value(6, 2, 1)
+    assert size + 1 - size == 1
+    assert pickle.loads(pickle.dumps(size)) == size
+
+
+def _power_value(levels: int, n: int, m: int) -> int:
+    for _ in range(levels):
+        n = n * n + m
+    return n
+
+
+def test_the_order_of_terms_is_the_same_in_all_processes():
+    code = (
+        "from tilewright.sizes import Sym, floordiv, largest, mod\n"
+        "n, m, k = map(Sym, 'nmk')\n"
+        "print(n * 5 + largest(m, n) + mod(k, 7) + floordiv(n, 3) + floordiv(m, 3) + floordiv(k, 3) * mod(n, 5))"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE)
+        for seed in ("1", "2", "3")
+    ]
+    assert len({run.stdout for run in runs}) == 1 and runs[0].stdout
+
+
+def test_symbols_of_one_name_are_one_size():
+    assert Sym("n", 1, 8) == N and hash(Sym("n", 1, 8)) == hash(N)
+    assert bounds(floordiv(Sym("n", 1, 8), 2)) == Interval(0, 4)
+    assert floordiv(Sym("n", 1, 8), 2) == floordiv(N, 2)

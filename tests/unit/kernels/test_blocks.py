@@ -56,6 +56,17 @@ KINDS = {
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
+    "norm of an image": ("float[1, 48, A, B] x", "n = InstanceNormalization(x, g, h) y = Relu(n)", "1 48 A B"),
+    "groups of channels": (
+        "float[1, 48, A, B] x",
+        "s = Shape(x) r = Reshape(x, groups) n = InstanceNormalization(r, g4, h4) m = Reshape(n, s) y = Relu(m)",
+        "1 48 A B",
+    ),
+    "scaled by an element": (
+        "float[1, 6, A, B] x, float[2] z",
+        "s = Gather<axis = 0>(z, n0) l = Gather<axis = 0>(z, n1) c = Conv(x, o) m = Mul(c, s) y = Add(m, l)",
+        "1 6 A B, 2",
+    ),
     "scores": ("float[2, A, 16] x, float[2, 16, B] z", "y = MatMul(x, z)", "2 A 16, 2 16 B"),
     "open sum": ("float[2, 9, A, B] x, float[2, 9, B, 16] z", "y = MatMul(x, z)", "2 9 A B, 2 9 B 16"),
     "mean of an image": ("float[2, 20, A, B] x", "y = ReduceMean<keepdims = 1>(x, hw)", "2 20 A B"),
@@ -155,6 +166,8 @@ WEIGHTS = {
     "q1": (32, 32, 1, 1),
     "g": (48,),
     "h": (48,),
+    "g4": (4,),
+    "h4": (4,),
 }
 NUMBERS = {
     "hw": np.array([2, 3]),
@@ -166,6 +179,7 @@ NUMBERS = {
     "n0": np.array(0),
     "n1": np.array(1),
     "n2": np.array(2),
+    "groups": np.array([0, 4, -1]),
     "ends": np.array([-1, 0]),
     "eps": np.float32(1e-3),
     "twice": np.array([1, 1, 2, 2], np.float32),

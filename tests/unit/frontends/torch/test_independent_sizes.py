@@ -1,0 +1,11 @@
+"""Random modules whose inputs' extents vary independently."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.sizes.torch_modules import check
+
+
+@pytest.mark.parametrize("index", range(8))
+def test_a_random_module_is_eager_on_all_sizes(index):
+    assert check(0, index) == ""
