@@ -16,8 +16,9 @@ def view_of(buffer: ir.Value, region: Region) -> ir.Value:
     strides, first = ir.MemRefType(buffer.type).get_strides_and_offset()
     sizes = [interval.size for interval in region]
     offset = ir.ShapedType.get_dynamic_stride_or_offset()
-    if not dynamic and offset not in (first, *strides):  # upstream wants the number where there is one
-        offset = first + sum(n * stride for n, stride in zip(static, strides, strict=True))
+    moved = [(n, stride) for n, stride in zip(static, strides, strict=True) if n != 0]
+    if not dynamic and offset not in (first, *(stride for _, stride in moved)):
+        offset = first + sum(n * stride for n, stride in moved)  # upstream wants the number where there is one
     layout = ir.StridedLayoutAttr.get(offset, [strides[d] for d in kept] or [1])
     open_ = [memref.DimOp(buffer, index_constant(d)).result for d, size in enumerate(sizes) if size < 0]
     kind = ir.MemRefType.get([sizes[d] for d in kept] or [1], ir.MemRefType(buffer.type).element_type, layout)

@@ -62,6 +62,7 @@ KINDS = {
         "s = Shape(x) r = Reshape(x, groups) n = InstanceNormalization(r, g4, h4) m = Reshape(n, s) y = Relu(m)",
         "1 48 A B",
     ),
+    "one row": ("float[1, A] x", "m = ReduceMean<keepdims = 1>(x, one) y = Add(m, x)", "1 A"),
     "scaled by an element": (
         "float[1, 6, A, B] x, float[2] z",
         "s = Gather<axis = 0>(z, n0) l = Gather<axis = 0>(z, n1) c = Conv(x, o) m = Mul(c, s) y = Add(m, l)",
