@@ -147,11 +147,12 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
             parts.sources[op.results[0]] = op.operands[0], _sliced(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
             parts.need(op.operands[0], _sliced(op, part, rows, known))
-        elif op.name in ("linalg.unpack", "arith.constant") and part == full_region(known.of(op.results[0])):
+        elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
                 parts.need(operand, full_region(known.of(operand)))
         elif op.name == "arith.constant":
-            parts.sources[op.results[0]] = op.results[0], part
+            if [interval.size for interval in part] != shape_of(op.results[0]):  # else all of it, wherever a block is
+                parts.sources[op.results[0]] = op.results[0], part
         elif op.name != "tensor.empty":
             raise NotSchedulable(f"no blocks of {op.name}")
     if rows and len({part.size for region in parts.regions.values() for part in region if part.size < 0}) > 1:
