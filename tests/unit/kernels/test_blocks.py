@@ -56,7 +56,7 @@ KINDS = {
     "softmax": ("float[A, B, 50] x", "y = Softmax<axis = -1>(x)", "A B 50"),
     "softmax of open rows": ("float[A, 5, B] x", "y = Softmax<axis = -1>(x)", "A 5 B"),
     "norm": ("float[A, B, 48] x", "y = LayerNormalization(x, g, h)", "A B 48"),
-    "norm of an image": ("float[1, 48, A, B] x", "n = InstanceNormalization(x, g, h) y = Relu(n)", "1 48 A B"),
+    "norm of an image": ("float[1, 48, A, B] x", "n = InstanceNormalization(x, g, h) y = Relu(n)", "1 48 A+1 B+1"),
     "groups of channels": (
         "float[1, 48, A, B] x",
         "s = Shape(x) r = Reshape(x, groups) n = InstanceNormalization(r, g4, h4) m = Reshape(n, s) y = Relu(m)",
