@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import io
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import tilewright as tw
 from tilewright import printed
@@ -23,29 +23,29 @@ TOOLS = Path(cli.__file__).parent
 
 # A title, a cleared screen, a line of its own, reversed text, and markup.
 EVIL = "a\x1b]0;t\x07\x1b[2J\nFORGED: all is well\rFORGED\u2028FORGED \u202etxt\u2066\u200f\x9b31m\xad [bold]b[/bold] [red] \\"
-LONG = EVIL + "n" * 10**7
+LONG = "n" * 10**7
 WORDS = "\x1bn " * (10**7 // 3)
 MOST = 100_000  # characters of all that a command prints
 
-X = [4, 8]
 
+def hostile(evil: str = "", op: str = "Relu", domain: str = "", host: bool = True) -> onnx.ModelProto:
+    """A small model that has EVIL wherever a model has a text; some names end with ``evil``.
 
-def hostile(evil: str, op: str = "Relu", domain: str = "") -> onnx.ModelProto:
-    """A small model that has the text wherever a model has one."""
-    w = numpy_helper.from_array(onnx.numpy_helper.to_array(helper.make_tensor("", 1, [8, 8], [0.5] * 64)), f"w{evil}")
+    ``host``: a node of it is computed by the runtime's Python.
+    """
+    x, y, m, node = f"x{EVIL}{evil}", f"y{EVIL}", f"m{EVIL}", f"node{EVIL}{evil}"
     nodes = [
-        helper.make_node("MatMul", [f"x{evil}", f"w{evil}"], [f"m{evil}"], f"node 0{evil}", evil),
-        helper.make_node("Unique", [f"m{evil}"], [f"u{evil}"], f"node 1{evil}"),  # on the host
-        helper.make_node(op, [f"m{evil}"], [f"y{evil}"], f"node 2{evil}", domain=domain),
+        helper.make_node("MatMul", [x, f"w{EVIL}"], [m], f"0{node}", EVIL),
+        helper.make_node(op, [m], [y], f"1{node}", domain=domain),
     ]
-    info = helper.make_tensor_value_info
-    inputs = [info(f"x{evil}", TensorProto.FLOAT, X)]
-    outputs = [info(f"y{evil}", TensorProto.FLOAT, None), info(f"u{evil}", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, f"g{evil}", inputs, outputs, [w], evil)
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(f"d{evil}", 1)]
-    opsets += [helper.make_opsetid(domain, 1)] if domain else []
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name=evil, doc_string=evil)
-    helper.set_model_props(made, {f"k{evil}": evil})
+    nodes += [helper.make_node("Unique", [m], [f"u{EVIL}"], f"2{node}")] if host else []
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in (y, f"u{EVIL}")[: 1 + host]]
+    inputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, [4, 8])]
+    weights = [helper.make_tensor(f"w{EVIL}", TensorProto.FLOAT, [8, 8], [0.5] * 64)]
+    graph = helper.make_graph(nodes, f"g{EVIL}", inputs, outputs, weights, EVIL)
+    opsets = [helper.make_opsetid(each, 1 if each else 21) for each in dict.fromkeys(("", f"d{EVIL}", domain))]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name=EVIL, doc_string=EVIL)
+    helper.set_model_props(made, {f"k{EVIL}": EVIL})
     return made
 
 
@@ -64,9 +64,9 @@ def run(words: Sequence[str], capsys) -> tuple[int, str]:
     return code, out + err
 
 
-@pytest.fixture(scope="module", params=[EVIL, LONG, WORDS], ids=["escapes", "10 MB", "10 MB of words"])
+@pytest.fixture(scope="module", params=["", LONG, WORDS], ids=["escapes", "10 MB", "10 MB of words"])
 def evil(request) -> str:
-    """What is in the names."""
+    """What some names end with."""
     return request.param
 
 
@@ -80,8 +80,10 @@ def model(evil, tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def program(model) -> str:
-    """The compiled model."""
-    assert cli.main(["compile", model, "--quiet", "--profile", "--no-cache"]) == 0
+    """The compiled model; what is said of it is safe."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        assert cli.main(["compile", model, "--profile", "--no-cache"]) == 0
+    assert out.getvalue() and is_safe(out.getvalue()) and is_safe(err.getvalue())
     return str(Path(model).with_suffix(".so"))
 
 
@@ -110,31 +112,27 @@ def test_commands_on_programs(words, program, capsys):
     assert code == 0 and text
 
 
-def test_headers(program, evil, tmp_path, capsys):
-    header, example = tmp_path / "m.h", tmp_path / "m.c"
-    run(["header", program, "-o", str(header), "--example", str(example), "--name", evil], capsys)
+def test_headers(evil, tmp_path, capsys):
+    path, header, example = (tmp_path / name for name in ("m.onnx", "m.h", "m.c"))
+    path.write_bytes(hostile(evil, host=False).SerializeToString())
+    run(["compile", str(path), "--quiet", "--no-cache"], capsys)
+    words = [str(path.with_suffix(".so")), "-o", str(header), "--example", str(example), "--name", f"n{EVIL}"]
+    assert run(["header", *words], capsys)[0] == 0
     for text in (header.read_text(), example.read_text()):
         lines = text.split("\n")
         assert all(line.isprintable() and not line.startswith("FORGED") for line in lines)
-        assert max(map(len, lines)) < 20_000
-
-
-def test_what_is_compiled_is_told(evil, tmp_path, capsys):
-    path = tmp_path / "m.onnx"
-    path.write_bytes(hostile(evil).SerializeToString())
-    code, text = run(["compile", str(path), "--no-cache"], capsys)
-    assert code == 0 and text
+        assert max(map(len, lines)) < 5_000
 
 
 def test_errors(evil, tmp_path, capsys):
     path = tmp_path / "m.onnx"
-    path.write_bytes(hostile(evil, f"Op{evil}", f"dom{evil}").SerializeToString())
+    path.write_bytes(hostile(evil, f"Op{EVIL}{evil}", f"dom{EVIL}").SerializeToString())
     for words in (["check"], ["check", "--all"], ["compile"], ["run"], ["explain"], ["profile"]):
         code, text = run([*words, str(path)], capsys)
-        assert code == 2 and "Op" in text
+        assert code == 2 and "dom" in text
     with pytest.raises(tw.ModelError) as caught:
         tw.compile(path)
-    assert str(caught.value).isprintable() and len(str(caught.value)) < 10_000
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 4_100
 
 
 @pytest.mark.parametrize(
@@ -153,14 +151,14 @@ def test_commands_that_take_long(words, tmp_path, capsys):
     if words[0] in ("debug", "reduce"):
         pytest.importorskip("onnxruntime")
     path = tmp_path / "m\x1b[2J[red].onnx"
-    path.write_bytes(hostile(EVIL).SerializeToString())
+    path.write_bytes(hostile().SerializeToString())
     _, text = run([*words, str(path)], capsys)
-    assert "\\x1b[2J[red]" in text
+    assert "\\x1b[2J" in text and "[red]" in text
 
 
 def test_the_cache(tmp_path, monkeypatch, capsys):
     path = tmp_path / "m.onnx"
-    path.write_bytes(hostile(EVIL).SerializeToString())
+    path.write_bytes(hostile().SerializeToString())
     folder = tmp_path / "cache\x1b[2J\nFORGED"
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(folder))
     monkeypatch.setenv("TILEWRIGHT_CACHE_SIZE", "100MB")
@@ -178,7 +176,7 @@ def test_the_cache(tmp_path, monkeypatch, capsys):
 
 def test_ir_and_words_of_the_command_line(tmp_path, capsys):
     path = tmp_path / "m.onnx"
-    path.write_bytes(hostile(EVIL).SerializeToString())
+    path.write_bytes(hostile().SerializeToString())
     words = ["compile", str(path), "--workers", "0", "--time-passes", "--print-ir-after", "generalize"]
     assert cli.main(words) == 0
     assert all(line.isprintable() for text in capsys.readouterr() for line in text.split("\n"))
@@ -193,7 +191,7 @@ def test_json_has_the_names_as_they_are(model, program, evil, capsys):
         assert cli.main(words) == 0
         out = capsys.readouterr().out
         assert out.isascii() and out.count("\n") == 1
-        assert json.loads(out)["inputs"][0]["name"] == f"x{evil}"
+        assert json.loads(out)["inputs"][0]["name"] == f"x{EVIL}{evil}"
 
 
 class Terminal(io.StringIO):
@@ -205,13 +203,10 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def terminal(monkeypatch) -> Terminal:
-    """stdout and stderr, of a terminal."""
-    made = Terminal()
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, made)
+    """A terminal, for who redirects to it."""
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("TERM", "xterm")
-    return made
+    return Terminal()
 
 
 def is_plain(terminal: Terminal) -> bool:
@@ -221,15 +216,21 @@ def is_plain(terminal: Terminal) -> bool:
 
 
 def test_tables_on_a_terminal(terminal):
-    _common.print_table([("a", "b"), (EVIL, EVIL)])
+    with contextlib.redirect_stdout(terminal):
+        _common.print_table([("a", "b"), (EVIL, EVIL)])
     assert is_plain(terminal) and "\\x1b[2J" in terminal.getvalue()
 
 
 def test_progress_on_a_terminal(terminal):
     args = argparse.Namespace(quiet=False, json=False)
-    with _common.progress(EVIL, args) as say:
+    with contextlib.redirect_stderr(terminal), _common.progress(EVIL, args) as say:
         say(f"more {EVIL}")
-    with _bench_model.bar(EVIL, 2, args) as show:
+    assert is_plain(terminal)
+
+
+def test_bars_on_a_terminal(terminal):
+    args = argparse.Namespace(quiet=False, json=False)
+    with contextlib.redirect_stderr(terminal), _bench_model.bar(EVIL, 2, args) as show:
         show(1)
     assert is_plain(terminal)
 
