@@ -240,7 +240,7 @@ def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGES
     file = file or sys.stdout
     encoding = getattr(file, "encoding", None) or "utf-8"
     text = "".join(f"{line_text(line, longest)}\n" for line in lines)
-    file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=file)
 
 
 def tell(notes: Iterable[str]) -> None:

@@ -248,7 +248,7 @@ def test_tables_as_text():
     assert len(_markdown.table([("a",), (EVIL,)]).split("\n")) == 3
 
 
-@pytest.mark.parametrize("evil", [EVIL, LONG, WORDS, "\n" * 10**6, "\ud800", "\u200e\u2069\U000e0041"])
+@pytest.mark.parametrize("evil", [EVIL, LONG, WORDS, "\n" * 10**6, "\ud800", "\u200e\u2069\U000e0041"], ids=range(6))
 def test_what_is_printed(evil):
     for text, most in (
         (printed.one_line(evil), 4000),
@@ -269,7 +269,7 @@ def test_no_command_prints_by_itself():
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
         for call in calls:
             name = ast.unparse(call.func)
-            if name == "print":
+            if name == "print" and path.name != "_common.py":
                 assert ast.unparse(call.args[0]).startswith("json.dumps("), f"{path.name}:{call.lineno}: use show"
             if path.name != "_common.py":
                 forbidden = ("sys.stdout.write", "sys.stderr.write", "Console().print", "sys.stdout.writelines")
