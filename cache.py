@@ -5,30 +5,33 @@ FOLDER/weights/ab/…    a weights file as it is, for programs map it; its name 
 
 Files take their names by ``os.replace``, so that a reader finds all of an entry or nothing, and may be unlinked while
 others read or map them. A file's access time, set on each use, is what the least recently used are found by.
+
+Entries are code that runs and numbers that it takes. So each is read by a descriptor of a file that is ours, in folders
+that are ours (``own_files.py``): what others may have put there is not used.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
+import shutil
 import stat
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+from .cache_entries import Entry, pack, unpack
+from .own_files import NotOursError, Stranger, make_folder, open_own, refusal, strangers
 
 DEFAULT_LIMIT = 4 << 30
 KINDS = ("programs", "kernels", "weights", "sources", "digests")
 WEIGHTS = "weights"
 
-_MAGIC = b"tilewright cache 1\n"
-_HEAD = struct.Struct("<32sI")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _TEMPORARY = ".new-"
 _ABANDONED_SECONDS = 3600.0
@@ -42,14 +45,6 @@ def key(*parts: str | bytes) -> str:
         made.update(struct.pack("<Q", len(data)))
         made.update(data)
     return made.hexdigest()
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What an entry holds: plain data that JSON knows, and bytes."""
-
-    value: Any
-    blobs: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,6 +72,7 @@ class Cache:
     wrote: bool = False
     _refused: bool = False
     _failed: bool = False
+    _strange: bool = False
 
     def __post_init__(self) -> None:
         if refusal := unsafe(self.folder):
@@ -85,47 +81,67 @@ class Cache:
 
     def read(self, kind: str, name: str) -> Entry | None:
         """The entry, which counts as used now; None if there is none. A broken one is removed, with a note."""
-        path = self.path(kind, name)
-        if self._refused:
+        descriptor = self.open(kind, name)
+        if descriptor is None:
             return None
         try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
+            with os.fdopen(descriptor, "rb") as file:
+                entry = unpack(file.read(), kind, name)
+                if entry is not None:
+                    touch(file.fileno())
         except OSError as error:
             self.fail("read", error)
             return None
-        entry = unpack(data, kind, name)
         if entry is None:
-            self.drop(path, "is damaged")
-            return None
-        touch(path)
+            self.drop(self.path(kind, name), "is damaged")
         return entry
+
+    def open(self, kind: str, name: str) -> int | None:
+        """A descriptor to read an entry's file by. None where there is none, and, with a note, where it is not ours."""
+        if self._refused:
+            return None
+        try:
+            return open_own(self.folder, kind, name[:2], name[2:])
+        except FileNotFoundError:
+            return None
+        except NotOursError as error:
+            self._refuse(error)
+        except OSError as error:
+            self.fail("read", error)
+        return None
 
     def write(self, kind: str, name: str, entry: Entry) -> None:
         """Put an entry there, or leave it with a note where that fails."""
         self.write_file(kind, name, lambda path: path.write_bytes(pack(entry, kind, name)))
 
-    def write_file(self, kind: str, name: str, save: Callable[[Path], object]) -> None:
-        """Put what ``save`` writes to a path there; ``save`` may raise OSError."""
+    def write_file(self, kind: str, name: str, save: Callable[[Path], object]) -> bool:
+        """Put what ``save`` writes to a path there; ``save`` may raise OSError. Whether it is there now."""
         if self._failed:
-            return
+            return False
         path = self.path(kind, name)
         try:
-            self._make(path.parent)
+            self._make(kind, name[:2])
             with self._temporary(path.parent) as temporary:
                 save(temporary)
+                temporary.chmod(stat.S_IMODE(temporary.stat().st_mode) & ~0o022)  # whatever the umask is
                 temporary.replace(path)
             self.wrote = True
+            return True
+        except NotOursError as error:
+            self._refuse(error)
         except OSError as error:
             self.fail("written", error)
+        return False
 
     def folder_for(self, nbytes: int) -> Path | None:
         """A folder on the cache's file system in which so many bytes may be made; None where they cannot stay."""
         if nbytes > self.limit or self._failed:
             return None
         try:
-            self._make(self.folder / WEIGHTS)
+            self._make(WEIGHTS)
+        except NotOursError as error:
+            self._refuse(error)
+            return None
         except OSError as error:
             self.fail("written", error)
             return None
@@ -171,12 +187,16 @@ class Cache:
             removed.append(item)
         return removed
 
-    def verify(self, intact: Callable[[Item], bool]) -> list[Item]:
-        """Read and hash every file, remove and return those that are damaged or not ours; ``intact`` is for weights."""
+    def verify(self, intact: Callable[[int, Item], bool]) -> list[Item]:
+        """Read and hash every file, remove and return those that are damaged or no entries.
+
+        ``intact`` says it of weights, and takes over a descriptor of the file.
+        What may be somebody else's is not read: ``strangers`` has it.
+        """
         bad = []
         for item in self.items():
             try:
-                good = _KEY.fullmatch(item.key) and (intact(item) if item.kind == WEIGHTS else _intact(item))
+                good = _KEY.fullmatch(item.key) and self._intact(item, intact)
             except FileNotFoundError:  # evicted meanwhile
                 continue
             except OSError:
@@ -186,6 +206,31 @@ class Cache:
             elif self._unlink(item.path):
                 bad.append(item)
         return bad
+
+    def strangers(self) -> list[Stranger]:
+        """What may be somebody else's, and so is not used."""
+        return list(strangers(self.folder, KINDS))
+
+    def remove(self, found: Stranger) -> bool:
+        """Remove a stranger, a folder with what is in it, no link followed. False, with a note, where it stays."""
+        try:
+            if stat.S_ISDIR(found.path.lstat().st_mode):
+                shutil.rmtree(found.path)
+            else:
+                found.path.unlink()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self.notes.append(f"{found.path} {found.why}, and cannot be removed ({error.strerror}): its owner can")
+            return False
+        return True
+
+    def _intact(self, item: Item, intact: Callable[[int, Item], bool]) -> bool:
+        descriptor = open_own(self.folder, *item.path.relative_to(self.folder).parts)
+        if item.kind == WEIGHTS:
+            return intact(descriptor, item)
+        with os.fdopen(descriptor, "rb") as file:
+            return unpack(file.read(), item.kind, item.key) is not None
 
     def _unlink(self, path: Path) -> bool:
         """Remove a file that another process may have removed already; False, with a note, where it stays."""
@@ -197,18 +242,24 @@ class Cache:
         return True
 
     def _fail(self, note: str) -> None:
-        if not self._failed:
+        if not self._failed and not self._strange:
             self.notes.append(note)
         self._failed = True
 
-    def _make(self, folder: Path) -> None:
+    def _refuse(self, error: NotOursError) -> None:
+        """A note for the first file or folder that is not ours; what else there is works on."""
+        if not self._strange:
+            what = f"the cache has {error.path}, which {error.why}, so it is not used"
+            self.notes.append(f"{what}: remove it (`tilewright cache verify` does)")
+        self._strange = True
+
+    def _make(self, *names: str) -> None:
         if not self.folder.is_dir():
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(0o700, exist_ok=True)
         if refusal := unsafe(self.folder):
             raise OSError(refusal)
-        for each in (folder.parent, folder):
-            each.mkdir(0o700, exist_ok=True)
+        make_folder(self.folder, *names)
 
     @contextlib.contextmanager
     def _temporary(self, folder: Path) -> Iterator[Path]:
@@ -227,34 +278,12 @@ class Cache:
                     self._unlink(item.path)
 
 
-def pack(entry: Entry, kind: str, name: str) -> bytes:
-    """An entry as the bytes of its file."""
-    sizes = [len(blob) for blob in entry.blobs]
-    head = json.dumps({"kind": kind, "key": name, "sizes": sizes, "value": entry.value}).encode()
-    rest = b"".join((head, *entry.blobs))
-    digest = hashlib.sha256(struct.pack("<I", len(head)) + rest).digest()
-    return _MAGIC + _HEAD.pack(digest, len(head)) + rest
-
-
-def unpack(data: bytes, kind: str, name: str) -> Entry | None:
-    """The entry in a file's bytes; None where they are not what ``pack`` made for this kind and name."""
-    start = len(_MAGIC) + _HEAD.size
-    if len(data) < start or not data.startswith(_MAGIC):
-        return None
-    digest, length = _HEAD.unpack_from(data, len(_MAGIC))
-    if hashlib.sha256(memoryview(data)[start - 4 :]).digest() != digest:
-        return None
-    head = json.loads(data[start : start + length])
-    if (head["kind"], head["key"]) != (kind, name):
-        return None
-    return Entry(head["value"], tuple(_split(data, start + length, head["sizes"])))
-
-
-def touch(path: Path, when: float | None = None) -> None:
-    """Say that a file is used now. Its modification time stays: by that one knows a file that was changed."""
+def touch(file: Path | int, when: float | None = None) -> None:
+    """Say that a file, or that of a descriptor, is used now. By its modification time one knows a file that was
+    changed: that stays."""
     used = time.time_ns() if when is None else int(when * 1e9)
     with contextlib.suppress(OSError):  # evicted, or a file system that is read-only
-        os.utime(path, ns=(used, path.stat().st_mtime_ns))
+        os.utime(file, ns=(used, os.stat(file).st_mtime_ns))
 
 
 def unsafe(folder: Path) -> str:
@@ -263,29 +292,29 @@ def unsafe(folder: Path) -> str:
         found = folder.stat()
     except OSError:
         return ""
+    why = refusal(found, folder=True)
+    if not why:
+        return ""
+    other = "set TILEWRIGHT_CACHE_DIR" if found.st_uid != os.geteuid() else "remove it, what is in it may be theirs"
     if not stat.S_ISDIR(found.st_mode):
-        return f"the cache {folder} is no folder: remove it, or set TILEWRIGHT_CACHE_DIR"
-    if found.st_uid != os.geteuid():
-        return f"the cache {folder} belongs to another user, so it is not used: set TILEWRIGHT_CACHE_DIR"
-    if found.st_mode & 0o022:
-        return f"the cache {folder} can be written by others, so it is not used: chmod go-w it"
-    return ""
-
-
-def _intact(item: Item) -> bool:
-    return unpack(item.path.read_bytes(), item.kind, item.key) is not None
-
-
-def _split(data: bytes, at: int, sizes: Sequence[int]) -> Iterator[bytes]:
-    for size in sizes:
-        yield data[at : at + size]
-        at += size
+        other = "remove it, or set TILEWRIGHT_CACHE_DIR"
+    return f"the cache {folder} {why}, so it is not used: {other}"
 
 
 def _items(folder: Path, kind: str) -> Iterator[Item]:
-    for path in folder.glob("*/*"):
-        with contextlib.suppress(FileNotFoundError):
-            found = path.stat()
-            if stat.S_ISREG(found.st_mode):
-                name = path.parent.name + path.name
-                yield Item(kind, name, path, found.st_size, found.st_atime)
+    """The files of a kind that are ours, in folders that are: no link is followed, for who removes them."""
+    for inner in _inside(folder):
+        for path in _inside(inner):
+            with contextlib.suppress(FileNotFoundError):
+                found = path.lstat()
+                if not refusal(found):
+                    name = path.parent.name + path.name
+                    yield Item(kind, name, path, found.st_size, found.st_atime)
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What is in a folder of ours; nothing where it is another's, or none."""
+    try:
+        return [] if refusal(folder.lstat(), folder=True) else list(folder.iterdir())
+    except OSError:  # none of that name, or none that may be listed
+        return []

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 import builtins
 
-_LONGEST_WORD = 256  # characters; paths are words
-_LONGEST = 4000  # characters of a message: what lists the problems of a model may be long
-
-
-def one_line(text: str, longest: int = _LONGEST) -> str:
-    """A text as one line of printable characters, with what is too long in it cut out in the middle.
-
-    Names in a model are any text: of a megabyte, with line breaks, or with what a terminal would obey.
-    """
-    line = " ".join(shortened(word, _LONGEST_WORD) for word in text.split())
-    return shortened("".join(c if c.isprintable() else repr(c)[1:-1] for c in line), longest)
-
-
-def shortened(text: str, longest: int) -> str:
-    """The text, or its beginning and end around how much is missing."""
-    if len(text) <= longest:
-        return text
-    kept = longest // 2 - 20
-    return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[-kept:]}"
+from .printed import one_line
 
 
 class TilewrightError(Exception):

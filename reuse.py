@@ -198,12 +198,12 @@ def _changed(asked: Request, planned: Planned) -> bool:
 
 def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
     """The weights file, mapped. It is hashed again where it is not the file that was written."""
-    path = cache.path(WEIGHTS, fingerprint)
-    try:
-        weights = Weights.open(path)
-    except ArtifactError:
-        if path.exists():
-            cache.drop(path, "is damaged")
+    path, descriptor = cache.path(WEIGHTS, fingerprint), cache.open(WEIGHTS, fingerprint)
+    if descriptor is None:
+        return None
+    weights = _mapped(descriptor, path)
+    if weights is None:
+        cache.drop(path, "is damaged")
         return None
     seen = digests.state(os.fstat(weights.fileno()), own=True)
     if digests.remembered(path, seen, cache) != fingerprint:
@@ -211,25 +211,32 @@ def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
             cache.drop(path, "is damaged")
             return None
         digests.remember(path, seen, fingerprint, cache)
-    store.touch(path)
+    store.touch(weights.fileno())
     return weights
+
+
+def _mapped(descriptor: int, path: Path) -> Weights | None:
+    """The weights of an open file; None where it has none."""
+    try:
+        return Weights.of_file(descriptor, str(path))
+    except (ArtifactError, OSError):
+        return None
 
 
 def _keep_weights(cache: Cache, weights: Weights) -> None:
     path = cache.path(WEIGHTS, weights.fingerprint)
-    if path.exists():
-        store.touch(path)
+    if (descriptor := cache.open(WEIGHTS, weights.fingerprint)) is not None:
+        store.touch(descriptor)
+        os.close(descriptor)
         return
-    cache.write_file(WEIGHTS, weights.fingerprint, weights.save)
+    if not cache.write_file(WEIGHTS, weights.fingerprint, weights.save):
+        return
     try:
         digests.remember(path, digests.state(path.stat(), own=True), weights.fingerprint, cache)
-    except FileNotFoundError:  # it could not be written, or was evicted at once
+    except FileNotFoundError:  # evicted at once
         return
 
 
-def _intact_weights(item: Item) -> bool:
-    try:
-        weights = Weights.open(item.path)
-    except ArtifactError:
-        return False
-    return weights.fingerprint == item.key and weights.intact()
+def _intact_weights(descriptor: int, item: Item) -> bool:
+    weights = _mapped(descriptor, item.path)
+    return weights is not None and weights.fingerprint == item.key and weights.intact()

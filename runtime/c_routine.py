@@ -278,8 +278,8 @@ def _held_to(value: str, size: Sym, name: str) -> Iterator[str]:
     """C that refuses a size that the program was not compiled for."""
     within = bounds(size)
     tests = [f"{value} < {max(within.low or 0, 0)}"] + ([f"{value} > {within.high}"] if within.high is not None else [])
-    text = string(f"{name}: {size} is %lld, which must be {within}".replace("%", "%%").replace("%%lld", "%lld"))
-    yield f"if ({' || '.join(tests)}) return tw_fail(error, size, {text}, (long long){value});"
+    begin, end = string(f"{name}: {size} is "), string(f", which must be {within}")  # names are no formats
+    yield f'if ({" || ".join(tests)}) return tw_fail(error, size, "%s%lld%s", {begin}, (long long){value}, {end});'
 
 
 def _refusal(step: Step, text: str) -> str:

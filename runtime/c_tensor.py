@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model import TensorInfo, numpy_dtype
+from ..printed import name_text
 from ..sizes import is_open
 from .c_text import distinct, identifier
 
@@ -42,7 +43,7 @@ class Tensor:
         return self.info.nbytes // numpy_dtype(self.info.dtype).itemsize
 
     def __str__(self) -> str:
-        return f"{self.info.name} {self.info.dtype}[{','.join(map(str, self.info.shape))}]"
+        return f"{name_text(self.info.name)} {self.info.dtype}[{','.join(map(str, self.info.shape))}]"
 
 
 def named(role: str, infos: Sequence[TensorInfo]) -> tuple[Tensor, ...]:

@@ -6,10 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from ..printed import line_text, one_line
+
+_LONGEST = 120  # characters of a name
+
 
 def identifier(text: str) -> str:
-    """A C name made of a text, which may begin with a digit."""
-    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "tensor"
+    """A C name made of a text, which may begin with a digit; of a long one, both ends."""
+    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "tensor"
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}_{name[-_LONGEST // 2 :]}"
 
 
 def prefix(text: str) -> str:
@@ -33,14 +38,14 @@ def distinct(stems: Iterable[str]) -> list[str]:
 
 
 def string(text: str) -> str:
-    """A C string literal."""
+    """A C string literal of a text that the program prints, or compares with what can be printed."""
     plain = set(range(32, 127)) - set(b'"\\?')
-    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+    return '"' + "".join(chr(b) if b in plain else f"\\{b:03o}" for b in line_text(text).encode()) + '"'
 
 
 def comment(text: str) -> str:
     """A C comment of one line."""
-    return f"/* {' '.join(text.split()).replace('*/', '* /').replace('/*', '/ *')} */"
+    return f"/* {one_line(text).replace('*/', '* /').replace('/*', '/ *')} */"
 
 
 def table(declared: str, rows: Sequence[str]) -> str:

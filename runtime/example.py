@@ -6,6 +6,7 @@ from pathlib import Path
 from string import Template
 
 from ..model import numpy_dtype
+from ..printed import name_text
 from .c_tensor import Tensor
 from .c_text import string
 from .header import Interface
@@ -81,7 +82,7 @@ def _printed(interface: Interface, tensor: Tensor, argument: int) -> str:
 
 def _headed(tensor: Tensor) -> str:
     """C that prints an output's name, dtype and shape."""
-    begin = f"{tensor.info.name} {tensor.info.dtype}["
+    begin = f"{name_text(tensor.info.name)} {tensor.info.dtype}["
     if not tensor.is_open:
         return f'  printf("%s:", {string(str(tensor))});'
     rank = len(tensor.info.shape)

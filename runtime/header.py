@@ -15,6 +15,7 @@ from pathlib import Path
 from .. import cpus
 from ..dlpack import dlpack_dtype
 from ..errors import ArtifactError
+from ..printed import name_text
 from ..program import exported
 from ..sizes import Sym, bounds
 from .c_routine import RoutineText, demand_determined, sizes_of
@@ -146,7 +147,8 @@ class Interface:
 
     def _tensor(self, tensor: Tensor) -> str:
         code, bits = dlpack_dtype(tensor.info.dtype)
-        return f"{{{string(tensor.info.name)}, {{{code}, {bits}, 1}}, {len(tensor.info.shape)}, {self._shape(tensor)}}}"
+        name = string(name_text(tensor.info.name))
+        return f"{{{name}, {{{code}, {bits}, 1}}, {len(tensor.info.shape)}, {self._shape(tensor)}}}"
 
     def _variants(self) -> Iterator[str]:
         """What there is for each target, the table of it, and that of functions which are linked in."""

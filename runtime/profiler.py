@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from ..errors import InputError
+from ..printed import line_text
 from .counters import Event
 from .roofline import Bound, bound, peak_share, rate
 from .text_table import aligned
@@ -200,7 +201,7 @@ class Report:
 
     def table(self, sort: Key = "time", top: int | None = None) -> str:
         """The report as text for people; work is that of one call."""
-        return "\n".join([*self.head(), "", *aligned(self.cells(sort, top))]) + "\n"
+        return "\n".join([*map(line_text, self.head()), "", *aligned(self.cells(sort, top))]) + "\n"
 
     def csv(self, sort: Key = "time") -> str:
         """The ``records`` as comma-separated values with a head; lists are joined by ``+``."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.model import open_sizes
+from tilewright.printed import line_text
 from tilewright.sizes import is_open
 from tilewright.tools import _children, _machine, _rivals
 from tilewright.tools._common import PROGRAMS, print_table, progress, report
@@ -139,11 +140,12 @@ def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[],
 def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
     """A progress bar that is drawn between rounds alone: an animation would take part in what is measured."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     hidden = args.quiet or args.json or not sys.stderr.isatty()
     with Progress(console=Console(stderr=True), auto_refresh=False, transient=True, disable=hidden) as drawn:
-        task = drawn.add_task(text, total=rounds)
+        task = drawn.add_task(escape(line_text(text)), total=rounds)
         yield lambda done: drawn.update(task, completed=done, refresh=True)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import onnx
 
 from tilewright.errors import CompileError, ModelError
-from tilewright.tools._common import USER_ERROR
+from tilewright.tools._common import USER_ERROR, show
 from tilewright.tools._measure import PeakMemory
 
 
@@ -36,7 +36,7 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
     if not out or process.returncode == USER_ERROR:
         reason = (err.strip().splitlines() or [f"it ended with exit code {process.returncode}"])[-1]
         raise CompileError(reason.removeprefix("error: "))
-    print(err, end="", file=sys.stderr)
+    show(err.splitlines(), sys.stderr)
     return json.loads(out), memory.bytes, seconds
 
 

@@ -1,4 +1,7 @@
-"""What all commands share: errors as one line, common options, progress on a terminal, results as text or JSON."""
+"""What all commands share: errors as one line, common options, progress on a terminal, results as text or JSON.
+
+No command prints by itself: what it has of a model is any text, and ``show`` makes lines of it that a terminal prints.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,18 @@ import os
 import re
 import runpy
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TextIO
 
 import numpy as np
 
 from tilewright import dims
 from tilewright.dims import parse
-from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError, one_line
+from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
 from tilewright.model import TensorInfo
+from tilewright.printed import LONGEST_LINE, line_text, name_text, one_line
 from tilewright.runtime.text_table import aligned
 from tilewright.specialization import Sizes, given
 
@@ -37,7 +41,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like all others."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USER_ERROR, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(USER_ERROR, f"{self.prog}: error: {one_line(message)} (see {self.prog} --help)\n")
 
 
 def parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
@@ -138,7 +142,7 @@ def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
         except TilewrightError as error:
             if int(os.environ.get("TW_DEBUG") or 0):
                 raise
-            print("error:", " ".join(str(error).split("\n")), file=sys.stderr)
+            show([f"error: {error}"], sys.stderr)
             return USER_ERROR
         except BrokenPipeError:  # the reader of a pipe has gone, e.g. `| head`; that is no failure of ours
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -159,10 +163,10 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
 
-    with Console(stderr=True).status(escape(text)) as status:
-        yield lambda new: status.update(escape(new))
+    with Console(stderr=True).status(Text(line_text(text))) as status:  # a text has no markup
+        yield lambda new: status.update(Text(line_text(new)))
 
 
 def add_no_cache(cli: argparse.ArgumentParser) -> None:
@@ -226,17 +230,35 @@ def tensor_record(info: TensorInfo) -> dict[str, Any]:
 def tensor_text(info: TensorInfo) -> str:
     """An input or output for people: ``x float32[1..9,16]``."""
     if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
-        return f"{info.name} {info.dtype}[*]"
+        return f"{name_text(info.name)} {info.dtype}[*]"
     extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
-    return f"{info.name} {info.dtype}[{','.join(extents)}]"
+    return f"{name_text(info.name)} {info.dtype}[{','.join(extents)}]"
 
 
-def report(record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace) -> None:
-    """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``."""
+def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGEST_LINE) -> None:
+    """Print lines, each as one line that a terminal prints as it is; on stdout where no file is given."""
+    file = file or sys.stdout
+    encoding = getattr(file, "encoding", None) or "utf-8"
+    text = "".join(f"{line_text(line, longest)}\n" for line in lines)
+    print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=file)
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Print notes, of a compilation or of a search, on stderr."""
+    show((f"note: {note}" for note in notes), sys.stderr)
+
+
+def report(
+    record: Mapping[str, Any], lines: Sequence[str], args: argparse.Namespace, longest: int = LONGEST_LINE
+) -> None:
+    """Print a command's result: ``record`` with ``--json``, nothing with ``--quiet``, else ``lines``.
+
+    JSON is ASCII, and has names as they are.
+    """
     if args.json:
         print(json.dumps(record, default=str))  # symbols are text
     elif not args.quiet:
-        print("\n".join(lines))
+        show(lines, longest=longest)
 
 
 def wide(array: np.ndarray) -> np.ndarray:
@@ -247,15 +269,16 @@ def wide(array: np.ndarray) -> np.ndarray:
 def print_table(rows: Sequence[tuple[str, ...]]) -> None:
     """Print rows, the head first: a table for people on a terminal, aligned columns in a pipe."""
     if not sys.stdout.isatty():
-        print("\n".join(aligned(rows)))
+        show(aligned(rows))
         return
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for index, name in enumerate(rows[0]):
         table.add_column(name, justify="right" if index else "left")
     for row in rows[1:]:
-        table.add_row(*row)
+        table.add_row(*(Text(line_text(cell)) for cell in row))
     Console().print(table)

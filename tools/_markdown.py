@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from tilewright.printed import name_text
 from tilewright.target import cpu_name
 from tilewright.tools._common import THIS_CPU
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """A markdown table; the first row is its head."""
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
+    head, *body = (f"| {' | '.join(map(name_text, row))} |" for row in rows)
     return "\n".join([head, "|" + "---|" * len(rows[0]), *body])
 
 

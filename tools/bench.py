@@ -74,7 +74,7 @@ def _show(args: argparse.Namespace, record: dict, text: str) -> None:
 
         with replacing(args.output.absolute()) as temporary:
             temporary.write_text(text)
-    report(record, [text.rstrip()], args)
+    report(record, text.rstrip().splitlines(), args)
 
 
 if __name__ == "__main__":

@@ -74,10 +74,15 @@ def _prune(cache: Cache, args: argparse.Namespace) -> int:
 
 
 def _verify(cache: Cache, args: argparse.Namespace) -> int:
+    strange = cache.strangers()
+    removed = [found for found in strange if cache.remove(found)]
     bad = reuse.verify(cache)
-    lines = [f"removed {item.path}: damaged, or not an entry of the cache" for item in bad]
-    report(_record(cache, bad), [*lines, f"{len(bad)} damaged, {_left(cache)}"], args)
-    return DAMAGED if bad else 0
+    lines = [f"removed {found.path}: {found.why}, so it was not used" for found in removed]
+    lines += [f"removed {item.path}: damaged, or not an entry of the cache" for item in bad]
+    others = f", {len(strange)} not ours alone" if strange else ""
+    facts = [{"path": str(found.path), "why": found.why, "removed": found in removed} for found in strange]
+    report(_record(cache, bad) | {"strangers": facts}, [*lines, f"{len(bad)} damaged{others}, {_left(cache)}"], args)
+    return DAMAGED if bad or strange else 0
 
 
 def _summary(items: Sequence[Item]) -> dict[str, Any]:

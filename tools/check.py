@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from tilewright.printed import LONGEST_LINE, name_text, one_line
 from tilewright.tools._common import (
     USER_ERROR,
     add_input_shape,
@@ -23,10 +24,11 @@ from tilewright.tools._common import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.inspection import CheckReport, Problem, Tensor, Work
+    from tilewright.inspection import CheckReport, Operator, Problem, Tensor, Work
 
 _LABEL = 12  # width of the names of facts
 _SHOWN_NODES = 5
+_ALL_NODES = 10**8  # characters of a line, each of whose names is cut
 
 
 @command
@@ -37,7 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     with progress(f"checking {args.model}", args):
         found = driver.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
-    report(dataclasses.asdict(found), list(_lines(found, None if args.all else _SHOWN_NODES)), args)
+    longest, shown = (_ALL_NODES, None) if args.all else (LONGEST_LINE, _SHOWN_NODES)
+    report(dataclasses.asdict(found), list(_lines(found, shown)), args, longest)
     return 0 if found.supported else USER_ERROR
 
 
@@ -77,10 +80,13 @@ def _verdict(found: CheckReport) -> str:
 def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
     for label, tensors in (("inputs", found.inputs), ("outputs", found.outputs)):
         yield label, ", ".join(map(_tensor, tensors)) or "none"
-    yield "opsets", f"{', '.join(f'{d} {v}' for d, v in found.opsets.items())} (IR version {found.ir_version})"
-    yield "operators", ", ".join(f"{o.op} {o.count}" if o.count > 1 else o.op for o in found.operators) or "none"
+    yield (
+        "opsets",
+        f"{', '.join(f'{name_text(d)} {v}' for d, v in found.opsets.items())} (IR version {found.ir_version})",
+    )
+    yield "operators", ", ".join(map(_operator, found.operators)) or "none"
     if host := [node.name for node in found.nodes if node.verdict == "host"]:
-        yield "on the host", ", ".join(host)
+        yield "on the host", ", ".join(map(name_text, host))
     yield "types", ", ".join(found.dtypes)
     weights = found.parameters
     yield "weights", f"{weights.elements:,} numbers in {counted(weights.tensors, 'tensor')}, {size_text(weights.bytes)}"
@@ -110,14 +116,19 @@ def _flops(flops: int) -> str:
 
 def _tensor(tensor: Tensor) -> str:
     shape = "" if tensor.shape is None else f"[{','.join(map(str, tensor.shape))}]"
-    return f"{tensor.name} {tensor.dtype}{shape}"
+    return f"{name_text(tensor.name)} {tensor.dtype}{name_text(shape)}"
+
+
+def _operator(operator: Operator) -> str:
+    name = name_text(operator.op)
+    return f"{name} {operator.count}" if operator.count > 1 else name
 
 
 def _problem(problem: Problem, shown: int | None) -> str:
-    names = ", ".join(problem.nodes[:shown])
+    names = ", ".join(map(name_text, problem.nodes[:shown]))
     more = len(problem.nodes) - len(problem.nodes[:shown])
     rest = f" and {more} more" if more else ""
-    return " ".join(f"{problem.op} ({names}{rest}): {problem.reason}; {problem.remedy}".split())  # names are any text
+    return f"{name_text(problem.op)} ({names}{rest}): {one_line(problem.reason)}; {one_line(problem.remedy)}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tilewright.tools._common import USER_ERROR
+from tilewright.tools._common import USER_ERROR, show
 
 # Each is a module in tools/, which ``home`` names, imported only when it is asked for.
 COMMANDS = {
@@ -45,14 +45,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in ("-h", "--help", "help"):
-        print(usage())
+        show(usage().splitlines())
         return 0
     if words and words[0] == "--version":
-        print(f"tilewright {version('tilewright')}")
+        show([f"tilewright {version('tilewright')}"])
         return 0
     if not words or words[0] not in COMMANDS:
         what = f"unknown command '{words[0]}'" if words else "no command given"
-        print(f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)", file=sys.stderr)
+        text = f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)"
+        show([text], sys.stderr)
         return USER_ERROR
     return importlib.import_module(f"tilewright.tools.{home(words[0])}").main(words[1:])
 

@@ -27,7 +27,9 @@ from tilewright.tools._common import (
     progress,
     read_schedules,
     report,
+    show,
     size_text,
+    tell,
     tensor_record,
     tensor_text,
 )
@@ -63,9 +65,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             text = driver.emit(args.model, args.emit, shapes, options, args.workers)
             return _write(path, text, args)
     if args.time_passes and context:
-        print(context.instruments[0], file=sys.stderr)
-    for note in made.notes:
-        print("note:", note, file=sys.stderr)
+        show(str(context.instruments[0]).splitlines(), sys.stderr)
+    tell(made.notes)
     seconds = time.perf_counter() - start
     report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
 

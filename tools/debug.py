@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
+from tilewright.printed import name_text
 from tilewright.tools._common import (
     PROGRAMS,
     THIS_CPU,
@@ -170,20 +171,23 @@ def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
 def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list[str]:
     from tilewright.tools._debug_walk import called
 
+    shown_by = ", ".join(name_text(called(node)) for node in found.case.nodes) if found.case else ""
     if found.whole.kind == "agrees":
         return [f"{args.model}: the outputs agree with those of {args.against}"]
     lines = [f"{args.model}: {found.whole.reason}"]
     if found.node is not None:
-        inside = f", in the branch of {' and in that of '.join(found.inside)}" if found.inside else ""
-        lines.append(f"first bad node: {called(found.node)}{inside}: {found.reason}")
+        inside = f", in the branch of {' and in that of '.join(map(name_text, found.inside))}" if found.inside else ""
+        lines.append(f"first bad node: {name_text(called(found.node))}{inside}: {found.reason}")
         if found.alone:
             lines.append("it is wrong alone, on the reference's inputs")
         elif found.case is not None:
-            lines.append(f"shown by {', '.join(called(node) for node in found.case.nodes)}")
+            lines.append(f"shown by {shown_by}")
     elif found.case is not None:
-        lines.append(f"wrong together: {', '.join(called(node) for node in found.case.nodes)}: {found.reason}")
+        lines.append(f"wrong together: {shown_by}: {found.reason}")
     if found.nonfinite:
-        lines.append(f"'{found.nonfinite}' is the first value with NaN or infinities that {args.against} has not")
+        lines.append(
+            f"'{name_text(found.nonfinite)}' is the first value with NaN or infinities that {args.against} has not"
+        )
     lines += [f"saved as {saved}, with its inputs beside it"] if saved else []
     return [*lines, *_bisected(found), *(f"note: {note}" for note in found.notes)]
 

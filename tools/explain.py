@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.errors import InputError
+from tilewright.printed import name_text
 from tilewright.runtime.roofline import bound, peak_share, rate
 from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
@@ -27,6 +28,7 @@ from tilewright.tools._common import (
     print_table,
     progress,
     report,
+    show,
     size_text,
 )
 from tilewright.tools.run import fill
@@ -166,7 +168,7 @@ def _head(record: dict[str, Any]) -> list[str]:
         spent = sum(kernel["share"] for kernel in plain)
         lines.append(f"plain loops, without a schedule: {len(plain)} of the kernels, {spent:.1%} of the time")
     if host := record["host"]:
-        names = ", ".join(f"{call['function']} ({' + '.join(call['nodes'])})" for call in host)
+        names = ", ".join(f"{call['function']} ({' + '.join(map(name_text, call['nodes']))})" for call in host)
         lines.append(f"on the host: {sum(call['share'] for call in host):.1%} of the time: {names}")
     return lines
 
@@ -175,9 +177,8 @@ def _print(kernels: Sequence[dict[str, Any]]) -> None:
     """The table of the kernels, and what each of them is."""
     print_table([_HEAD, *map(_row, kernels)])
     for kernel in kernels:
-        print(f"\n{kernel['name']}")
-        for label, text in _facts(kernel):
-            print(f"  {label:<{_LABEL}}{text}")
+        facts = (f"  {label:<{_LABEL}}{text}" for label, text in _facts(kernel))
+        show(["", kernel["name"], *facts])
 
 
 def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
@@ -198,7 +199,7 @@ def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
 def _facts(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What a kernel is made from and does, a line each; the nodes are those that each call fuses."""
     for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
-        yield "" if i else "nodes", " + ".join(nodes) or "none: made by the compiler"
+        yield "" if i else "nodes", " + ".join(map(name_text, nodes)) or "none: made by the compiler"
     if (more := len(kernel["nodes"]) - _SHOWN_CALLS) > 0:
         yield "", f"and {more} more calls"
     yield "shapes", f"{', '.join(kernel['inputs'])} -> {', '.join(kernel['results'])}"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import add_target, command, parser, read_schedules
+from tilewright.tools._common import add_target, command, parser, read_schedules, show
 
 KINDS = ("llvm", "asm", "obj")
 
@@ -42,7 +42,7 @@ def _list() -> None:
 
     for name, cls in sorted(PASSES.items()):
         options = " ".join(f"{option}={value}" for option, value in vars(cls()).items())
-        print(f"{name:<16}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}")
+        show([f"{name:<16}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}"])
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -80,7 +80,7 @@ def _reproduce(bundle: str) -> None:
         pool.run([Job(what, jobs.redo, (step, str(module)))])
     finally:
         pool.shutdown()
-    print(f"{step['name']} works now, where it had failed: {record['error']}")
+    show([f"{step['name']} works now, where it had failed: {record['error']}"])
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from tilewright.tools._common import (
     print_table,
     progress,
     report,
+    tell,
 )
 from tilewright.tools.run import fill, read_arrays
 
@@ -101,8 +101,7 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     say(f"compiling {args.model}")
     shapes, cache = dict(args.input_shape), not args.no_cache
     module = driver.compile(args.model, args.target, shapes, args.threads, cache=cache, profile=True)
-    for note in module.report.notes:
-        print("note:", note, file=sys.stderr)
+    tell(module.report.notes)
     return module
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
+from tilewright.printed import name_text
 from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
@@ -25,6 +25,7 @@ from tilewright.tools._common import (
     parser,
     progress,
     report,
+    tell,
     wide,
 )
 
@@ -96,8 +97,7 @@ def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
     module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
-    for note in module.report.notes:
-        print("note:", note, file=sys.stderr)
+    tell(module.report.notes)
     return module
 
 
@@ -189,12 +189,13 @@ def _result(
     for name, array in arrays.items():
         best = _largest(array, top)
         record["outputs"].append({"name": name, "shape": array.shape, "dtype": array.dtype.name, "top": best})
-        lines.append(f"{name} {array.dtype.name}[{','.join(map(str, array.shape))}]")
+        lines.append(f"{name_text(name)} {array.dtype.name}[{','.join(map(str, array.shape))}]")
         lines += [f"  {value:12.6g}  at {index}" for index, value in best]
     for row in compared:
         verdict = "agrees" if row["ok"] else "DIFFERS"
         lines.append(
-            f"{row['name']} {verdict}: relative error {row['error']:.2e}, largest difference {row['largest']:.2e}"
+            f"{name_text(row['name'])} {verdict}: relative error {row['error']:.2e},"
+            f" largest difference {row['largest']:.2e}"
         )
     if len(times) > 1:
         lines.append(f"{len(times)} runs: median {np.median(times) * 1e3:.3f} ms, best {min(times) * 1e3:.3f} ms")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tilewright import zoo
 from tilewright.runtime.files import replacing
-from tilewright.tools._common import command, parser, progress, report
+from tilewright.tools._common import command, parser, progress, report, show
 
 
 @command
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _list(args: argparse.Namespace) -> None:
     if args.quiet and not args.json:
-        print("\n".join(zoo.NAMES))
+        show(zoo.NAMES)
         return
     record = {name: network.text for name, network in zoo.NETWORKS.items()}
     report(record, [f"{name:<15}{text}" for name, text in record.items()], args)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from ...errors import ModelError, shortened
+from ...errors import ModelError
 from ...limits import ModelLimits
 from ...model import OBJECTS, numpy_dtype
+from ...printed import shortened
 from ...sizes import Extent, is_open
 from .walk import Level, Name, function_name, levels, roots, tensors
 from .weights import Detached

@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.errors import one_line
 from tilewright.limits import UNTRUSTED
+from tilewright.printed import one_line
 from tilewright.tools import check, compile
 
 PROMPT = 30  # seconds of CPU time; each takes two at most
@@ -69,11 +69,28 @@ def test_a_file_that_a_model_hub_keeps_as_links_is_taken(tmp_path):
     assert (found == 3).all()
 
 
-def test_a_hard_link_is_the_file(tmp_path):
-    (tmp_path / "kept.bin").write_bytes(np.full((64, 64), 2, np.float32).tobytes())
-    os.link(tmp_path / "kept.bin", tmp_path / "w.bin")
-    (tmp_path / "m.onnx").write_bytes(add(external()).SerializeToString())
-    assert tw.check_model(tmp_path / "m.onnx").supported
+@pytest.fixture
+def hard_linked(tmp_path):
+    """A model whose data is a hard link to a file outside of its folder."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "store" / "kept.bin").write_bytes(np.full((64, 64), 2, np.float32).tobytes())
+    os.link(tmp_path / "store" / "kept.bin", tmp_path / "model" / "w.bin")
+    (tmp_path / "model" / "m.onnx").write_bytes(add(external()).SerializeToString())
+    return tmp_path / "model" / "m.onnx"
+
+
+def test_a_hard_link_is_the_file(hard_linked):
+    [found] = tw.compile(hard_linked, workers=1).run({"x": np.ones((64, 64), np.float32)})
+    assert (found == 3).all()
+
+
+def test_a_hard_link_is_refused_when_the_model_is_not_trusted(hard_linked, capsys):
+    for ask in (tw.check_model, tw.compile):
+        with pytest.raises(tw.ModelError, match="which a model that is not trusted may not"):
+            ask(hard_linked, untrusted=True)
+    assert check.main([str(hard_linked), "--untrusted"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_what_onnxruntime_adds_to_external_data_is_taken(tmp_path):

@@ -16,8 +16,9 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import driver
-from tilewright.runtime import c_tensor, c_text
+from tilewright.runtime import c_routine, c_tensor, c_text
 from tilewright.runtime.variants import CHOICE
+from tilewright.sizes import Sym
 from tilewright.tools import header as header_tool
 
 W = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
@@ -246,5 +247,14 @@ def test_names_of_tensors_differ(names: Sequence[str]):
 
 
 def test_texts_of_a_model_stay_texts_in_c():
-    assert c_text.string('a"\\?\n*/é') == '"a\\042\\134\\077\\012*/\\303\\251"'
+    assert c_text.string('a"\\?*/é') == '"a\\042\\134\\077*/\\303\\251"'
+    assert c_text.string("a\n\x1b[2J") == '"a\\134n\\134x1b[2J"'  # what the C program prints of it
     assert c_text.comment("a*/b\nc/*") == "/* a* /b c/ * */"
+    assert c_text.comment("\x1b[2J\u202e") == "/* \\x1b[2J\\u202e */"
+    assert len(c_text.comment("n " * 10**6)) < 4100 and len(c_text.string("n" * 10**6)) < 300
+    assert len(c_text.identifier("n" * 10**6)) < 130
+
+
+def test_sizes_are_no_formats_of_c():
+    [refusal] = c_routine._held_to("n", Sym("%s%lld", 0, 9), "x.0")
+    assert '"%s%lld%s", "x.0: %s%lld is ", (long long)n, ' in refusal

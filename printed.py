@@ -1,0 +1,48 @@
+"""What people are shown of a model. Its names are any text: of 10 MB, with line breaks, or with what a terminal obeys.
+
+Whatever leaves for a person goes through here: messages of errors (``errors.py``), lines and tables of commands
+(``tools/_common.py``) and of reports (``runtime/text_table.py``), comments and texts of C (``runtime/c_text.py``).
+JSON, CSV and traces are for programs, and have names as they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_WORD = 256  # characters; paths are words
+LONGEST = 4000  # characters of a message: what lists the problems of a model may be long
+LONGEST_LINE = 20_000  # of a command's line, which may list a model's inputs
+
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """A text as one line of printable characters, with what is too long in it cut out in the middle."""
+    line = " ".join(shortened(word, LONGEST_WORD) for word in text.split())
+    return shortened(escaped(shortened(line, longest)), longest)
+
+
+def name_text(text: str) -> str:
+    """A name as a part of a line: of a long one, both ends."""
+    return one_line(text, LONGEST_WORD)
+
+
+def line_text(text: str, longest: int = LONGEST_LINE) -> str:
+    """A line that is laid out, whose spaces stay, as printable characters; what is too long in it is cut as above."""
+    if len(text) <= LONGEST_WORD and text.isprintable():
+        return text
+    line = _LONG_WORD.sub(lambda word: shortened(word[0], LONGEST_WORD), text)
+    return shortened(escaped(shortened(line, longest)), longest)
+
+
+def escaped(text: str) -> str:
+    """The text with its control and format characters (overrides of its direction, too) as Python would write them."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, or its beginning and end around how much is missing."""
+    if len(text) <= longest:
+        return text
+    kept = longest // 2 - 20
+    return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[-kept:]}"
