@@ -88,7 +88,7 @@ def _tensors(path: Path, found: Package) -> list[dict[str, torch.Tensor]]:
             if stored.begin not in storages:
                 storages[stored.begin] = storage = torch.empty(stored.nbytes, dtype=torch.uint8)
                 file.seek(stored.begin)
-                if file.readinto(storage.numpy()) != stored.nbytes:
+                if file.readinto(storage.numpy().data) != stored.nbytes:
                     raise ModelError(f"{path} was changed while it was read: {REMEDY} again")
     return [{s.name: _of(s, storages[s.begin]) for s in side} for side in (found.weights, found.constants)]
 

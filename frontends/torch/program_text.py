@@ -36,7 +36,7 @@ _HIGHER = frozenset(
     for name in ("wrap_with_set_grad_enabled", "wrap_with_autocast", "cond", "while_loop", "scan", "map_impl")
 )
 _OF_FILES = frozenset(("from_file", "save", "_print"))  # these have to do with files and streams
-_SPECIALS = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
+_SPECIALS = ("Infinity", "-Infinity", "NaN")
 _MOST_TEXT = 1 << 16
 
 
@@ -69,7 +69,7 @@ def check_program(data: bytes, limits: ModelLimits) -> Program:
     specs, found = graph["signature"], frozenset[str]()
     given = sum(not {"user_input", "constant_input"}.isdisjoint(spec) for spec in specs["input_specs"])
     made = sum("user_output" in spec for spec in specs["output_specs"])
-    flat = {"forward_arg_names": None}
+    flat: dict[str, str | None] = {"forward_arg_names": None}
     for side, leaves in (("in_spec", given), ("out_spec", made)):
         try:
             nesting = read_nesting(signature[side], side == "in_spec")
@@ -89,9 +89,8 @@ def load_json(data: bytes) -> Any:
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise BadProgramError(
-            f"cannot be read as an exported program, as there is no JSON: {' '.join(str(error).split())[:100]}"
-        ) from None
+        reason = " ".join(str(error).split())[:100]
+        raise BadProgramError(f"cannot be read as an exported program, as there is no JSON: {reason}") from None
 
 
 class Checker:
@@ -126,12 +125,12 @@ class Checker:
         hints = hints_of(kind)
         if len(_of(dict, value, where)) != 1 or (name := next(iter(value))) not in hints:
             raise BadProgramError(f"has {_shown(value)} as {where}")
-        if name in ("as_custom_obj", "custom_obj"):
-            raise BadProgramError("has an object of a class of its own, which is not loaded")
         return {name: self.value(hints[name], value[name], f"{kind.__name__}.{name}")}
 
     def _object(self, kind: Any, value: Any, where: str) -> dict[str, Any]:
         _of(dict, value, where)
+        if kind in (schema.CustomObjArgument, schema.InputToCustomObjSpec):
+            raise BadProgramError("has an object of a class of its own, which is not loaded")
         nested = kind is schema.Graph
         self._depth += nested
         self._nodes += kind is schema.Node
@@ -150,8 +149,6 @@ class Checker:
             made["metadata"] = {k: v for k, v in made["metadata"].items() if k == "nn_module_stack"}
         elif kind is schema.TensorMeta:
             self._check_tensor(made)
-        elif kind is schema.Graph and made.get("custom_obj_values"):
-            raise BadProgramError("has an object of a class of its own, which is not loaded")
         self._depth -= nested
         return made
 
@@ -159,8 +156,8 @@ class Checker:
         if kind is str:
             return self.text(value, where)
         if kind is float:
-            if isinstance(value, str) and value in _SPECIALS:
-                return value
+            if isinstance(value, str):
+                return value if value in _SPECIALS else _of(float, value, where)
             if type(value) not in (int, float) or abs(value) > 1e308:
                 raise BadProgramError(f"has {_shown(value)} as {where}")
             return float(value)
@@ -225,7 +222,7 @@ def bytes_of(dtype: int) -> int:
 @functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
     """The types of a class's fields."""
-    return typing.get_type_hints(kind, globalns=vars(schema))
+    return typing.get_type_hints(kind, globalns=dict(vars(schema)))
 
 
 def _of(kind: type, value: Any, where: str) -> Any:
