@@ -64,7 +64,7 @@ def test_commands_give_2(saved, tmp_path, capsys):
 @pytest.mark.parametrize("end", [hostile.abort, hostile.leave])
 def test_who_ends_the_worker_ends_no_caller(saved, monkeypatch, end):
     monkeypatch.setattr(archive, "read_file", end)
-    with pytest.raises(tw.ModelError, match=r"plain\.pt2 cannot be read") as caught:
+    with pytest.raises(tw.ModelError, match=r"plain\.pt2 cannot be read.*(crashed|SystemExit)") as caught:
         archive.read(saved)
     assert str(caught.value).isprintable()
 
