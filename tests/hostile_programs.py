@@ -95,7 +95,7 @@ def _signature(program: Any) -> Any:
     return program["graph_module"]["module_call_graph"][0]["signature"]
 
 
-def _spec(side: str, kind: str, context: str) -> Callable[[Files, Path, Path], None]:
+def _spec(side: str, kind: str, context: Any) -> Callable[[Files, Path, Path], None]:
     """The arguments, or the result, in another container."""
 
     def change(program: Any) -> None:
@@ -124,7 +124,7 @@ def _made(factory: str, module: str) -> Callable[[Files, Path, Path], None]:
     def change(files: Files, folder: Path, marker: Path) -> None:
         (folder / "planted.py").write_text(PAYLOAD.format(marker=str(marker)))
         context = {"default_factory_module": module, "default_factory_name": factory, "dict_context": ["a"]}
-        _spec("out_spec", "collections.defaultdict", json.dumps(context))(files, folder, marker)
+        _spec("out_spec", "collections.defaultdict", context)(files, folder, marker)
 
     return change
 

@@ -93,8 +93,10 @@ class _Reader:
         if kind is None and context is None and not children:
             self.leaves += 1
             return _LEAF
-        if not isinstance(kind, str) or not isinstance(context, str):
-            raise BadNestingError("has a type or a context that is no text")
+        if not isinstance(kind, str):
+            raise BadNestingError("has a type that is no text")
+        if not isinstance(context, str):  # that of a factory, which torch would import, is a dict
+            raise BadNestingError(f"has a {kind[:60]!r} whose context is no text")
         plain = self._context(kind, context, len(children))
         made = [self.node(child, depth + 1) for child in children]
         return {"type": kind, "context": plain, "children_spec": made}
