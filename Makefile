@@ -50,11 +50,11 @@ conformance-open: $(STAMP)
 torch-coverage: $(STAMP)
 	cd tests && ../$(BIN)/python -m torch_coverage.run
 
-# Random models, mutants of their files and of compiled programs: make fuzz COUNT=10000 SEED=7 for others, KIND=graphs, bytes or
-# artifacts for one of them; FLAGS=--resume goes on where that was stopped.
+# Random models, mutants of their files, of compiled programs and of PyTorch's exported ones: make fuzz COUNT=10000 SEED=7 for
+# others, KIND=graphs, bytes, artifacts or pt2 for one of them; FLAGS=--resume goes on where that was stopped.
 COUNT ?= 1000
 SEED ?= 0
-KIND ?= graphs bytes artifacts
+KIND ?= graphs bytes artifacts pt2
 fuzz: $(KIND:%=fuzz-%)
 
 fuzz-%: $(STAMP)

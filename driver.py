@@ -272,6 +272,8 @@ def _product(
     """The program from the cache; else it is compiled, and put there."""
     source = settled_source(source)
     pool, cache, request = _pool(workers, options), options.cache, None
+    if isinstance(source, ForeignSource):
+        source.prepare(pool, options.model_limits)
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
             placed = (options.weights, options.variants)

@@ -30,6 +30,7 @@ def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Opt
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
             if isinstance(source, ForeignSource):
+                source.prepare(pool, options.model_limits)
                 return _linalg(converted(source, pool), pool)
             path, label = as_file(source, folder)
             options.progress(f"importing {label}")

@@ -14,8 +14,9 @@ class ModelLimits:
     ``file_bytes`` counts the model file, ``nodes`` those of all graphs with functions written out, ``nesting`` how deep
     graphs and calls of functions lie in one another, ``tensor_bytes`` any tensor whose size the import knows.
     ``program_bytes`` is what a program of known sizes may keep between its kernels, and a kernel for each thread.
-    ``external_data`` allows data in other files of the model's folder. ``seconds`` and ``memory_bytes`` are of the
-    compilation: wall time of the whole, and memory of each worker.
+    ``text_bytes`` is of the JSON in a PyTorch program's file. ``external_data`` allows data in other files of the
+    model's folder. ``seconds`` and ``memory_bytes`` are of the compilation: wall time of the whole, and memory of each
+    worker.
     """
 
     file_bytes: int | None = None
@@ -23,6 +24,7 @@ class ModelLimits:
     nesting: int = 64
     tensor_bytes: int = 1024 * GIB
     program_bytes: int = 1024 * GIB
+    text_bytes: int = GIB // 2
     external_data: bool = True
     seconds: float | None = None
     memory_bytes: int | None = None
@@ -35,6 +37,7 @@ UNTRUSTED = ModelLimits(
     nesting=8,
     tensor_bytes=4 * GIB,
     program_bytes=16 * GIB,
+    text_bytes=GIB // 16,
     external_data=False,
     seconds=300.0,
     memory_bytes=8 * GIB,

@@ -8,12 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
 from .sizes import Extent, Sym, is_open, static
+
+if TYPE_CHECKING:
+    from .limits import ModelLimits
+    from .workers import Pool
 
 # Types of eight bits or less that numpy lacks, and their bits. They are held unpacked: a value's code is the low bits
 # of a byte.
@@ -202,6 +206,10 @@ class ForeignSource(ABC):
     """What is no model file, and becomes linalg in a way of its own: a frontend makes it of a user's object."""
 
     name: str
+
+    def prepare(self, pool: Pool, limits: ModelLimits) -> None:
+        """Keep to these ``limits`` from now on, and let a worker of ``pool`` look first at what is not trusted."""
+        return
 
     @abstractmethod
     def digest(self) -> str:

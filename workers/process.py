@@ -134,7 +134,7 @@ def run_here(job: Job, trail: Trail | None = None) -> Any:
         raise
     except MemoryError as error:
         raise InternalError(f"out of memory in {at(trail.where, job.what)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # what a job imports may want to end the process
         reason = (str(error).strip().splitlines() or [""])[0]
         where = at(trail.where, job.what)
         raise InternalError(f"internal error in {where}: {type(error).__name__}: {reason}") from error

@@ -1,8 +1,16 @@
-"""The job of a conversion worker: an exported program to linalg. Imports torch-mlir only when called."""
+"""The jobs of a conversion worker: to read an exported program's file, and a program to linalg.
+
+Imports torch-mlir only when called.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ...limits import ModelLimits
+
+if TYPE_CHECKING:
+    from .package import Package
 
 Answer = tuple[list[str], dict[str, Any]]
 
@@ -22,3 +30,16 @@ def converted(program: bytes, name: str) -> Answer:
     from .convert import convert
 
     return convert(program, name)
+
+
+def read_file(path: str, label: str, limits: ModelLimits) -> Package:
+    """What is in an exported program's file, which errors call ``label``; torch has read it once, without weights.
+
+    Raises ModelError for what is no such file, or would run code that is in it.
+    """
+    from .archive import rehearse
+    from .package import read_package
+
+    found = read_package(path, label, limits)
+    rehearse(found, label)
+    return found

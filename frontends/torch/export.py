@@ -1,14 +1,12 @@
-"""What a user gives to an ``ExportedProgram``: a module, a traced or scripted one, an exported program or its file."""
+"""What a user gives to an ``ExportedProgram``: a module, a traced or scripted one, or an exported program."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,7 +14,6 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from ...errors import ModelError, UnsupportedError
-from . import archive
 
 SUFFIX = ".pt2"
 # What torch says at the end of an error about open sizes: a line for each that it would have otherwise.
@@ -38,13 +35,11 @@ def exported(
     """The program of ``source``, for inputs like the examples.
 
     Errors call it ``name``, or by its type. ``dynamic_shapes`` is as ``torch.export.export`` takes it. Raises
-    ModelError for a file or a module that is none, UnsupportedError for a module that torch cannot export: one line
+    ModelError for what cannot be one, UnsupportedError for a module that torch cannot export: one line
     with the module's path, the reason, and what to do.
     """
     if isinstance(source, ExportedProgram):
         return source
-    if isinstance(source, (str, os.PathLike)):
-        return archive.read(Path(source))
     name = name or type(source).__name__
     if example_inputs is None and not example_kwargs:
         raise ModelError(f"{name} needs example inputs to be exported with: give example_inputs=(x, ...)")

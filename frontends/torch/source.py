@@ -20,8 +20,11 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 
 from ...errors import ModelError, UnsupportedError
+from ...limits import ORDINARY, ModelLimits
 from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned
 from ...runtime.module import Module
+from ...workers import Pool
+from . import archive
 from .conversion import Answer, converted
 from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
@@ -56,7 +59,7 @@ class TorchSource(ForeignSource):
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
-        for line in (*versions(), *_graph_lines(self.program)):
+        for line in (*versions(), *self.graph_lines()):
             digest.update(line.encode() + b"\0")
         for name, tensor in sorted(_weights(self.program).items()):
             digest.update(name.encode() + b"\0")
@@ -71,6 +74,15 @@ class TorchSource(ForeignSource):
         except Exception as error:
             raise UnsupportedError(f"{self.name} cannot be handed to torch-mlir: {first_line(error)}") from error
         return converted, (saved.getvalue(), self.name)
+
+    def graph_lines(self) -> list[str]:
+        """All that the graph says."""
+        return list(_graph_lines(self.program))
+
+    def sizes(self) -> tuple[Any, ...]:
+        """All sizes that are in the program."""
+        symbols = Symbols(self.program)
+        return symbols.results(), symbols.known(), symbols.scalars()
 
     def described(self, answer: Answer) -> LinalgText:
         """See ``ForeignSource``."""
@@ -126,6 +138,22 @@ class TorchSource(ForeignSource):
         return [(spec.arg, result) for spec, result in made if spec.kind is OutputKind.USER_OUTPUT]
 
 
+class FileSource(TorchSource):
+    """The file of an exported program. It is read when its program is asked for, and by a worker first."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(self._read, path.stem)
+        self._path, self._limits = path, ORDINARY
+        self._pool: Pool | None = None
+
+    def prepare(self, pool: Pool, limits: ModelLimits) -> None:
+        """See ``ForeignSource``."""
+        self._pool, self._limits = pool, limits
+
+    def _read(self) -> ExportedProgram:
+        return archive.read(self._path, self._pool, self._limits)
+
+
 def changed(module: Module) -> list[str]:
     """The names of the buffers that a program changes: their values are its first outputs."""
     return [info.name.removesuffix(NEXT) for info in module.outputs if info.name.endswith(NEXT)]
@@ -144,11 +172,12 @@ def add_tensor(digest: Any, tensor: torch.Tensor) -> None:
 
 def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: Any) -> TorchSource | None:
     """The source that an object of torch's, or an exported program's file, is; None for what is neither."""
-    is_file = isinstance(source, (str, os.PathLike))
-    if not is_file and not is_torch(source):
+    if isinstance(source, (str, os.PathLike)):
+        return FileSource(Path(source))
+    if not is_torch(source):
         return None
-    name = Path(source).stem if is_file else type(source).__name__
-    return TorchSource(partial(exported, source, example_inputs, dynamic_shapes=dynamic_shapes), name)
+    export = partial(exported, source, example_inputs, dynamic_shapes=dynamic_shapes)
+    return TorchSource(export, type(source).__name__)
 
 
 def of_program(

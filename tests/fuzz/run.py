@@ -5,7 +5,8 @@ Three in eight are compiled with open extents, whose runs are guarded. Each mism
 kept in ``SEED.json`` of that folder, from which ``--resume`` goes on.
 
 With ``--bytes`` these models and the zoo's are damaged first, and are asked no more of than to harm nobody
-(``damaged.py``); ``--artifacts`` does so with compiled programs (``artifacts.py``).
+(``damaged.py``); ``--artifacts`` does so with compiled programs (``artifacts.py``), ``--pt2`` with files of exported
+programs of PyTorch's (``programs.py``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -41,7 +43,8 @@ def main() -> int:
     record = Record.read(path) if args.resume else Record(path, args.first)
     numbers = [(args.seed, i) for i in range(record.next, args.first + args.count)]
     console = Console(stderr=True)
-    judge_all = {"graphs": verdicts, "bytes": damaged.verdicts, "artifacts": artifacts.verdicts}[args.kind]
+    judges = {"bytes": damaged.verdicts, "artifacts": artifacts.verdicts, "pt2": _of_programs}
+    judge_all = judges.get(args.kind, verdicts)
     answers = judge_all(numbers, args.processes, _seconds(args))
     try:
         for number, verdict in track(answers, "models", len(numbers), console=console, disable=not console.is_terminal):
@@ -58,9 +61,22 @@ def main() -> int:
     return int(record.fails)
 
 
+def programs() -> ModuleType:
+    """The module of that name, which imports torch."""
+    from fuzz import programs
+
+    return programs
+
+
+def _of_programs(numbers: Sequence[Number], processes: int, seconds: float) -> Iterator[tuple[Number, Verdict]]:
+    return programs().verdicts(numbers, processes, seconds)
+
+
 def _saved(number: Number, verdict: Verdict, path: Path, args: argparse.Namespace) -> str:
     if args.kind == "artifacts":
         return artifacts.save(number, verdict, path)
+    if args.kind == "pt2":
+        return programs().save(number, verdict, path.with_name(f"{path.name}.pt2"))
     model = path.with_name(f"{path.name}.onnx")
     if args.kind == "bytes":
         return damaged.save(number, verdict, model)
@@ -76,6 +92,7 @@ def _arguments() -> argparse.Namespace:
     kinds = cli.add_mutually_exclusive_group()
     kinds.add_argument("--bytes", **_kind("bytes", "damage the models' files: nothing may die, hang or be unclear"))
     kinds.add_argument("--artifacts", **_kind("artifacts", "break compiled programs in place of models"))
+    kinds.add_argument("--pt2", **_kind("pt2", "break files of exported programs of PyTorch's"))
     cli.set_defaults(kind="graphs")
     cli.add_argument("--count", type=int, default=1000, help="how many (1000)")
     cli.add_argument("--seed", type=int, default=0, help="what they are drawn from (0)")
