@@ -39,7 +39,7 @@ def element_of(value: ir.Value) -> ir.Type:
 def ranked(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
     """``tensor<shape x elem>``. ValueError for an extent that no tensor has."""
     open_ = ir.ShapedType.get_dynamic_size()
-    if any(not isinstance(n, Sym) and n != open_ and not 0 <= n <= _MOST_EXTENT for n in shape):
+    if any(not isinstance(n, Sym) and int(n) != open_ and not 0 <= n <= _MOST_EXTENT for n in shape):
         raise ValueError(f"there is no tensor of shape {list(shape)}")
     return ir.RankedTensorType.get([*map(extents.as_type_extent, shape)], elem)
 
