@@ -84,6 +84,19 @@ def test_rows_of_a_concat_and_a_vector():
     check(made, "abc", [(1, 33, 33), (5, 7, 1), (33, 1, 2), (700, 3, 300)])
 
 
+def test_rows_of_a_concat_and_a_vector_of_one_element():
+    nodes = [
+        node("Concat", "p q", "c", axis=0),
+        node("ReduceMin", "c last", "r", keepdims=0),
+        node("Min", "r v", "y"),
+    ]
+    made = model(nodes, {"p": ["a", "b"], "q": ["c", "b"], "v": ["a"]}, last=[-1])
+    check(made, "abc", [(1, 33, 33), (1, 1, 7), (1, 700, 3), (1, 5, 300)])
+    program = tw.compile(made, workers=0)
+    with pytest.raises(tw.InputError, match="node 'y'"):
+        program.run({name: np.zeros(shape, np.float32) for name, shape in (("p", (2, 3)), ("q", (1, 3)), ("v", (2,)))})
+
+
 def test_columns_that_are_reduced_and_columns_of_another_matrix():
     nodes = [node("ReduceMax", "x axis", "r", keepdims=1), node("Mul", "r z", "y")]
     made = model(nodes, {"x": ["b", "n"], "z": ["b", "m"]}, axis=[-1])
