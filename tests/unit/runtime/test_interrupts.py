@@ -25,19 +25,26 @@ def counter() -> np.ndarray:
 
 @contextmanager
 def interrupted(x: np.ndarray | None = None) -> Iterator[None]:
-    """Send this process a SIGINT soon, as Ctrl-C does: when a module has counted the first pause in ``x``."""
+    """Send this process a SIGINT soon, as Ctrl-C does: when a module has counted the first pause in ``x``.
+
+    Python drops an exception that a handler raises while some object is finalized: a user presses again, and so does this.
+    """
+    ended = threading.Event()
 
     def interrupt() -> None:
         while x is not None and x == 0:
             time.sleep(0.01)
-        time.sleep(0.02)
-        os.kill(os.getpid(), signal.SIGINT)
+        wait = 0.02
+        while not ended.wait(wait):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait = 10.0
 
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
         yield
     finally:
+        ended.set()
         thread.join()
 
 
