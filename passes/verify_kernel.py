@@ -1,8 +1,8 @@
 """What a kernel states of its sizes, and that its ops rely on nothing else.
 
 A kernel states which of the extents that it is called with are the same size (``tw.same_sizes``); every two others may
-differ. `outline` writes that down from the ops of the group, whose loops prove it; callers may be held to it
-(``runtime/guards.py``). An op that a later pass makes must not walk two extents together that are not stated to be one.
+differ. `outline` writes that down from the ops of the group, whose loops prove it; guarded runs hold callers to it
+(``runtime/guarded.py``). An op of a later pass must not walk two extents together that are not stated to be one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .kernel import SAME_SIZES, is_dynamic, symbol
 
 def state_sizes(function: func.FuncOp) -> None:
     """Note on a kernel on tensors which of its sizes its ops take for the same."""
-    shared = SizeClasses(function).shared(function)
+    shared = SizeClasses(function).shared()
     if shared:
         pairs = [ir.DenseI64ArrayAttr.get([n for pair in members for n in pair]) for members in shared]
         function.attributes[SAME_SIZES] = ir.ArrayAttr.get(pairs)
@@ -38,7 +38,7 @@ def verify_kernel(function: func.FuncOp) -> None:
     if not is_dynamic(function):
         return
     stated = [set(members) for members in stated_sizes(function)]
-    for members in SizeClasses(function).shared(function):
+    for members in SizeClasses(function).shared():
         if not any(set(members) <= known for known in stated):
             shown = ", ".join(_described(function, *pair) for pair in members)
             raise CompileError(

@@ -24,7 +24,7 @@ class SizeClasses:
     """The classes of equal sizes among the extents of a function's tensors, and its index values."""
 
     def __init__(self, function: func.FuncOp) -> None:
-        self._function = function.operation
+        self._function = function
         self._parents: dict[Key, Key] = {}
         self._order: dict[Key, int] = {}
         self._computed: dict[Key, Key] = {}
@@ -34,7 +34,7 @@ class SizeClasses:
             for result in op.results:
                 self._add_axes(result)
             self._note(op)
-        self._note_result_sizes(function)
+        self._note_result_sizes()
 
     def of(self, value: ir.Value) -> list[int]:
         """The extents of a tensor; those that only the run knows are equal where they are proved to be."""
@@ -51,13 +51,13 @@ class SizeClasses:
                     extents[loop] = n if n >= 0 else self._proved(_loop(op, loop))
         return [self._proved(_loop(op, loop)) if n is None else n for loop, n in enumerate(extents)]
 
-    def shared(self, function: func.FuncOp) -> list[tuple[tuple[int, int], ...]]:
+    def shared(self) -> list[tuple[tuple[int, int], ...]]:
         """The classes of more than one size that callers see: pairs of an argument's, then a result's, number and axis.
 
         An index argument has the axis -1. A class that a number is in is none.
         """
         numbers = {self._root(key) for key in self._parents if key[0] == "number"}
-        values = [*function.arguments, *operations(function)[-1].operands]
+        values = [*self._function.arguments, *operations(self._function)[-1].operands]
         classes: dict[Key, list[tuple[int, int]]] = {}
         for number, value in enumerate(values):
             for axis, key in _keys_of(value):
@@ -66,7 +66,7 @@ class SizeClasses:
         return [tuple(members) for members in classes.values() if len(members) > 1]
 
     def _proved(self, key: Key) -> DynamicExtent:
-        return DynamicExtent(self._order[self._root(key)], self._function)
+        return DynamicExtent(self._order[self._root(key)], self._function.operation)
 
     def _add_axes(self, value: ir.Value) -> None:
         for _, key in _keys_of(value):
@@ -83,8 +83,9 @@ class SizeClasses:
         first, second = sorted((self._root(a), self._root(b)), key=self._order.__getitem__)
         self._parents[second] = first
 
-    def _note_result_sizes(self, function: func.FuncOp) -> None:
+    def _note_result_sizes(self) -> None:
         """The last arguments of a kernel are the open extents of its results, in order."""
+        function = self._function
         *_, ret = operations(function)
         open_ = [key for value in ret.operands if is_tensor(value) for _, key in _keys_of(value)]
         given = count_of(function, RESULT_SIZES)

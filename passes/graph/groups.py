@@ -189,10 +189,10 @@ class RowRule:
             return False
         if any(how != ("row" if row else "full") for how in written):
             return False
-        if self._has_open_columns(op) and not any(
-            self._walked_whole(op) & self._walked_whole(m) for m in group.members
-        ):
-            return False  # nothing proves that its columns are as many as the group's
+        if self._has_open_columns(op):
+            walked = self._walked_whole(op)
+            if not any(walked & self._walked_whole(member) for member in group.members):
+                return False  # nothing proves that its columns are as many as the group's
         if row:
             group.rows.add(op)
         return True
@@ -223,7 +223,7 @@ class RowRule:
         return {*made, *(value for value, dims in reads_of(op) if self._reads(op, dims) == "full")}
 
     def _gives_rows(self, op: ir.Operation) -> bool:
-        return len(domain_of(op) or []) == len(self.rows) and _alike(_extents(op, domain_of(op)), self.rows)
+        return _alike(_extents(op, domain_of(op)), self.rows)
 
     def _reads(self, op: ir.Operation, dims: list[int] | None) -> str:
         """``full``: at the op's rows and columns; ``row``: at its rows alone."""

@@ -6,12 +6,13 @@ So the generator knows every shape, and every number that a later node's inputs 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from random import Random
 from typing import Any
 
 import numpy as np
 import onnx
+from fuzz.draws import Draws
 from fuzz.schemas import Rejected, allowed_dtypes, check_dtypes, result_dtypes, schema_of
 from fuzz.values import draw_array
 from onnx import helper, numpy_helper
@@ -27,11 +28,11 @@ INTEGERS = (*("int64", "int32") * 3, "int8", "uint8", "int16", "uint16", "uint32
 DTYPES = (*FLOATS * 2, *INTEGERS, *("bool",) * 4)
 
 
-class Graph:
+class Graph(Draws):
     """Nodes, leaves (inputs, initialisers and Constant nodes) and the value of each tensor by name."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
+        super().__init__(random)
         self.opset = random.choice(OPSETS)
         self.opsets = {"": self.opset, ML: random.choice((5, 5, 5, 4, 3, 2, 1)), MICROSOFT: 1}
         self.depth = 0  # of nested graphs, here
@@ -43,17 +44,6 @@ class Graph:
         self.operands: list[str] = []  # what a node may read: neither axes nor shapes
 
     # Draws.
-
-    def chance(self, share: float) -> bool:
-        """Whether one of a share of cases is this one."""
-        return self.random.random() < share
-
-    def one_of(self, choices: Iterable[Any]) -> Any:
-        """One of some values; Rejected where there are none."""
-        choices = list(choices)
-        if not choices:
-            raise Rejected
-        return self.random.choice(choices)
 
     def integer(self, low: int, high: int) -> int:
         """A number from ``low`` to ``high``, both included."""

@@ -160,8 +160,6 @@ def test_sizes_over_each_other_are_right():
 
 def test_a_detector_with_its_post_processing_is_planned(shared_models):
     folder = shared_models / "fcos_small"
-    if not folder.is_dir():
-        pytest.skip("fcos_small is not among the pretrained models")
     model = import_model(folder / "model.onnx")
     assert len(collect(model.module, lambda _: True)) < 40_000
     texts = [str(extent) for info in model.outputs for extent in info.shape]

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+from fuzz.draws import Draws
+from fuzz.schemas import Rejected
 from onnx import helper, numpy_helper
 
 NAMES: tuple[str, ...] = ("n", "m", "k", "l")
@@ -23,10 +25,6 @@ BINDINGS = 5
 OPSET = 18
 Dim = int | str
 Binding = dict[str, int]
-
-
-class Rejected(Exception):
-    """A node finds no place."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,11 @@ def _joined(dims: Sequence[Dim], sign: str, function: Callable[[Iterable[int]], 
     return function(numbers) if len(numbers) == len(dims) else f"({sign.join(map(str, dims))})"
 
 
-class Graph:
+class Graph(Draws):
     """Nodes, inputs and what is known of each value."""
 
     def __init__(self, random: Random) -> None:
-        self.random = random
+        super().__init__(random)
         self.names: tuple[str, ...] = NAMES[: random.choice((2, 2, 3, 3, 4))]
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, Input] = {}
@@ -94,17 +92,6 @@ class Graph:
         self._count = 0
 
     # Draws.
-
-    def chance(self, share: float) -> bool:
-        """Whether one of a share of cases is this one."""
-        return self.random.random() < share
-
-    def one_of(self, choices: Iterable[Any]) -> Any:
-        """One of some values; Rejected where there are none."""
-        choices = list(choices)
-        if not choices:
-            raise Rejected
-        return self.random.choice(choices)
 
     def dim(self) -> Dim:
         """A dim of an input: a name most of the time."""
