@@ -12,7 +12,7 @@ from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import element_type
 from ....model import numpy_dtype
-from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product
+from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product, quotient
 from ..context import Context
 from ..open_lengths import for_each_shape
 from ..registry import op
@@ -159,6 +159,10 @@ def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Te
     if target.count(-1) + sum(unsure) == 0:
         return ctx.reshape(x, target)
     others = product([if_equal(n, -1, 1, n) for n in target])
+    if quotient(x.size, others) is None:  # of no elements, any number of rows without elements could be made
+        vague = f"a tensor of shape {list(x.shape)} without elements does not say which extent -1 is, beside one of 0"
+        for n in target:
+            ctx.demand_less(0, if_equal(n, -1, others, 1), vague)
     rest = floordiv(x.size, others)
     return ctx.reshape(x, [if_equal(n, -1, rest, n) for n in target])
 

@@ -35,7 +35,7 @@ VECTORS: dict[str, tuple[str, Arrays, Sequence[Sequence[int]], list[tuple[Sequen
         {},
     ),
     "Reshape of one element": ("Reshape", [f(1, 1)], [(), (1,), (1, -1, 1)], [((2, 1), "cannot make shape")], {}),
-    "Reshape of nothing": ("Reshape", [f(0, 3)], [(0, 3, 1), (0,), (3, 0)], [((1,), "another size"), ((1, 1), "cannot make shape")], {"allowzero": 1}),
+    "Reshape of nothing": ("Reshape", [f(0, 3)], [(0, 3, 1), (0,), (3, 0)], [((1,), "another size"), ((1, 1), "cannot make shape"), ((0, -1), "does not say which extent -1 is")], {"allowzero": 1}),
     "Expand": (
         "Expand",
         [f(2, 1)],
