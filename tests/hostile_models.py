@@ -374,7 +374,7 @@ CASES: dict[str, Hostile] = {
         saved(model([helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])])), "y"
     ),
     "graph: input twice": Hostile(edited(lambda m: m.graph.input.add().CopyFrom(m.graph.input[0])), "x"),
-    "graph: empty name of an input": Hostile(edited(lambda m: setattr(m.graph.input[0], "name", "")), "name"),
+    "graph: empty name of an input": Hostile(edited(lambda m: setattr(m.graph.input[0], "name", "")), "'x'"),
     "graph: empty name of an output": Hostile(edited(lambda m: setattr(m.graph.output[0], "name", "")), "name"),
     "graph: missing input": Hostile(edited(lambda m: node(m).input.__setitem__(0, "nobody")), "nobody"),
     "graph: too few inputs": Hostile(edited(lambda m: node(m).input.pop()), "the_add"),

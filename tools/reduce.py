@@ -128,12 +128,14 @@ def require_onnxruntime(command: str) -> None:
 def read_case(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """The model ``args.model`` with its weights, and inputs for it, of ``add_inputs`` and ``--input-shape``."""
     from tilewright.frontends import model_inputs
+    from tilewright.frontends.onnx.node_order import sort_nodes
 
     infos = model_inputs(args.model, dict(args.input_shape))  # which says best what is wrong with a file
     try:
         model = onnx.load(args.model)
     except Exception as error:
         raise ModelError(f"cannot read '{args.model}': {first_line(error)}") from error
+    sort_nodes(model)
     arrays = given_inputs(infos, args)
     missing = [info.name for info in infos if info.name not in arrays]
     if missing:

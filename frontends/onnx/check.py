@@ -1,4 +1,4 @@
-"""Is it a valid model of versions that we know? By onnx's checker, which sees no weights."""
+"""Is it a valid model of versions that we know? By onnx's checker, which sees no weights, and the nodes in order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import onnx
 from onnx import TensorProto, checker, defs
 
 from ...errors import ModelError
+from ...printed import shortened
+from .node_order import sort_nodes
 from .structure import check_nodes, check_tensors
 from .walk import levels, roots, tensors
 from .weights import Detached
@@ -15,7 +17,7 @@ _UNKNOWN = ("No Op registered", "is not registered", "No opset import for domain
 
 
 def check_model(detached: Detached) -> dict[str, int]:
-    """The opset version of each domain. Raises ModelError where the model is not valid or too new."""
+    """The opset version of each domain; sorts the nodes. Raises ModelError where the model is not valid or too new."""
     proto, what = detached.proto, detached.what
     if not proto.graph.output:
         raise ModelError(f"{what}: has no graph with outputs, so it is not a whole ONNX model; export it again")
@@ -34,11 +36,12 @@ def check_model(detached: Detached) -> dict[str, int]:
     if not _is_text(proto):
         raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8")
     check_tensors(detached)
+    sort_nodes(proto)
     try:
         checker.check_model(_stand_in(proto))
     except checker.ValidationError as error:
         if not any(words in str(error) for words in _UNKNOWN):
-            raise ModelError(f"{what}: is not a valid ONNX model: {_first_line(error)}") from error
+            raise ModelError(f"{what}: is not a valid ONNX model: {_summary(error)}") from error
     except UnicodeDecodeError as error:  # raised for the checker's own message where that quotes a broken name
         raise ModelError(f"{what}: is not a valid ONNX model: it has names that are not UTF-8") from error
     return opsets
@@ -79,5 +82,7 @@ def _is_text(proto: onnx.ModelProto) -> bool:
     return all(isinstance(text, str) for text in (*found, *(d.dim_param for d in dims)))
 
 
-def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "unknown reason")
+def _summary(error: Exception) -> str:
+    """What the checker says, up to where it begins to print the node."""
+    text = str(error).partition("==> Context")[0]
+    return shortened(" ".join(text.split()), 400) or "unknown reason"

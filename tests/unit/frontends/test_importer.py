@@ -39,20 +39,15 @@ def test_main_carries_names_weights_and_locations():
     assert [(i.name, i.shape, i.dtype) for i in imported.outputs] == [("y", (2, 300), "float32")]
 
 
-def test_nodes_in_any_order_and_only_those_needed():
+def test_only_the_nodes_that_are_needed():
     nodes = [
         helper.make_node("Relu", ["t"], ["y"]),
         helper.make_node("Foo", ["x"], ["dead"], domain="nowhere"),
         helper.make_node("Neg", ["x"], ["t"]),
     ]
     model = model_of(nodes[::2][::-1], {"x": X}, ["y"])
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
+    model.graph.node.append(nodes[1])
     model.opset_import.append(helper.make_opsetid("nowhere", 1))
-    with pytest.raises(ModelError):  # ONNX wants them sorted, and the checker says so
-        import_model(model)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes[::-1])
     np.testing.assert_array_equal(run_model(import_model(model), {"x": X})[0], np.maximum(-X, 0))
 
 
