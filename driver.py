@@ -34,7 +34,7 @@ from .runtime.manifest import Manifest
 from .runtime.module import Module
 from .runtime.shared import compiler
 from .runtime.source import Recipe, TextKind
-from .runtime.threads import default_threads
+from .runtime.threads import usable_cpus
 from .specialization import Sizes
 from .target import Target
 from .workers import Limits, Pool
@@ -80,7 +80,8 @@ def compile(
             "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
         input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
             name for it, which inputs may share, or both as "n=1..8".
-        num_threads: threads of a call; by default as many as this process may use.
+        num_threads: most threads of a call; by default one for each CPU that this process may use, at most
+            OMP_NUM_THREADS in the environment.
         opt_level: 0 to 3; inside of ``with PassContext(...)`` that context's level counts.
         executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
             one MLIR ExecutionEngine of this process.
@@ -258,7 +259,7 @@ def _pool(count: int | None, options: Options) -> Pool:
         count = 0
     if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
         raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
-    return workers.pool(min(default_threads(), _MOST_WORKERS) if count is None else count).limited(options.limits)
+    return workers.pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).limited(options.limits)
 
 
 def _product(

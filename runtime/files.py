@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import ArtifactError
 from ..source_files import open_regular
-from .threads import default_threads
+from .threads import usable_cpus
 
 _PIECE = 8 << 20  # bytes that are hashed as one; another size gives other digests
 _READ = 1 << 20
@@ -86,7 +86,7 @@ def digest(source: int | bytes, begin: int = 0, end: int | None = None) -> str:
     if len(begins) < 2:
         pieces = [_piece(source, at, end) for at in begins]
     else:
-        with ThreadPoolExecutor(min(_MOST_READERS, default_threads(), len(begins))) as pool:
+        with ThreadPoolExecutor(min(_MOST_READERS, usable_cpus(), len(begins))) as pool:
             pieces = list(pool.map(lambda at: _piece(source, at, min(at + _PIECE, end)), begins))
     return hashlib.sha256(b"".join(pieces)).hexdigest()
 

@@ -19,7 +19,7 @@ from ..target import lacking
 from .validation import validate, validate_ranges
 
 FORMAT = 10  # of the text
-ABI = 2  # of the code: what `create` and `run_calls` take, how kernels are called
+ABI = 3  # of the code: what `create` and `run_calls` take, how kernels are called
 
 
 @dataclass(frozen=True)

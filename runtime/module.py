@@ -38,7 +38,8 @@ class Module:
 
     It may be called from several threads at once. Its packed functions stay valid when the module itself is dropped.
     ``runner`` makes what runs the ``number``-th of the artifact's programs.
-    Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use.
+    Without ``num_threads``, the number that the compiler was given counts, else all CPUs that this process may use, or
+    as many as ``OMP_NUM_THREADS`` in the environment says.
     Each call under way has memory of its own; with ``max_concurrency``, calls of ``run`` and of the module itself wait
     until fewer are under way. (The packed functions do not wait: who calls them has threads of its own to count.)
     ``executor`` says how the program is run: "aot", which calls its entry once (the default), "graph", which calls its
@@ -61,21 +62,25 @@ class Module:
         self._limit = None if max_concurrency is None else Limit(max_concurrency)
         self._program = program
         self._recipe = recipe
-        chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
-        self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
-        if self._threads < 1:
-            raise InputError(f"num_threads must be at least 1, got {num_threads}")
-        main = start(program, self._threads, executor=executor) if executor else runner(program, self._threads, 0)
-        self._main = main
+        self._make_main = partial(start, executor=executor) if executor else runner
+        self._make_specialized = runner
         self._names = {info.name: info for info in program.manifest.inputs}
         self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
+        chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
+        self._start(int(chosen) if isinstance(chosen, int) else default_threads())
+
+    def _start(self, threads: int) -> None:
+        if threads < 1:
+            raise InputError(f"num_threads must be at least 1, got {threads}")
+        self._main = self._make_main(self._program, threads, 0)
         self._specialized: dict[Shapes, Runner] = {
-            tuple(info.static_shape for info in manifest.inputs): runner(program, self._threads, number)
-            for number, manifest in enumerate(program.manifest.specialized, 1)
+            tuple(info.static_shape for info in manifest.inputs): self._make_specialized(self._program, threads, number)
+            for number, manifest in enumerate(self._program.manifest.specialized, 1)
         }
+        self._threads = threads
         self._functions: dict[str, PackedFunction] = {}
-        if main.main is not None:
-            self._functions["main"] = PackedFunction.of(main.main, self.inputs, self.outputs)
+        if self._main.main is not None:
+            self._functions["main"] = PackedFunction.of(self._main.main, self.inputs, self.outputs)
 
     def __copy__(self) -> Module:
         return self
@@ -121,8 +126,18 @@ class Module:
 
     @property
     def num_threads(self) -> int:
-        """The number of threads that a call uses when no other call does."""
+        """The most threads that a call uses, when no other call does.
+
+        It may be set: calls that begin from then on have as many, and so have packed functions that are asked for then.
+        InputError for less than 1.
+        """
         return self._threads
+
+    @num_threads.setter
+    def num_threads(self, threads: int) -> None:
+        self._start(threads)
+        self._settings["num_threads"] = threads
+        self.__dict__.pop("imported_modules", None)
 
     def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> list[np.ndarray]:
         """Run on arrays by input name; returns new arrays in the order of the model's outputs.

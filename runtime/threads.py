@@ -52,14 +52,23 @@ class Team:
     """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
 
     class _Context(ctypes.Structure):
-        """What ``tw_parallel_for`` reads of a program's context."""
+        """What ``tw_parallel_for`` knows of a program."""
 
-        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p))
+        _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p), ("credit", ctypes.c_int64))
 
     def __init__(self, address: int, threads: int) -> None:
         self.threads = threads
         self._run = _RUN_CALLS(address)
-        self._context = Team._Context(threads, team_lock())
+        self._context = Team._Context(threads, team_lock(), 0)
+
+    @property
+    def credit(self) -> int:
+        """Nanoseconds that the team has gained of late; less than 0 while one thread does all, as it has lost some."""
+        return self._context.credit
+
+    @credit.setter
+    def credit(self, nanoseconds: int) -> None:
+        self._context.credit = nanoseconds
 
     def run_calls(
         self,
@@ -89,10 +98,16 @@ class Team:
                 calls, which, offsets = calls + made * ctypes.sizeof(CALL), which + skipped, offsets + skipped
 
 
-def default_threads() -> int:
+def usable_cpus() -> int:
     """The number of CPUs that this process may use: its affinity, and its control groups' quotas rounded up."""
     quotas = [math.ceil(quota) for folder in _cgroup_folders(Path("/sys/fs/cgroup")) for quota in _quota(folder)]
     return max(1, min([len(os.sched_getaffinity(0)), *quotas]))
+
+
+def default_threads() -> int:
+    """The threads of a program that nobody has given a number: one for each usable CPU, at most OMP_NUM_THREADS."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # a list is for nested teams
+    return min(usable_cpus(), int(wanted)) if wanted.isdecimal() and int(wanted) else usable_cpus()
 
 
 def _quota(folder: Path) -> Iterator[float]:

@@ -185,7 +185,12 @@ typedef struct {
   tw_plan *spare; /* of a run that is over */
   int64_t *kernels;
   int64_t (*run_calls)(int64_t count, const void *calls, const void *which, const void *offsets, int64_t most,
-                       const void *bases, void *scratch, const void *team, int64_t nanoseconds);
+                       const void *bases, void *scratch, void *team, int64_t nanoseconds);
+  struct {
+    int32_t threads;
+    int32_t *lock;
+    int64_t credit; /* what several threads have gained of late */
+  } team;
 } tw_open_model;
 
 /* The smallest gap of at least so many bytes between buffers that are in use at the same time, sorted by place. */
@@ -311,15 +316,11 @@ static inline int tw_check_memory(const tw_open_model *model, const tw_plan *pla
 }
 
 /* Makes the calls of a plan, and copies outputs that no call has made. */
-static inline void tw_make_calls(const tw_open_model *model, tw_plan *plan) {
+static inline void tw_make_calls(tw_open_model *model, tw_plan *plan) {
   const tw_routine *routine = plan->routine;
-  const struct {
-    int32_t threads;
-    int32_t *lock;
-  } team = {model->base.threads, &tw_team_lock};
   if (plan->call_count)
     model->run_calls(plan->call_count, plan->calls, plan->bases, plan->offsets, routine->most, plan->addresses,
-                     plan->arena + plan->arena_bytes, &team, INT64_MAX);
+                     plan->arena + plan->arena_bytes, &model->team, INT64_MAX);
   for (int64_t i = 0; i < routine->outputs; i++) {
     const tw_buffer *buffer = &plan->buffers[plan->results[i]];
     const int64_t own = TW_GIVEN + routine->inputs + i, bytes = tw_bytes(model, plan, (int32_t)(routine->inputs + i));
@@ -387,6 +388,8 @@ static inline tw_open_model *tw_open_load(const tw_program *program, const char 
   if (!model) return tw_fail(error, size, "out of memory"), (tw_open_model *)NULL;
   if (tw_prepare(&model->base, program, path, weights, threads, error, size)) return free(model), (tw_open_model *)NULL;
   if (tw_find_kernels(model, error, size)) return tw_open_free(model), (tw_open_model *)NULL;
+  model->team.threads = model->base.threads;
+  model->team.lock = &tw_team_lock;
   return model;
 }
 

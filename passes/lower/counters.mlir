@@ -1,24 +1,13 @@
 // The times of calls: stamps around each, and the counters that a program with a profile adds them to.
-// The clock is the monotonic one, which Python's time.perf_counter_ns() reads too. The processor's own counter takes 14 ns
-// and not 33, but each CPU has another one, which has to be calibrated, and not all let a program read it.
 
 llvm.func @pthread_self() -> i64
 
 // Writes the monotonic clock's nanoseconds to a place of `stamps`, unless that is null.
 llvm.func @tw_stamp(%stamps: !llvm.ptr, %index: i64) {
   %null = llvm.mlir.zero : !llvm.ptr
-  %one = arith.constant 1 : i32
-  %time = llvm.alloca %one x !llvm.struct<(i64, i64)> : (i32) -> !llvm.ptr
   %on = llvm.icmp "ne" %stamps, %null : !llvm.ptr
   scf.if %on {
-    %monotonic = arith.constant 1 : i32
-    %second = arith.constant 1000000000 : i64
-    %status = llvm.call @clock_gettime(%monotonic, %time) : (i32, !llvm.ptr) -> i32
-    %rest_at = llvm.getelementptr inbounds %time[0, 1] : (!llvm.ptr) -> !llvm.ptr, !llvm.struct<(i64, i64)>
-    %seconds = llvm.load %time : !llvm.ptr -> i64
-    %rest = llvm.load %rest_at : !llvm.ptr -> i64
-    %whole = arith.muli %seconds, %second : i64
-    %nanoseconds = arith.addi %whole, %rest : i64
+    %nanoseconds = llvm.call @tw_clock() : () -> i64
     %at = llvm.getelementptr %stamps[%index] : (!llvm.ptr, i64) -> !llvm.ptr, i64
     llvm.store %nanoseconds, %at : i64, !llvm.ptr
   }

@@ -1,9 +1,9 @@
 // What every compiled program needs around its kernels: its context, its arenas, and the one loop over threads.
 // Follows dialects/packed.mlir. No mutable global: all state is in the context that `create` makes.
 
-// Threads, lock word shared by all programs of the process (may be null), an object that lives as long as the context
-// (it owns code and weights), arenas that wait for a call, weights.
-!context = !llvm.struct<(i32, ptr, ptr, array<16 x ptr>, array<0 x ptr>)>
+// Threads, lock word shared by all programs of the process (may be null), the team's credit (tw_parallel_for), an object
+// that lives as long as the context (it owns code and weights), arenas that wait for a call, weights.
+!context = !llvm.struct<(i32, ptr, i64, ptr, array<16 x ptr>, array<0 x ptr>)>
 
 llvm.func @malloc(i64) -> !llvm.ptr
 llvm.func @aligned_alloc(i64, i64) -> !llvm.ptr
@@ -24,11 +24,18 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // one in each kernel of this extent, so that what it wrote is in its cache; it takes one of so many pieces at a time. Who
 // is ready goes on with what the others have left: cores are not equally fast when neighbours use them too, and parts
 // not equally long. A caller that finds the team's lock taken runs alone: two teams would only share the same cores.
+//
+// A team pays where its threads have a CPU each. They may have none (another process computes), or sleep, and the caller
+// waits at the end of the kernel until each has come by. So the context has a credit, in nanoseconds: a kernel adds what
+// the others' steps would have taken the caller, and takes off what the caller has waited. Once that is less than
+// nothing the program runs alone, until 16 times the loss has been computed, and tries again. A program with a team
+// takes little longer so than without, and one whose kernels are too small for a team finds that out.
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
                            %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
   %one32 = arith.constant 1 : i32
   %free_word = arith.constant 0 : i32
+  %false = arith.constant false
   %true = arith.constant true
   %null = llvm.mlir.zero : !llvm.ptr
   %threads = llvm.load %context : !llvm.ptr -> i32
@@ -39,7 +46,12 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   %useful = arith.minsi %wide, %extent : i64
   %team = arith.trunci %useful : i64 to i32
   %several = arith.cmpi sgt, %team, %one32 : i32
-  %together = scf.if %several -> i1 {
+  %credit_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
+  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %owing = arith.cmpi slt, %credit, %zero : i64
+  %repaying = arith.andi %several, %owing : i1
+  %worth = arith.xori %several, %repaying : i1
+  %together = scf.if %worth -> i1 {
     %mine = scf.if %has_lock -> i1 {
       %pair = llvm.cmpxchg %lock, %free_word, %one32 acquire monotonic : !llvm.ptr, i32
       %taken = llvm.extractvalue %pair[1] : !llvm.struct<(i32, i1)>
@@ -49,19 +61,23 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
     }
     scf.yield %mine : i1
   } else {
-    scf.yield %several : i1
+    scf.yield %false : i1
   }
   scf.if %together {
-    // How much of each thread's part is taken: a cache line each.
+    // Of each thread, in a cache line: how much of its part is taken, how many steps it has made; of the caller, when it
+    // began with its steps and had none left.
     %taken = llvm.alloca %team x !llvm.array<8 x i64> {alignment = 64 : i64} : (i32) -> !llvm.ptr
     %zero_index = arith.constant 0 : index
     %one_index = arith.constant 1 : index
     %members = arith.index_cast %team : i32 to index
     scf.for %member = %zero_index to %members step %one_index {
       %number = arith.index_cast %member : index to i64
-      %own = llvm.getelementptr %taken[%number] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
+      %own = llvm.getelementptr %taken[%number, 0] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
+      %steps_at = llvm.getelementptr %taken[%number, 1] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
       llvm.store %zero, %own : i64, !llvm.ptr
+      llvm.store %zero, %steps_at : i64, !llvm.ptr
     }
+    %called = llvm.call @tw_clock() : () -> i64
     omp.parallel num_threads(%team : i32) {
       // Not omp_get_thread_num: GNU's runtime has that too, and its own threads (torch brings it) may be found first.
       %nowhere = llvm.mlir.zero : !llvm.ptr
@@ -71,6 +87,13 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
       %count = arith.extsi %count32 : i32 to i64
       %none = arith.constant 0 : i64
       %one = arith.constant 1 : i64
+      %caller = arith.cmpi eq, %thread, %none : i64
+      %steps_at = llvm.getelementptr %taken[%thread, 1] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.array<8 x i64>
+      scf.if %caller {
+        %begun_at = llvm.getelementptr %taken[0, 2] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+        %begun = llvm.call @tw_clock() : () -> i64
+        llvm.store %begun, %begun_at : i64, !llvm.ptr
+      }
       %at = arith.muli %scratch_stride, %thread : i64
       %own = llvm.getelementptr %scratch[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i8
       scf.for %i = %none to %count step %one : i64 {
@@ -92,21 +115,83 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
             %next = arith.addi %from, %piece : i64
             %to = arith.minui %next, %hi : i64
             llvm.call %kernel(%args, %from, %to, %own) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+            %now_made = arith.subi %to, %from : i64
+            %made = llvm.load %steps_at : !llvm.ptr -> i64
+            %more = arith.addi %made, %now_made : i64
+            llvm.store %more, %steps_at : i64, !llvm.ptr
           }
           scf.condition(%left)
         } do {
           scf.yield
         }
       }
+      scf.if %caller {
+        %ready_at = llvm.getelementptr %taken[0, 3] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+        %ready = llvm.call @tw_clock() : () -> i64
+        llvm.store %ready, %ready_at : i64, !llvm.ptr
+      }
       omp.terminator
     }
+    %ended = llvm.call @tw_clock() : () -> i64
     scf.if %has_lock {
       llvm.store %free_word, %lock atomic release {alignment = 4 : i64} : i32, !llvm.ptr
     }
+    %begun_at = llvm.getelementptr %taken[0, 2] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+    %ready_at = llvm.getelementptr %taken[0, 3] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+    %made_at = llvm.getelementptr %taken[0, 1] : (!llvm.ptr) -> !llvm.ptr, !llvm.array<8 x i64>
+    %begun = llvm.load %begun_at : !llvm.ptr -> i64
+    %ready = llvm.load %ready_at : !llvm.ptr -> i64
+    %made = llvm.load %made_at : !llvm.ptr -> i64
+    %own_time = arith.subi %ready, %begun : i64
+    %whole_time = arith.subi %ended, %called : i64
+    %waited = arith.subi %whole_time, %own_time : i64
+    // One that found all taken is taken to have gained its wait: it says nothing about the team.
+    %some = arith.cmpi sgt, %made, %zero : i64
+    %others = arith.subi %extent, %made : i64
+    %spared = scf.if %some -> i64 {
+      %product = arith.muli %own_time, %others : i64
+      %quotient = arith.divui %product, %made : i64
+      scf.yield %quotient : i64
+    } else {
+      scf.yield %waited : i64
+    }
+    %gain = arith.subi %spared, %waited : i64
+    llvm.call @tw_add_credit(%credit_at, %gain) : (!llvm.ptr, i64) -> ()
   } else {
-    llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+    scf.if %repaying {
+      %sixteen = arith.constant 16 : i64
+      %begun = llvm.call @tw_clock() : () -> i64
+      llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+      %ready = llvm.call @tw_clock() : () -> i64
+      %time = arith.subi %ready, %begun : i64
+      %share = arith.divui %time, %sixteen : i64
+      llvm.call @tw_add_credit(%credit_at, %share) : (!llvm.ptr, i64) -> ()
+    } else {
+      llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
+    }
   }
   llvm.return
+}
+
+// Adds to the credit, which stays within 16 milliseconds: what was gained long ago says little about now, and neither does
+// a process that was stopped. Calls at the same time may lose what one of them adds.
+llvm.func internal @tw_add_credit(%credit_at: !llvm.ptr, %gain: i64) {
+  %most = arith.constant 16000000 : i64
+  %least = arith.constant -16000000 : i64
+  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %sum = arith.addi %credit, %gain : i64
+  %high = arith.minsi %sum, %most : i64
+  %within = arith.maxsi %high, %least : i64
+  llvm.store %within, %credit_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Nanoseconds of the monotonic clock, which Python's time.perf_counter_ns() reads too. The processor's own counter takes
+// 14 ns and not 33, but each CPU has another one, which has to be calibrated, and not all let a program read it.
+llvm.func internal @tw_clock() -> i64 {
+  %monotonic = arith.constant 1 : i32
+  %time = llvm.call @tw_read_clock(%monotonic) : (i32) -> i64
+  llvm.return %time : i64
 }
 
 // One call of a recording: kernel, number of its words, extent, pieces of a thread's part (0: this thread does all), bytes
@@ -115,11 +200,16 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
 
 // Nanoseconds of a clock that only goes on, exact to a few milliseconds; reading it takes some 5 nanoseconds.
 llvm.func @tw_now() -> i64 {
-  %one = arith.constant 1 : i32
   %coarse = arith.constant 6 : i32
+  %time = llvm.call @tw_read_clock(%coarse) : (i32) -> i64
+  llvm.return %time : i64
+}
+
+llvm.func internal @tw_read_clock(%clock: i32) -> i64 {
+  %one = arith.constant 1 : i32
   %billion = arith.constant 1000000000 : i64
   %time = llvm.alloca %one x !llvm.struct<(i64, i64)> : (i32) -> !llvm.ptr
-  %status = llvm.call @clock_gettime(%coarse, %time) : (i32, !llvm.ptr) -> i32
+  %status = llvm.call @clock_gettime(%clock, %time) : (i32, !llvm.ptr) -> i32
   %fraction_at = llvm.getelementptr inbounds %time[0, 1] : (!llvm.ptr) -> !llvm.ptr, !llvm.struct<(i64, i64)>
   %seconds = llvm.load %time : !llvm.ptr -> i64
   %fraction = llvm.load %fraction_at : !llvm.ptr -> i64
@@ -217,7 +307,7 @@ llvm.func @tw_take_arena(%context: !llvm.ptr, %arena_bytes: i64, %scratch_stride
   %slots = arith.constant 16 : i64
   %alignment = arith.constant 64 : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %list = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
   %kept = scf.for %i = %zero to %slots step %one iter_args(%found = %null) -> !llvm.ptr : i64 {
     %searching = llvm.icmp "eq" %found, %null : !llvm.ptr
     %now = scf.if %searching -> !llvm.ptr {
@@ -250,7 +340,7 @@ llvm.func @tw_give_arena(%context: !llvm.ptr, %arena: !llvm.ptr) {
   %one = arith.constant 1 : i64
   %slots = arith.constant 16 : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %list = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
   %rest = scf.for %i = %zero to %slots step %one iter_args(%mine = %arena) -> !llvm.ptr : i64 {
     %placing = llvm.icmp "ne" %mine, %null : !llvm.ptr
     %now = scf.if %placing -> !llvm.ptr {
@@ -274,13 +364,13 @@ llvm.func @tw_delete(%context: !llvm.ptr) -> i32 {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
   %slots = arith.constant 16 : i64
-  %list = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %list = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
   scf.for %i = %zero to %slots step %one : i64 {
     %slot = llvm.getelementptr %list[%i] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
     %arena = llvm.load %slot : !llvm.ptr -> !llvm.ptr
     llvm.call @free(%arena) : (!llvm.ptr) -> ()
   }
-  %owner_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
+  %owner_at = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
   %owner = llvm.load %owner_at : !llvm.ptr -> !llvm.ptr
   llvm.call @free(%context) : (!llvm.ptr) -> ()
   %status = llvm.call musttail @TVMFFIObjectDecRef(%owner) : (!llvm.ptr) -> i32
@@ -350,7 +440,7 @@ llvm.func @tw_create(%args: !llvm.ptr, %count: i32, %weights: i64, %main: !llvm.
   llvm.cond_br %and6, ^make, ^refuse
 
 ^make:
-  %end = llvm.getelementptr %null[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
+  %end = llvm.getelementptr %null[0, 5] : (!llvm.ptr) -> !llvm.ptr, !context
   %fixed = llvm.ptrtoint %end : !llvm.ptr to i64
   %variable = arith.muli %weights, %word : i64
   %bytes = arith.addi %fixed, %variable : i64
@@ -362,8 +452,8 @@ llvm.func @tw_create(%args: !llvm.ptr, %count: i32, %weights: i64, %main: !llvm.
   "llvm.intr.memset"(%context, %null_byte, %fixed) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
   %threads = arith.trunci %threads_wide : i64 to i32
   %lock_at = llvm.getelementptr inbounds %context[0, 1] : (!llvm.ptr) -> !llvm.ptr, !context
-  %owner_at = llvm.getelementptr inbounds %context[0, 2] : (!llvm.ptr) -> !llvm.ptr, !context
-  %weights_at = llvm.getelementptr inbounds %context[0, 4] : (!llvm.ptr) -> !llvm.ptr, !context
+  %owner_at = llvm.getelementptr inbounds %context[0, 3] : (!llvm.ptr) -> !llvm.ptr, !context
+  %weights_at = llvm.getelementptr inbounds %context[0, 5] : (!llvm.ptr) -> !llvm.ptr, !context
   llvm.store %threads, %context : i32, !llvm.ptr
   llvm.store %lock, %lock_at : !llvm.ptr, !llvm.ptr
   llvm.store %owner, %owner_at : !llvm.ptr, !llvm.ptr

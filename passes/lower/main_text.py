@@ -84,7 +84,7 @@ def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:
         yield f"  {value} = llvm.getelementptr %arena[{value}_offset] : (!llvm.ptr, i64) -> !llvm.ptr, i8"
         return
     if slot.space == "param":
-        source, index, type_ = "%self", f"0, 4, {slot.index}", "!context"
+        source, index, type_ = "%self", f"0, 5, {slot.index}", "!context"
     else:
         tensor = slot.index + (inputs if slot.space == "output" else 0)
         source, index, type_ = "%spans", f"{tensor}, 0", "!span"

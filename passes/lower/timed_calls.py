@@ -15,7 +15,7 @@ def timed_calls(calls: Sequence[str], weights: int) -> list[str]:
     return [head + _STAMP.format(number=0), *stamped, _COUNT_RUN]
 
 
-_COUNTING = """  %counters_at = llvm.getelementptr %self[0, 4, {weights}] : (!llvm.ptr) -> !llvm.ptr, !context
+_COUNTING = """  %counters_at = llvm.getelementptr %self[0, 5, {weights}] : (!llvm.ptr) -> !llvm.ptr, !context
   %counters = llvm.load %counters_at : !llvm.ptr -> !llvm.ptr
   %calls = llvm.mlir.constant({calls} : i64) : i64
   %stamp_count = llvm.mlir.constant({stamps} : i64) : i64

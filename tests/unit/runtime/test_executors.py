@@ -1,5 +1,6 @@
 """One artifact for all executors: their results are equal, and each refuses what it cannot run."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -183,3 +184,16 @@ def test_time_evaluators_measure_packed_functions(open_module):
     assert open_module.time_evaluator(number=1)(*inputs(3)).mean > 0
     with pytest.raises(tw.InputError, match="not 'other'"):
         affine_module(1).time_evaluator("other")
+
+
+def test_the_number_of_threads_may_be_set(open_module):
+    module = pickle.loads(pickle.dumps(open_module))
+    assert [each.num_threads for each in (module, *module.imported_modules)] == [1, 1, 1]
+    before = [module(*inputs(n))[0] for n in (2, 3)]
+    module.num_threads = 3
+    assert [each.num_threads for each in (module, *module.imported_modules)] == [3, 3, 3]
+    for n, want in zip((2, 3), before, strict=True):
+        np.testing.assert_array_equal(module(*inputs(n))[0], want)
+    with pytest.raises(tw.InputError, match="num_threads must be at least 1, got 0"):
+        module.num_threads = 0
+    assert pickle.loads(pickle.dumps(module)).num_threads == 3

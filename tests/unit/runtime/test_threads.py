@@ -61,6 +61,14 @@ def test_default_is_within_the_affinity():
     assert 1 <= threads.default_threads() <= len(os.sched_getaffinity(0))
 
 
+@pytest.mark.parametrize(
+    "given, wanted", [("1", 1), ("1,4", 1), ("1000", None), ("0", None), ("-1", None), ("all", None), ("", None)]
+)
+def test_default_is_at_most_what_openmp_is_told(monkeypatch: pytest.MonkeyPatch, given: str, wanted: int | None):
+    monkeypatch.setenv("OMP_NUM_THREADS", given)
+    assert threads.default_threads() == (wanted or threads.usable_cpus())
+
+
 @pytest.mark.parametrize("text, quotas", [("150000 100000", [1.5]), ("max 100000", []), ("", [])])
 def test_reads_the_quota_of_the_control_group(tmp_path, text, quotas):
     (tmp_path / "cpu.max").write_text(text)

@@ -1,0 +1,91 @@
+"""When kernels run in a team of threads: while it gains more than waiting for its threads costs."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from python_kernels import _SIGNATURE, caller
+
+from tilewright.runtime.threads import Team, load_openmp
+
+EXTENT = 64
+
+
+class Calls:
+    """A kernel of 64 steps that notes which it was called for, and by whom; ``work`` takes these numbers, too."""
+
+    def __init__(self, work: Callable[[int, int], None] = lambda low, high: None) -> None:
+        self.seen: list[tuple[int, int, int]] = []
+
+        def kernel(words: object, low: int, high: int, scratch: int) -> None:
+            self.seen.append((low, high, threading.get_ident()))
+            work(low, high)
+
+        self._made = _SIGNATURE(kernel)
+        self._call = np.array([ctypes.cast(self._made, ctypes.c_void_p).value, 0, EXTENT, 8, 64], np.int64)
+
+    def make(self, team: Team) -> list[tuple[int, int, int]]:
+        """Call it once; what it noted is sorted."""
+        self.seen.clear()
+        team.run_calls(1, self._call.ctypes.data, 0, 0, 1, 0, 4096)
+        return sorted(self.seen)
+
+
+@pytest.fixture
+def team() -> Team:
+    load_openmp()
+    return Team(caller().get_function("run_calls")().value, 2)
+
+
+def covered(calls: list[tuple[int, int, int]]) -> bool:
+    return [low for low, _, _ in calls] == [0, *(high for _, high, _ in calls[:-1])] and calls[-1][1] == EXTENT
+
+
+def test_a_team_with_credit_shares_the_steps(team: Team):
+    calls = Calls().make(team)
+    assert covered(calls) and len(calls) == 16
+
+
+def test_a_team_that_owes_leaves_all_steps_to_the_caller(team: Team):
+    team.credit = -1_000_000
+    assert Calls().make(team) == [(0, EXTENT, threading.get_ident())]
+
+
+def test_what_one_thread_computes_repays_a_sixteenth(team: Team):
+    team.credit = -10_000_000
+    Calls(lambda low, high: time.sleep(0.032)).make(team)
+    assert team.credit >= -8_000_000
+    Calls(lambda low, high: time.sleep(0.5)).make(team)
+    assert team.credit > 0
+    assert len(Calls().make(team)) == 16, "it has tried again"
+
+
+def test_waiting_for_a_thread_without_a_cpu_costs_credit(team: Team):
+    """The other thread holds its first piece for long, as one does that another process has taken the CPU from."""
+    caller_thread, has_come = threading.get_ident(), threading.Event()
+
+    def work(low: int, high: int) -> None:
+        if threading.get_ident() == caller_thread:
+            assert has_come.wait(timeout=200)
+        else:
+            has_come.set()
+            time.sleep(0.5)
+
+    Calls(work).make(team)
+    assert team.credit == -16_000_000, "no more is owed, however long the wait was"
+
+
+def test_threads_that_share_the_work_earn_credit(team: Team):
+    Calls(lambda low, high: time.sleep(0.01)).make(team)
+    assert 0 < team.credit <= 16_000_000
+
+
+def test_a_team_of_one_keeps_no_account():
+    load_openmp()
+    alone = Team(caller().get_function("run_calls")().value, 1)
+    assert Calls().make(alone) == [(0, EXTENT, threading.get_ident())] and alone.credit == 0
