@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 from fuzz.sizes.decided import branch, compress, loop, non_zero, suppression, unique
 from fuzz.sizes.graph import Dim, Graph, Rejected, Value, broadcast, changed, plus, times
@@ -29,7 +30,8 @@ def _flatten(graph: Graph) -> None:
 def _reshape(graph: Graph) -> None:
     """To one axis, with two joined, with one split, or to a shape of computed sizes.
 
-    With ``allowzero``: else an extent of 0 would mean another one, which the importer does not take an extent for.
+    A shape without -1 has ``allowzero``: else an extent of 0 would mean the one at its place, which the importer does not
+    take an extent for. Of both together the standard does not say what -1 is where an extent is 0.
     """
     a = graph.tensor(ANY, 1)
     x, kind = graph.values[a], graph.random.randrange(4)
@@ -38,12 +40,9 @@ def _reshape(graph: Graph) -> None:
     elif kind == 1 and x.rank > 1:
         at = graph.random.randrange(x.rank - 1)
         dims = (*x.dims[:at], times(*x.dims[at : at + 2]), *x.dims[at + 2 :])
-        graph.node(
-            "Reshape",
-            [a, _shape(graph, a, [*range(at), -1, *range(at + 2, x.rank)])],
-            changed(x, dims=dims),
-            allowzero=1,
-        )
+        is_last = at + 2 == x.rank
+        shape = _shape(graph, a, [*range(at), () if is_last else (at, at + 1), *range(at + 2, x.rank)])
+        graph.node("Reshape", [a, shape], changed(x, dims=dims), allowzero=None if is_last else 1)
     elif kind == 2:
         at = graph.one_of(i for i, d in enumerate(x.dims) if d in (4, 8))
         dims = (*x.dims[:at], 2, int(x.dims[at]) // 2, *x.dims[at + 1 :])
@@ -56,7 +55,7 @@ def _reshape(graph: Graph) -> None:
             if named is None
             else graph.hidden("Concat", [named, graph.known(rest)], Value("int64", (len(rest) + at,)), axis=0)
         )
-        graph.node("Reshape", [a, shape], changed(x, dims=dims), allowzero=1)
+        graph.node("Reshape", [a, shape], changed(x, dims=dims), allowzero=None if -1 in rest else 1)
     else:
         order = graph.random.sample(range(x.rank), x.rank)  # other extents of as many elements
         graph.node(
@@ -64,12 +63,17 @@ def _reshape(graph: Graph) -> None:
         )
 
 
-def _shape(graph: Graph, name: str, axes: list[int]) -> str:
-    """A shape of extents of a tensor, -1 for the rest."""
-    parts = [graph.known([-1]) if axis < 0 else graph.size_of(name, axis) for axis in axes]
+def _shape(graph: Graph, name: str, axes: Sequence[int | tuple[int, ...]]) -> str:
+    """A shape of extents of a tensor, and of products of them; that of no axes is -1, the rest."""
+    parts = [_product(graph, name, (axis,) if isinstance(axis, int) else axis) for axis in axes]
     if len(parts) == 1:
         return parts[0]
     return graph.hidden("Concat", parts, Value("int64", (len(parts),)), axis=0)
+
+
+def _product(graph: Graph, name: str, axes: tuple[int, ...]) -> str:
+    sizes = [graph.size_of(name, axis) for axis in axes] or [graph.known([-1])]
+    return functools.reduce(lambda a, b: graph.hidden("Mul", [a, b], Value("int64", (1,))), sizes)
 
 
 def _unsqueeze(graph: Graph) -> None:
