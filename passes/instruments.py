@@ -21,7 +21,13 @@ class Instrument:
     The passes on a model and those on each of its kernels run in worker processes. ``fork`` gives the instrument that
     is sent along with such a part of the work, and ``join`` takes it back. An instrument that has none keeps the whole
     compilation in its own process.
+
+    ``passes`` are the names of those that it is told to look at, which have to be there.
     """
+
+    @property
+    def passes(self) -> Sequence[str]:
+        return ()
 
     def before(self, stage: Pass, module: ir.Module, index: int) -> None:
         """Called before each pass that is not skipped."""
@@ -68,6 +74,10 @@ class PrintIR(Instrument):
     names: Sequence[str]
     file: TextIO | None = None
     part: str = ""
+
+    @property
+    def passes(self) -> Sequence[str]:
+        return [name for name in self.names if name != "all"]
 
     def after(self, stage: Pass, module: ir.Module, index: int) -> None:
         if "all" in self.names or stage.name in self.names:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dims import InputShapes
 from tilewright.errors import InputError
-from tilewright.model import open_sizes
+from tilewright.model import TensorInfo, open_sizes
 from tilewright.printed import line_text
 from tilewright.sizes import is_open
+from tilewright.specialization import fixed
 from tilewright.tools import _children, _machine, _rivals
-from tilewright.tools._common import PROGRAMS, print_table, progress, report
+from tilewright.tools._common import is_program, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, ratio, relative_error
 from tilewright.tools.run import fill
 
@@ -43,22 +45,23 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
     [model] = args.models
     path = _rivals_file(model) if args.compare else model
-    _refuse_open(model, dict(args.input_shape))
+    shapes = dict(args.input_shape)
+    infos = _inputs(model, shapes)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with progress(f"compiling {model}", args) as say:
-            program, compiled = _compile(model, folder, dict(args.input_shape), args.target)
+            program, compiled = _compile(model, folder, shapes, args.target)
             say(f"running {program} alone")
-            peak = _children.running(program)
+            peak = _children.running(program, {info.name: info.static_shape for info in infos})
             say(f"loading {model}")
             modules = _load(program, args.threads)
             manifest = modules[args.threads[0]].manifest
-            inputs = fill(manifest.inputs, "random", args.seed)
+            inputs = fill(infos, "random", args.seed)
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)
         with bar(f"measuring {model}", args.rounds, args) as show:
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
-    weights = manifest.weight_bytes if Path(model).suffix in PROGRAMS else _children.weight_bytes(model)
+    weights = manifest.weight_bytes if is_program(model) else _children.weight_bytes(model)
     record = {
         "model": model,
         "target": args.target,
@@ -74,7 +77,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def _rivals_file(model: str) -> str:
     """The ONNX file that other runtimes load: ``model``, or the one beside a compiled program."""
-    if Path(model).suffix not in PROGRAMS:
+    if not is_program(model):
         return model
     path = Path(model).with_suffix(".onnx")
     if not path.is_file():
@@ -82,22 +85,23 @@ def _rivals_file(model: str) -> str:
     return str(path)
 
 
-def _refuse_open(model: str, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Raise InputError where ``shapes`` leave an input open: without its sizes there is nothing to measure."""
+def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
+    """The inputs; InputError where ``shapes`` leave one open: without its sizes there is nothing to measure."""
     from tilewright.frontends import model_inputs
     from tilewright.runtime.module import load_module
 
-    program = Path(model).suffix in PROGRAMS
-    inputs = load_module(model, 1).inputs if program else model_inputs(model, shapes)
+    if is_program(model):
+        inputs = fixed(load_module(model, 1).inputs, shapes, model)
+    else:
+        inputs = model_inputs(model, shapes)
     if any(is_open(info.shape) for info in inputs):
-        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}{' to compile it' if program else ''}")
+        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}")
+    return inputs
 
 
-def _compile(
-    model: str, folder: str, shapes: Mapping[str, Sequence[int | str]], target: str
-) -> tuple[str, dict[str, Any] | None]:
+def _compile(model: str, folder: str, shapes: InputShapes, target: str) -> tuple[str, dict[str, Any] | None]:
     """The program's path; and what compiling it took, if it was compiled."""
-    return (model, None) if Path(model).suffix in PROGRAMS else _children.compile_cold(model, folder, shapes, target)
+    return (model, None) if is_program(model) else _children.compile_cold(model, folder, shapes, target)
 
 
 def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:

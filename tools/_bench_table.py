@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.dims import option_text
 from tilewright.tools._bench_model import OURS, largest_error, megabytes, numbers
 from tilewright.tools._children import run_module
 from tilewright.tools._common import progress
@@ -17,7 +18,7 @@ from tilewright.tools._measure import geometric_mean
 def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Measure all of ``args.models``; returns their records, and the tables as text."""
     options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
-    options += [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in args.input_shape]
+    options += [f"--input-shape={option_text(name, said)}" for name, said in args.input_shape]
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
     with progress("measuring", args) as say:
         records = []

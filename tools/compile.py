@@ -28,6 +28,7 @@ from tilewright.tools._common import (
     read_schedules,
     report,
     show,
+    show_bytes,
     size_text,
     tell,
     tensor_record,
@@ -179,8 +180,9 @@ def _seen(args: argparse.Namespace) -> bool:
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
-    from tilewright.passes.infra import PassContext
+    from tilewright.passes.infra import PassContext, check_context
     from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
+    from tilewright.passes.table import PASSES
 
     instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)] if _seen(args) else []
     if args.dump_dir:
@@ -188,13 +190,14 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
     config = dict(args.config)
     if args.schedules:
         config["schedules"] = read_schedules(args.schedules)
-    return PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+    context = PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+    check_context(context, PASSES)
+    return context
 
 
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
     if str(path) == "-":
-        sys.stdout.buffer.write(data)
-        return
+        return show_bytes(data)
     from tilewright.runtime.files import replacing
 
     with replacing(path) as temporary:

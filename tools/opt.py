@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import add_target, command, parser, read_schedules, show
+from tilewright.tools._common import add_target, command, parser, read_schedules, show, show_bytes
 
 KINDS = ("llvm", "asm", "obj")
 
@@ -63,7 +63,7 @@ def _run(args: argparse.Namespace) -> None:
     context = PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
     target = Target.parse(args.target)
     made = by_command.run(text, args.file, args.passes, target, context, args.emit, args.locations)
-    sys.stdout.buffer.write(made)
+    show_bytes(made)
 
 
 def _reproduce(bundle: str) -> None:

@@ -15,19 +15,19 @@ from tilewright.runtime.profiler import KEYS, Report
 from tilewright.sizes import is_open
 from tilewright.tools import _machine
 from tilewright.tools._common import (
-    PROGRAMS,
     add_input_shape,
     add_no_cache,
     add_target,
     check_target,
     command,
+    is_program,
     parser,
     print_table,
     progress,
     report,
     tell,
 )
-from tilewright.tools.run import fill, read_arrays
+from tilewright.tools.run import fill, for_run, given_arrays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check(args)
     with progress(f"loading {args.model}", args) as say:
         module = _load(args, say)
-        inputs = read_arrays(args.inputs, module.inputs) if args.inputs else _filled(module, args)
+        inputs = _inputs(module, args)
         say(f"profiling {args.model}")
         made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
@@ -92,7 +92,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     """The program; a model is compiled to one that times its calls itself."""
-    if Path(args.model).suffix in PROGRAMS:
+    if is_program(args.model):
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
@@ -105,11 +105,14 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     return module
 
 
-def _filled(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Random inputs; InputError where their sizes are open."""
-    if any(is_open(info.shape) for info in module.inputs):
-        raise InputError(f"{open_sizes(module.inputs)}, or the arrays with --inputs")
-    return fill(module.inputs, "random", args.seed)
+def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The arrays that are given, or random ones; InputError where the sizes of these are open."""
+    infos = for_run(module.inputs, args)
+    if args.inputs:
+        return given_arrays(args.inputs, infos)
+    if any(is_open(info.shape) for info in infos):
+        raise InputError(f"{open_sizes(infos)}, or the arrays with --inputs")
+    return fill(infos, "random", args.seed)
 
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:

@@ -14,14 +14,16 @@ import numpy as np
 from tilewright.errors import InputError
 from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.printed import name_text
+from tilewright.sizes import is_open
+from tilewright.specialization import fixed
 from tilewright.tools._common import (
-    PROGRAMS,
     add_input_shape,
     add_register,
     add_target,
     add_untrusted,
     check_target,
     command,
+    is_program,
     parser,
     progress,
     report,
@@ -80,22 +82,35 @@ def add_inputs(cli: argparse.ArgumentParser) -> None:
 
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """What the options of ``add_inputs`` give."""
-    return read_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
+    """What the options of ``add_inputs`` give; of the sizes of ``--input-shape``, where ``args.model`` is a program."""
+    sized = for_run(infos, args)
+    return given_arrays(args.inputs, sized) if args.inputs else fill(sized, args.fill, args.seed)
+
+
+def for_run(infos: Sequence[TensorInfo], args: argparse.Namespace) -> Sequence[TensorInfo]:
+    """The inputs as ``--input-shape`` has them for this run: a model was compiled so, a program has its own sizes."""
+    return fixed(infos, dict(args.input_shape), args.model) if is_program(args.model) else infos
+
+
+def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file; InputError where one has not the size that was given."""
+    arrays = read_arrays(path, infos)
+    for info in infos:
+        array = arrays.get(info.name)
+        if array is not None and not is_open(info.shape) and info.dtype not in OBJECTS and array.shape != info.shape:
+            raise InputError(f"{path} has '{info.name}' of shape {array.shape}, which is to be {info.static_shape}")
+    return arrays
 
 
 def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
     """The program ``args.model``, or the model of that name, compiled for ``--target`` and ``--input-shape``."""
-    if Path(args.model).suffix in PROGRAMS:
+    if is_program(args.model):
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
     from tilewright import driver
 
-    try:
-        shapes = dict(args.input_shape)
-    except argparse.ArgumentTypeError as error:
-        raise InputError(str(error)) from error
+    shapes = dict(args.input_shape)
     module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
     tell(module.report.notes)
     return module
