@@ -291,6 +291,25 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
         yield lambda new: status.update(Text(line_text(new)))
 
 
+def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | None) -> None:
+    """Refuse, before the long work begins, to write where there is no folder, or over another output or what is read.
+
+    ``outputs`` are paths by the option that gives them.
+    """
+    taken = {Path(path).resolve(): f"'{path}' is read" for path in read if path is not None}
+    for option, named in outputs.items():
+        if named is None or str(named) == "-":
+            continue
+        path = Path(named)
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir() and path.suffix not in PROGRAMS:
+            raise InputError(f"cannot write {path}: it is a folder; give {option} the name of a file")
+        if reason := taken.get(path.resolve()):
+            raise InputError(f"cannot write {path}: {reason}; give {option} another name")
+        taken[path.resolve()] = f"{option} writes it"
+
+
 def add_no_cache(cli: argparse.ArgumentParser) -> None:
     """Add ``--no-cache``."""
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")

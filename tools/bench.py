@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
-from tilewright.tools._common import add_input_shape, add_target, check_target, command, parser, report
+from tilewright.tools._common import add_input_shape, add_target, check_outputs, check_target, command, parser, report
 
 DISAGREE = 1
 
@@ -60,8 +60,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--rounds is {args.rounds}: it must be at least 1")
     if min(args.threads) < 1:
         raise InputError(f"--threads is {min(args.threads)}: it must be at least 1")
-    if args.output and not args.output.absolute().parent.is_dir():
-        raise InputError(f"cannot write {args.output}: there is no folder {args.output.parent}")
+    check_outputs({"-o": args.output}, *([] if args.kernels else args.models))
     check_target(args, [] if args.kernels else args.models)
     for name in args.compare:
         _rivals.require(name)

@@ -21,6 +21,7 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    check_outputs,
     command,
     counted,
     parser,
@@ -52,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from tilewright.workers.process import Limits
 
     path = _output(args)
+    check_outputs({"-o": path}, args.model, args.schedules)
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
@@ -221,12 +223,23 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
-        f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
+        f"{_shown(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_specialized(manifest),
         *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
+        f"wrote {', '.join(map(_written, made.files))}",
     ]
+
+
+def _shown(path: str | Path) -> str:
+    """A path as it is seen from here, or as it is where the way from here is longer."""
+    return min(os.path.relpath(path), str(path), key=len)
+
+
+def _written(path: str) -> str:
+    files = [file for file in Path(path).glob("*")] if os.path.isdir(path) else [Path(path)]
+    return f"{_shown(path)} ({size_text(sum(file.stat().st_size for file in files))})"
 
 
 def _specialized(manifest: Manifest) -> Iterator[str]:

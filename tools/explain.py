@@ -22,6 +22,7 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    check_outputs,
     check_target,
     command,
     parser,
@@ -93,6 +94,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--plot draws one program, --specialize gives {len(args.specialize)}: give one")
     if args.plot:
         _plot.require(args.plot)
+    check_outputs({"--plot": args.plot}, args.model)
 
 
 def _measured(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from tilewright.errors import ArtifactError
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import artifact, elf
+from tilewright.runtime.belongings import demand_example, demand_free_header
 from tilewright.runtime.c_text import prefix
 from tilewright.runtime.example import example
 from tilewright.runtime.files import replacing
 from tilewright.runtime.header import Interface, demand_callable
-from tilewright.tools._common import command, parser, report
+from tilewright.tools._common import check_outputs, command, parser, report
 
 
 @command
@@ -26,16 +29,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
     args = cli.parse_args(argv)
     path = Path(args.program)
+    check_outputs({"-o": args.output or path.with_suffix(".h"), "--example": args.example}, path)
     interface = _interface(path, args.specialized, args.name)
     output = Path(args.output) if args.output else path.with_suffix(".h")
     written = {output: interface.header()}
+    demand_free_header(output, path)
     if args.example:
-        written[Path(args.example)] = example(interface, output.name)
-    for file, text in written.items():
-        with replacing(file.absolute()) as temporary:
-            temporary.write_text(text)
+        own = Path(args.example)
+        demand_example(own)
+        written[own] = example(interface, _included(output, own))
+    with ExitStack() as files:
+        for file, text in written.items():
+            files.enter_context(replacing(file.absolute())).write_text(text)
     functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
-    report({"paths": [*map(str, written)], "name": interface.name}, [f"{output}: {functions}"], args)
+    lines = [f"{output}: {functions}", *([f"{args.example}: calls them"] if args.example else [])]
+    report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
+
+
+def _included(header: Path, source: Path) -> str:
+    """The header's name in a C file: as it is beside it, or the way there."""
+    return os.path.relpath(header.absolute(), source.absolute().parent)
 
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:
@@ -46,7 +59,8 @@ def _interface(path: Path, number: int, name: str | None) -> Interface:
     demand_callable(manifest, number, str(path))
     weights = artifact.stored_weights(path, code, manifest)
     text = elf.section(code.shared, METADATA_SECTION) or b""
-    return Interface(prefix(path.stem if name is None else name), manifest, text, weights, number)
+    stem = path.stem if name is None else name
+    return Interface(prefix(stem), manifest, text, weights, number, file=path.name)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,15 @@ from tilewright.runtime.variants import choose
 from tilewright.target import lacking
 from tilewright.tools._common import command, counted, parser, report, size_text, tensor_record, tensor_text
 
+DAMAGED = 1
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
 # What programs of other versions may say under the same name, of the same kind.
 _LASTING = ("name", "compiler", "format", "abi", "source", "target", "cpu_features", "options", "fingerprint")
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> None:
-    """Show a program."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show a program; the exit code is 1 where ``--verify`` found that its weights are not there, or not intact."""
     args = _parser().parse_args(argv)
     path = Path(args.program)
     code, text = artifact.read_text(path, sealed=False)
@@ -32,9 +33,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         manifest = Manifest.from_json(text, str(path))
     except ArtifactError as error:
         record = about | _of_another_version(text, path) | {"note": str(error)}
-        return report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+        report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+        return DAMAGED if args.verify else 0
     record = about | _record(manifest, path, code, args.verify)
     report(record, list(_lines(record, manifest)), args)
+    return DAMAGED if args.verify and record["weights"]["problem"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,6 +18,7 @@ from tilewright.tools._common import (
     add_input_shape,
     add_no_cache,
     add_target,
+    check_outputs,
     check_target,
     command,
     is_program,
@@ -85,9 +86,7 @@ def _check(args: argparse.Namespace) -> None:
         if (value := getattr(args, name)) is not None and value < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
     check_target(args, [args.model])
-    for path in (args.csv, args.trace):
-        if path and not path.absolute().parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    check_outputs({"--csv": args.csv, "--trace": args.trace}, args.model, args.inputs)
 
 
 def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:

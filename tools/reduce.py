@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 
 from tilewright.errors import InputError, ModelError
-from tilewright.tools._common import add_input_shape, command, parser, progress, report
+from tilewright.tools._common import add_input_shape, check_outputs, command, parser, progress, report
 from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._oracle import ORDER, first_line, require
 from tilewright.tools._reducer import Case, Values, reduce
@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Reduce the model; nothing that fails is an error of the user's."""
     args = _parser().parse_args(argv)
     require_onnxruntime("reduce")
+    check_outputs({"-o": args.output}, args.model, args.inputs)
     model, inputs = read_case(args)
     with progress(f"running {args.model}", args) as say:
         child = Child(answer, args.timeout)

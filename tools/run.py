@@ -21,6 +21,7 @@ from tilewright.tools._common import (
     add_register,
     add_target,
     add_untrusted,
+    check_outputs,
     check_target,
     command,
     is_program,
@@ -41,7 +42,7 @@ MISMATCH = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 where an output differs from what is expected."""
     args = _parser().parse_args(argv)
-    check_target(args, [args.model])
+    _check(args)
     with progress(f"loading {args.model}", args):
         module = load(args)
     inputs = given_inputs(module.inputs, args)
@@ -53,6 +54,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     record, lines = _result(arrays, times, compared, args.print_top)
     report(record, lines, args)
     return 0 if all(row["ok"] for row in compared) else MISMATCH
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be done before the long work begins."""
+    for name, least in (("repeat", 1), ("print_top", 0), ("rtol", 0), ("atol", 0)):
+        if not (value := getattr(args, name)) >= least:
+            raise InputError(f"--{name.replace('_', '-')} is {value}: it must be at least {least}")
+    if args.seed < 0:
+        raise InputError(f"--seed is {args.seed}: it must be at least 0")
+    check_target(args, [args.model])
+    check_outputs({"--outputs": args.outputs}, args.model, args.inputs, args.expect)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -186,8 +198,6 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
 
 
 def _run(module: Module, inputs: Mapping[str, np.ndarray], repeat: int) -> tuple[list[np.ndarray], list[float]]:
-    if repeat < 1:
-        raise InputError(f"--repeat is {repeat}: it must be at least 1")
     outputs, times = [], []
     for _ in range(repeat):
         start = time.perf_counter()
