@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = cli.parse_args(argv)
     args.threads = list(dict.fromkeys(args.threads or [1]))
     args.compare = list(dict.fromkeys(args.compare))
+    if not args.kernels:  # a file that is named twice is one, by its first name
+        names: dict[str, str] = {}
+        for model in args.models:
+            names.setdefault(os.path.realpath(model), model)
+        args.models = list(names.values())
     if not args.models and not args.kernels:
         cli.error("no model given")
     _check(args)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tilewright.errors import ArtifactError
+from tilewright.errors import ArtifactError, InputError
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import artifact, elf
 from tilewright.runtime.belongings import demand_example, demand_free_header
@@ -15,19 +17,24 @@ from tilewright.runtime.c_text import prefix
 from tilewright.runtime.example import example
 from tilewright.runtime.files import replacing
 from tilewright.runtime.header import Interface, demand_callable
-from tilewright.tools._common import check_outputs, command, parser, report
+from tilewright.tools._common import check_outputs, command, parser, report, show
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
     cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", help="what compile wrote")
+    cli.add_argument("program", nargs="?", help="what compile wrote")
     cli.add_argument("-o", "--output", metavar="FILE", help="the header (model.h)")
     cli.add_argument("--example", metavar="FILE", help="also write a C program that runs it")
     cli.add_argument("--name", help="what names in the header begin with (the file's name)")
     cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
+    cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
     args = cli.parse_args(argv)
+    if args.link_flags:
+        return _print_flags(args)
+    if args.program is None:
+        cli.error("no program given")
     path = Path(args.program)
     check_outputs({"-o": args.output or path.with_suffix(".h"), "--example": args.example}, path)
     interface = _interface(path, args.specialized, args.name)
@@ -44,6 +51,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
     lines = [f"{output}: {functions}", *([f"{args.example}: calls them"] if args.example else [])]
     report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
+
+
+def _print_flags(args: argparse.Namespace) -> None:
+    """Print the flags for a shell, which ``$(...)`` splits into words."""
+    from tilewright.runtime.link_flags import link_flags
+
+    if args.program is not None:
+        raise InputError("--link-flags are those of all programs: leave the program out")
+    flags = link_flags()
+    if args.json:
+        return report({"flags": flags}, [], args)
+    show([shlex.join(flags)])
 
 
 def _included(header: Path, source: Path) -> str:
