@@ -284,9 +284,11 @@ def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:
 
 
 def _parse_pass(word: str, table: Mapping[str, type[Pass]]) -> Pass:
-    name, _, rest = word.partition("{")
+    name, brace, rest = word.partition("{")
     if name not in table:
         return _upstream(word)
+    if brace and not rest.endswith("}"):
+        raise CompileError(f"the options in '{word}' have no end; write {name}{{option=value}}")
     options = {}
     for pair in rest.removesuffix("}").split():
         key, equals, value = pair.partition("=")
@@ -330,4 +332,4 @@ def _convert(value: Any, default: Any, what: str) -> Any:
             return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
         return type(default)(value)
     except (KeyError, ValueError):
-        raise CompileError(f"{what} is '{value}', not a {type(default).__name__}") from None
+        raise CompileError(f"{what} is '{value}', which is no {type(default).__name__}") from None

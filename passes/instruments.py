@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..dialects import ir
+from ..errors import ArtifactError
 
 if TYPE_CHECKING:
     from .infra import Pass
@@ -99,10 +100,13 @@ class DumpIR(Instrument):
     folder: Path
 
     def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in stage.name)
-        with open(self.folder / f"{index:02d}-{safe}.mlir", "w") as file:
-            file.write(str(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True)))
+        text = str(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{index:02d}-{safe}.mlir").write_text(text)
+        except OSError as error:
+            raise ArtifactError(f"cannot write into {self.folder}: {error.strerror}") from error
 
     def fork(self, part: str) -> DumpIR:
         return DumpIR(self.folder.absolute() / part)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..limits import MOST_THREADS
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
@@ -65,6 +66,8 @@ class Module:
         self._threads = int(chosen) if isinstance(chosen, int) else default_threads()
         if self._threads < 1:
             raise InputError(f"num_threads must be at least 1, got {num_threads}")
+        if self._threads > MOST_THREADS:
+            raise InputError(f"num_threads must be at most {MOST_THREADS}, got {self._threads}")
         main = start(program, self._threads, executor=executor) if executor else runner(program, self._threads, 0)
         self._main = main
         self._names = {info.name: info for info in program.manifest.inputs}

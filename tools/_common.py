@@ -69,6 +69,44 @@ THIS_CPU = "x86"  # what --target is where it is not given
 PROGRAMS = (".so", ".tw")  # what is compiled already
 
 
+def file_name(text: str) -> str:
+    """What an option or an argument names. A name without letters is mostly a variable of a shell that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file is empty")
+    return text
+
+
+def file_path(text: str) -> Path:
+    """The same as a path."""
+    return Path(file_name(text))
+
+
+def positive(text: str) -> float:
+    """A number that is more than 0."""
+    return _number(text, lambda value: value > 0, "more than 0")
+
+
+def not_negative(text: str) -> float:
+    """A number that is 0 or more."""
+    return _number(text, lambda value: value >= 0, "0 or more")
+
+
+def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")  # which is no number, and fits nowhere
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number that is {what}")
+    return value
+
+
+def demand_model(model: str) -> None:
+    """Refuse a compiled program where a model is needed."""
+    if is_program(model):
+        raise InputError(f"'{model}' is compiled already: give its ONNX model")
+
+
 def is_program(model: str) -> bool:
     """Whether a file is a compiled program, by its name."""
     return os.path.splitext(model)[1] in PROGRAMS
@@ -88,6 +126,8 @@ def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
     for model in models:
         if args.target != THIS_CPU and is_program(model):
             raise InputError(f"'{model}' is compiled already: give its ONNX model with --target, or leave that out")
+        if getattr(args, "untrusted", False) and is_program(model):
+            raise InputError(f"'{model}' is compiled already, and code: --untrusted limits models; give its ONNX model")
 
 
 def add_input_shape(cli: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArtifactError, CompileError
+from tilewright.errors import ArtifactError, CompileError, ModelError
 from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
@@ -24,6 +24,9 @@ from tilewright.tools._common import (
     check_outputs,
     command,
     counted,
+    demand_model,
+    file_name,
+    file_path,
     parser,
     progress,
     read_schedules,
@@ -49,6 +52,7 @@ PROGRAMS = ("so", "obj", "lib")
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
+    demand_model(args.model)
     from tilewright import driver
     from tilewright.workers.process import Limits
 
@@ -78,7 +82,9 @@ def _output(args: argparse.Namespace) -> Path:
     if args.specialize and args.emit not in PROGRAMS:
         raise CompileError(f"--emit {args.emit} shows one program: give the sizes by --input-shape, not --specialize")
     right = SUFFIXES[args.emit]
-    if not args.output:
+    if not Path(args.model).name:
+        raise ModelError(f"'{args.model}' is a folder; give the path of an ONNX file")
+    if args.output is None:
         path = Path(args.model).with_suffix(right)
         return path.with_name(f"lib{path.name}") if args.emit == "lib" else path
     path = Path(args.output)
@@ -91,9 +97,9 @@ def _output(args: argparse.Namespace) -> Path:
 def _parser() -> argparse.ArgumentParser:
     about = "compile an ONNX model to a native program, model.so with model.safetensors"
     cli = parser("compile", about, "[options] model.onnx")
-    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
+    cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
-    cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
+    cli.add_argument("-o", "--output", type=file_name, metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
     add_specialize(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
@@ -128,7 +134,7 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
     """Add the options that watch or change passes; help shows what ``shown`` makes of their texts."""
     several = {"action": "append", "default": []}
     cli.add_argument("--print-ir-after", **several, metavar="PASS", help=shown("or all; on stderr"))
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help=shown("a file in DIR after each pass"))
+    cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help=shown("a file in DIR after each pass"))
     cli.add_argument(
         "--config",
         **several,
@@ -137,7 +143,7 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
         help=shown("an option of a pass (see opt --list)"),
     )
     cli.add_argument(
-        "--schedules", type=Path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
+        "--schedules", type=file_path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
     )
     cli.add_argument("--time-passes", action="store_true", help=shown("seconds of each pass, on stderr"))
 

@@ -17,16 +17,16 @@ from tilewright.runtime.c_text import prefix
 from tilewright.runtime.example import example
 from tilewright.runtime.files import replacing
 from tilewright.runtime.header import Interface, demand_callable
-from tilewright.tools._common import check_outputs, command, parser, report, show
+from tilewright.tools._common import check_outputs, command, file_name, file_path, parser, report, show
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
     cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", nargs="?", help="what compile wrote")
-    cli.add_argument("-o", "--output", metavar="FILE", help="the header (model.h)")
-    cli.add_argument("--example", metavar="FILE", help="also write a C program that runs it")
+    cli.add_argument("program", nargs="?", type=file_name, help="what compile wrote")
+    cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
+    cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
     cli.add_argument("--name", help="what names in the header begin with (the file's name)")
     cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
     cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")

@@ -21,6 +21,8 @@ from tilewright.tools._common import (
     check_outputs,
     check_target,
     command,
+    file_name,
+    file_path,
     is_program,
     parser,
     print_table,
@@ -64,16 +66,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("profile", "time a model's or a program's kernel calls")
-    cli.add_argument("model", help="model.onnx, model.so or model.tw")
+    cli.add_argument("model", type=file_name, help="model.onnx, model.so or model.tw")
     add_target(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     cli.add_argument("--rounds", type=int, default=10, metavar="N", help="runs to measure, after two others (10)")
     cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
     cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
     cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
-    cli.add_argument("--csv", type=Path, metavar="FILE", help="write all rows as comma-separated values")
-    cli.add_argument("--trace", type=Path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing")
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random ones)")
+    cli.add_argument("--csv", type=file_path, metavar="FILE", help="write all rows as comma-separated values")
+    cli.add_argument(
+        "--trace", type=file_path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing"
+    )
+    cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name (default: random ones)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
     add_no_cache(cli)

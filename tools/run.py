@@ -24,7 +24,10 @@ from tilewright.tools._common import (
     check_outputs,
     check_target,
     command,
+    file_name,
+    file_path,
     is_program,
+    not_negative,
     parser,
     progress,
     report,
@@ -58,11 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
-    for name, least in (("repeat", 1), ("print_top", 0), ("rtol", 0), ("atol", 0)):
-        if not (value := getattr(args, name)) >= least:
+    for name, least in (("repeat", 1), ("print_top", 0)):
+        if (value := getattr(args, name)) < least:
             raise InputError(f"--{name.replace('_', '-')} is {value}: it must be at least {least}")
-    if args.seed < 0:
-        raise InputError(f"--seed is {args.seed}: it must be at least 0")
     check_target(args, [args.model])
     check_outputs({"--outputs": args.outputs}, args.model, args.inputs, args.expect)
 
@@ -70,13 +71,15 @@ def _check(args: argparse.Namespace) -> None:
 def _parser() -> argparse.ArgumentParser:
     about = "run a compiled program, or compile a model and run it"
     cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
-    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
+    cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     add_inputs(cli)
-    cli.add_argument("--outputs", type=Path, metavar="Y.npz", help="write the outputs, by name")
-    cli.add_argument("--expect", type=Path, metavar="Y.npz", help="compare outputs with these, by name")
-    cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
-    cli.add_argument("--atol", type=float, default=1e-6, help="or difference of each element to accept (1e-6)")
+    cli.add_argument("--outputs", type=file_path, metavar="Y.npz", help="write the outputs, by name")
+    cli.add_argument("--expect", type=file_path, metavar="Y.npz", help="compare outputs with these, by name")
+    cli.add_argument(
+        "--rtol", type=not_negative, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)"
+    )
+    cli.add_argument("--atol", type=not_negative, default=1e-6, help="or difference of each element to accept (1e-6)")
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
     cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
@@ -88,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_inputs(cli: argparse.ArgumentParser) -> None:
     """Add ``--inputs``, ``--fill`` and ``--seed``."""
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
+    cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name")
     cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
     cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
 
@@ -135,6 +138,8 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
     """
     if other := next((info for info in infos if info.dtype in OBJECTS), None):
         raise InputError(f"input '{other.name}' is a {other.dtype}: made-up inputs are numbers, it has to be given")
+    if seed < 0:
+        raise InputError(f"--seed is {seed}: it must be at least 0")
     random = np.random.default_rng(seed)
 
     def make(info: TensorInfo) -> np.ndarray:
