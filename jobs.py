@@ -307,8 +307,7 @@ def whole_text(
 def redo(facts: Mapping[str, Any], module: str) -> bytes:
     """Take a step again that a crash bundle has; ``module`` is the path of what it begins with."""
     if "import" in facts:
-        shapes = {name: tuple(shape) for name, shape in facts["input_shapes"].items()}
-        return import_text(facts["import"], facts["import"], shapes)
+        return import_text(facts["import"], facts["import"], facts["input_shapes"])
     from .passes import by_command
 
     target, context = by_command.recorded(facts)

@@ -44,6 +44,9 @@ UNTRUSTED = ModelLimits(
 )
 
 
+MOST_THREADS = 1024  # of a program: more than a machine has CPUs; the system may not give more
+
+
 def limits_for(untrusted: bool) -> ModelLimits:
     """The limits for a model of a source that is not trusted, or for any other one."""
     return UNTRUSTED if untrusted else ORDINARY

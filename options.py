@@ -36,7 +36,8 @@ class CompileReport:
 
     ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program, its ``specializations``
     and its ``variants`` together; ``calls`` and the arena are its own, for the first of several targets. ``cached``
-    says that the whole is from the cache, ``cached_kernels`` how many of the kernels are.
+    says that the whole is from the cache, ``cached_kernels`` how many of the kernels are. ``files`` are the paths of
+    all that was written.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class CompileReport:
     variants: list[str] = field(default_factory=list)
     cached: bool = False
     cached_kernels: int = 0
+    files: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @contextmanager

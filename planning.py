@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import faults, frontends, jobs, specialization
+from . import dims, faults, frontends, jobs, specialization
 from .dims import InputShapes
 from .errors import ModelError
 from .jobs import Planned
@@ -37,8 +37,7 @@ class Asked:
     @staticmethod
     def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> Asked:
         """What a user gives; ModelError for what says no sizes."""
-        shapes = {name: tuple(shape) for name, shape in (input_shapes or {}).items()}
-        return Asked(shapes, specialization.given(specialize))
+        return Asked(dims.frozen(input_shapes), specialization.given(specialize))
 
 
 def plan_source(

@@ -9,8 +9,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from .dims import Dim, InputShapes, parse
 from .errors import ModelError, TilewrightError
 from .model import OBJECTS, TensorInfo
 from .sizes import Extent, Sym, bounds, is_open
@@ -61,6 +63,31 @@ def resolved(asked: Sequence[Sizes], inputs: Sequence[TensorInfo], what: str) ->
     return [found for i, found in enumerate(made) if found not in made[:i]]
 
 
+def fixed(inputs: Sequence[TensorInfo], given: InputShapes, what: str) -> tuple[TensorInfo, ...]:
+    """The inputs of the compiled program ``what`` with the sizes that a user gives for a run of it.
+
+    What is not given, or "?", stays open. Raises ModelError for what is no number, or does not fit the program.
+    """
+    bound: dict[Extent, int] = {}
+    symbols = [n for info in inputs for n in info.shape if isinstance(n, Sym)]
+    for name, said in given.items():
+        if not isinstance(said, (int, str)):
+            _bind_shape(_input(name, inputs, what), [_for_run(name, n, what) for n in said], bound, what)
+        elif (size := _for_run(name, said, what)) is not None:
+            _bind(_symbol(name, symbols, what), size, bound, what)
+    return tuple(replace(info, shape=tuple(bound.get(n, n) for n in info.shape)) for info in inputs)
+
+
+def _for_run(name: str, said: int | str, what: str) -> int | None:
+    """A number, or None for "?"."""
+    size = parse(said) if isinstance(said, str) else said
+    if isinstance(size, int):
+        return size
+    if size == Dim():
+        return None
+    raise ModelError(f"{what}: '{said}' for '{name}' is no size: it is compiled already, so give a number for a run")
+
+
 def _plain(sizes: Any) -> Sizes:
     if not isinstance(sizes, Mapping):
         raise ModelError(f'specialize has {sizes!r} where sizes by name are needed: {{"x": (1, 128)}}')
@@ -87,7 +114,7 @@ def _number(value: Any) -> int | None:
 
 def _resolve(sizes: Sizes, inputs: Sequence[TensorInfo], where: str) -> Shapes:
     tensors = {info.name: info for info in inputs if info.dtype not in OBJECTS}
-    bound: dict[Sym, int] = {}
+    bound: dict[Extent, int] = {}
     symbols = [n for info in tensors.values() for n in info.shape if isinstance(n, Sym)]
     if not symbols:
         raise ModelError(f"{where}: no input has an open size, so the program has these sizes, or none")
@@ -106,7 +133,7 @@ def _resolve(sizes: Sizes, inputs: Sequence[TensorInfo], where: str) -> Shapes:
 def _symbol(name: str, symbols: Sequence[Sym], where: str) -> Sym:
     found = next((symbol for symbol in symbols if _name(symbol) == name), None)
     if found is None:
-        known = ", ".join(dict.fromkeys(map(_name, symbols)))
+        known = ", ".join(dict.fromkeys(map(_name, symbols))) or "none"
         raise ModelError(f"{where}: there is no size '{name}'; those of the inputs are {known}")
     return found
 
@@ -124,17 +151,19 @@ def _input(name: str, inputs: Sequence[TensorInfo], where: str) -> TensorInfo:
     return found
 
 
-def _bind_shape(info: TensorInfo, shape: Sequence[int], bound: dict[Sym, int], where: str) -> None:
+def _bind_shape(info: TensorInfo, shape: Sequence[int | None], bound: dict[Extent, int], where: str) -> None:
     if len(shape) != len(info.shape):
         raise ModelError(f"{where}: input '{info.name}' has {len(info.shape)} dimensions ({_listed(info.shape)})")
     for extent, size in zip(info.shape, shape, strict=True):
+        if size is None:
+            continue
         if isinstance(extent, Sym):
             _bind(extent, size, bound, where)
         elif extent != size:
             raise ModelError(f"{where}: input '{info.name}' is {_listed(info.shape)}, which does not allow {size}")
 
 
-def _bind(symbol: Sym, size: int, bound: dict[Sym, int], where: str) -> None:
+def _bind(symbol: Sym, size: int, bound: dict[Extent, int], where: str) -> None:
     if size not in bounds(symbol):
         raise ModelError(f"{where}: '{symbol}' is {size}, which must be {bounds(symbol)}; widen --input-shape's range")
     if bound.setdefault(symbol, size) != size:

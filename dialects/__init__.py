@@ -6,23 +6,28 @@ vocabulary is ``dialects.transform``, ours, not the wheel's module of that name.
 
 from __future__ import annotations
 
-from mlir import ir, rewrite
-from mlir.dialects import (
-    affine,
-    arith,
-    bufferization,
-    builtin,
-    cf,
-    func,
-    linalg,
-    llvm,
-    math,
-    memref,
-    scf,
-    tensor,
-    vector,
-)
-from mlir.passmanager import PassManager
+from ..errors import NO_MLIR, CompileError
+
+try:
+    from mlir import ir, rewrite
+    from mlir.dialects import (
+        affine,
+        arith,
+        bufferization,
+        builtin,
+        cf,
+        func,
+        linalg,
+        llvm,
+        math,
+        memref,
+        scf,
+        tensor,
+        vector,
+    )
+    from mlir.passmanager import PassManager
+except ModuleNotFoundError as error:
+    raise CompileError(NO_MLIR) from error
 
 __all__ = [
     "PassManager",

@@ -11,7 +11,7 @@ from ..dialects import codegen, ir
 from ..dialects.context import diagnostics, make_context
 from ..errors import CompileError
 from ..target import Target
-from .infra import SCHEDULE, SCHEDULES, TARGET, Pass, PassContext, parse_pipeline
+from .infra import SCHEDULE, SCHEDULES, TARGET, Pass, PassContext, check_context, parse_pipeline
 from .kernel import functions, symbol
 from .pipeline import EMIT
 from .schedule import by_hand
@@ -33,7 +33,9 @@ def run(
     """
     mlir = make_context()
     with mlir, ir.Location.unknown(), context:
-        mlir.allow_unregistered_dialects = any(stage.unregistered for stage in parse_pipeline(passes, PASSES))
+        stages = parse_pipeline(passes, PASSES)
+        check_context(context, PASSES, [stage.name for stage in stages])
+        mlir.allow_unregistered_dialects = any(stage.unregistered for stage in stages)
         module = parse(text, label)
         apply(passes, module, target, context)
         if emit:

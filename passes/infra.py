@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import difflib
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -232,17 +233,29 @@ def parse_pipeline(text: str, table: Mapping[str, type[Pass]]) -> tuple[Pass, ..
     return tuple(_parse_pass(word, table) for word in _split(text) if word)
 
 
-def check_config(config: Mapping[str, Any], table: Mapping[str, type[Pass]]) -> None:
-    """Raise CompileError for a key that names no option of a pass of ``table``, and for a layout of unknown ops."""
+def check_context(context: PassContext, table: Mapping[str, type[Pass]], others: Collection[str] = ()) -> None:
+    """Raise CompileError for what a context says of passes that ``table`` and ``others`` have not, or of their options,
+    and for a layout of unknown ops."""
+    watched = (name for instrument in context.instruments for name in instrument.passes)
+    for name in (*context.required_pass, *context.disabled_pass, *watched):
+        if name not in table and name not in others:
+            raise CompileError(
+                f"there is no pass '{name}'{_meant(name, table)}; `tilewright opt --list` shows them all"
+            )
     options = (f"{name}.{f.name}" for name, cls in table.items() for f in dataclasses.fields(cls))
     known = [option for option in options if not option.endswith(_UNSETTABLE)]
     kinds = [o.removeprefix(_LAYOUT_OF) for o in known if o.startswith(_LAYOUT_OF) and o != f"{_LAYOUT_OF}desired"]
-    for key in config:
+    for key in context.config:
         if key not in (*known, _LAYOUTS, SCHEDULES):
             raise CompileError(f"config has no key '{key}'; its keys: {', '.join((*known, _LAYOUTS, SCHEDULES))}")
-    for key in _with_layouts(config).keys() - config.keys():
+    for key in _with_layouts(context.config).keys() - context.config.keys():
         if (kind := key.removeprefix(_LAYOUT_OF)) not in kinds:
             raise CompileError(f"config '{_LAYOUTS}' has no kind of op '{kind}'; its kinds: {', '.join(kinds)}")
+
+
+def _meant(name: str, table: Mapping[str, type[Pass]]) -> str:
+    close = difflib.get_close_matches(name, table, 1)
+    return f", only '{close[0]}'" if close else ""
 
 
 def _with_layouts(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,9 +284,11 @@ def with_options(stage: Pass, options: Mapping[str, Any]) -> Pass:
 
 
 def _parse_pass(word: str, table: Mapping[str, type[Pass]]) -> Pass:
-    name, _, rest = word.partition("{")
+    name, brace, rest = word.partition("{")
     if name not in table:
         return _upstream(word)
+    if brace and not rest.endswith("}"):
+        raise CompileError(f"the options in '{word}' have no end; write {name}{{option=value}}")
     options = {}
     for pair in rest.removesuffix("}").split():
         key, equals, value = pair.partition("=")
@@ -317,4 +332,4 @@ def _convert(value: Any, default: Any, what: str) -> Any:
             return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
         return type(default)(value)
     except (KeyError, ValueError):
-        raise CompileError(f"{what} is '{value}', not a {type(default).__name__}") from None
+        raise CompileError(f"{what} is '{value}', which is no {type(default).__name__}") from None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ..dialects import ir
+from ..errors import ArtifactError
 
 if TYPE_CHECKING:
     from .infra import Pass
@@ -21,7 +22,13 @@ class Instrument:
     The passes on a model and those on each of its kernels run in worker processes. ``fork`` gives the instrument that
     is sent along with such a part of the work, and ``join`` takes it back. An instrument that has none keeps the whole
     compilation in its own process.
+
+    ``passes`` are the names of those that it is told to look at, which have to be there.
     """
+
+    @property
+    def passes(self) -> Sequence[str]:
+        return ()
 
     def before(self, stage: Pass, module: ir.Module, index: int) -> None:
         """Called before each pass that is not skipped."""
@@ -69,6 +76,10 @@ class PrintIR(Instrument):
     file: TextIO | None = None
     part: str = ""
 
+    @property
+    def passes(self) -> Sequence[str]:
+        return [name for name in self.names if name != "all"]
+
     def after(self, stage: Pass, module: ir.Module, index: int) -> None:
         if "all" in self.names or stage.name in self.names:
             of = f" of {self.part}" if self.part else ""
@@ -89,10 +100,13 @@ class DumpIR(Instrument):
     folder: Path
 
     def after(self, stage: Pass, module: ir.Module, index: int) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in stage.name)
-        with open(self.folder / f"{index:02d}-{safe}.mlir", "w") as file:
-            file.write(str(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True)))
+        text = str(module.operation.get_asm(enable_debug_info=True, pretty_debug_info=True))
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / f"{index:02d}-{safe}.mlir").write_text(text)
+        except OSError as error:
+            raise ArtifactError(f"cannot write into {self.folder}: {error.strerror}") from error
 
     def fork(self, part: str) -> DumpIR:
         return DumpIR(self.folder.absolute() / part)

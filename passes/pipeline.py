@@ -41,7 +41,7 @@ from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import SCHEDULES, Pass, PassContext, check_config, snapshot
+from .infra import SCHEDULES, Pass, PassContext, check_context, snapshot
 from .kernel import SCRATCH, describe, functions, symbol
 from .legalize.convert_tm_tensor import ConvertTmTensor
 from .legalize.crop_pads import CropPads
@@ -163,7 +163,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
     the limits allow.
     """
     context = context or PassContext.current()
-    check_config(context.config, PASSES)
+    check_context(context, PASSES)
     with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:

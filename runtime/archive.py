@@ -1,7 +1,7 @@
 """Static libraries: a program's objects under names of its own, so that a C program can have several of them.
 
-LLVM's tools make them, for any architecture: no linker is needed. Beside ``libnet.a`` lie ``net.h``, which declares
-what it defines, and ``net.safetensors``.
+LLVM's tools make them, for any architecture: no linker is needed. Beside ``libnet.a`` lie ``libnet.h``, which declares
+what it defines, and ``libnet.safetensors``: they bear its name, so that they are not those of ``net.so``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from ..errors import ArtifactError
 from ..program import METADATA_SECTION
 from . import elf
-from .artifact import WEIGHTS_SUFFIX, Code, section_weights
+from .artifact import Code, section_weights, weights_path
+from .belongings import demand_free_header, demand_free_weights, demand_program
 from .c_text import prefix
 from .files import replacing
 from .header import Interface, demand_callable
@@ -34,6 +35,11 @@ def library_name(path: Path) -> str:
     return prefix(path.stem.removeprefix("lib"))
 
 
+def header_path(path: Path) -> Path:
+    """Where the header of a program is, unless another place is asked for."""
+    return path.with_suffix(".h")
+
+
 def save(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: Weights | None) -> Path:
     """Write a program as a static library, with its header and its weights beside it.
 
@@ -45,14 +51,17 @@ def save(path: str | os.PathLike[str], code: Code, manifest: Manifest, weights: 
     objects = code.all_objects()
     text = next(filter(None, (elf.section(data, METADATA_SECTION) for data in objects)))
     inside = section_weights(code, str(path)) if manifest.weights_inside else None
-    interface = Interface(name, manifest, text, inside or weights, linked=True)
+    interface = Interface(name, manifest, text, inside or weights, linked=True, file=target.name)
     public = {f"{_PACKED}{function}": f"{name}_{function}" for function in interface.functions}
+    demand_program(target)
     with ExitStack() as files:
         _archive(objects, files.enter_context(replacing(target)), name, public)
-        header = files.enter_context(replacing(target.with_name(f"{name}.h")))
+        demand_free_header(header_path(target), target)
+        header = files.enter_context(replacing(header_path(target)))
         header.write_text(interface.header())
         if weights is not None:
-            weights.save(files.enter_context(replacing(target.with_name(name + WEIGHTS_SUFFIX))))
+            demand_free_weights(weights_path(target), target, weights.fingerprint)
+            weights.save(files.enter_context(replacing(weights_path(target))))
     return target
 
 

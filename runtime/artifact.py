@@ -15,6 +15,7 @@ import numpy as np
 from ..errors import ArtifactError
 from ..program import METADATA_SECTION, WEIGHTS_SECTION
 from . import elf
+from .belongings import demand_free_weights, demand_program
 from .files import read_regular, replacing, sha256
 from .link import Library, Numbered, link
 from .manifest import Manifest
@@ -112,6 +113,7 @@ def program_path(path: str | os.PathLike[str]) -> Path:
         raise ArtifactError(
             f"cannot write {path}: it is a {'folder' if result.is_dir() else 'file'}; give another name"
         )
+    demand_program(result)
     return result
 
 
@@ -121,14 +123,14 @@ def save_object(path: str | os.PathLike[str], code: Code, weights: Weights | Non
     command = compiler(elf.machine(first))
     if command is None and others:
         raise ArtifactError(f"cannot write {path}: joining objects needs a C compiler; install one or set CC")
+    demand_program(target)
     with ExitStack() as files:
         joined = files.enter_context(replacing(target))
         if others:
             link_relocatable((first, *others), joined, command or [])
         else:
             joined.write_bytes(first)
-        if weights is not None and weights.in_file:
-            weights.save(files.enter_context(replacing(weights_path(target))))
+        _save_weights(target, weights, files)
     return target
 
 
@@ -142,7 +144,7 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
     objects = () if code.shared else code.all_objects()
     command = compiler(elf.machine(objects[0])) if objects else None
     if target.suffix == SUFFIX and not code.shared and command is None:
-        target = target.with_suffix(FOLDER_SUFFIX)
+        target = program_path(target.with_suffix(FOLDER_SUFFIX))
     if target.suffix == FOLDER_SUFFIX:
         return _save_folder(target, code, weights)
     with ExitStack() as files:  # closed in reverse: the weights take their name first, then the library
@@ -153,9 +155,16 @@ def save(path: str | os.PathLike[str], code: Code, weights: Weights | None) -> P
             link_shared(objects, library, command or [])
             seal(library)
         library.chmod(library.stat().st_mode | 0o111 & ~0o022)
-        if weights is not None and weights.in_file:
-            weights.save(files.enter_context(replacing(weights_path(target))))
+        _save_weights(target, weights, files)
     return target
+
+
+def _save_weights(program: Path, weights: Weights | None, files: ExitStack) -> None:
+    """Write the weights beside a program, which has no name yet either."""
+    if weights is not None and weights.in_file:
+        path = weights_path(program)
+        demand_free_weights(path, program, weights.fingerprint)
+        weights.save(files.enter_context(replacing(path)))
 
 
 def _save_folder(target: Path, code: Code, weights: Weights | None) -> Path:

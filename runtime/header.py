@@ -18,6 +18,7 @@ from ..errors import ArtifactError
 from ..printed import name_text
 from ..program import exported
 from ..sizes import Sym, bounds
+from .belongings import made_for
 from .c_routine import RoutineText, demand_determined, sizes_of
 from .c_tensor import Tensor, named
 from .c_text import comment, distinct, identifier, record, string, table
@@ -38,7 +39,8 @@ class Interface:
 
     ``name`` begins all names of the header. ``text`` is the artifact's manifest as its code has it, ``number`` that of
     the program among those for a target. ``linked``: the functions of the program are linked in, under names that begin
-    with ``name``, and not in a shared library. ``weights`` are those of the artifact, wherever they are.
+    with ``name``, and not in a shared library. ``weights`` are the artifact's, wherever they are, ``file`` is its
+    name.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Interface:
     weights: Weights | None
     number: int = 0
     linked: bool = False
+    file: str = ""
 
     @cached_property
     def programs(self) -> tuple[tuple[int, Manifest], ...]:
@@ -95,7 +98,7 @@ class Interface:
         sides = (f"{', '.join(map(str, side)) or 'nothing'}" for side in (self.inputs, self.outputs))
         targets = ", ".join(f"'{program.target}'" for _, program in self.programs)
         about = comment(f"{self._own.name}: {' -> '.join(sides)}; for target {targets}.")
-        parts = [f"{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text()]
+        parts = [f"{made_for(self.file)}\n{about}\n#ifndef {guard}\n#define {guard}\n", _SUPPORT.read_text()]
         parts += [_OPEN.read_text(), *self._open_types()] if self.is_open else []
         parts += [*self._constants(), *self._variants(), self._program(), self._load()]
         return "\n".join([*parts, *([self._shapes()] if self.is_open else []), self._run(), "#endif\n"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
+from ..limits import MOST_THREADS
 from ..model import TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
@@ -72,6 +73,8 @@ class Module:
     def _start(self, threads: int) -> None:
         if threads < 1:
             raise InputError(f"num_threads must be at least 1, got {threads}")
+        if threads > MOST_THREADS:
+            raise InputError(f"num_threads must be at most {MOST_THREADS}, got {threads}")
         self._main = self._make_main(self._program, threads, 0)
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): self._make_specialized(self._program, threads, number)

@@ -40,13 +40,23 @@ def compiler(machine: str = "") -> list[str] | None:
     """
     foreign = machine not in ("", os.uname().machine)
     if os.environ.get("CC"):
-        return shlex.split(os.environ["CC"])
+        try:
+            return shlex.split(os.environ["CC"])
+        except ValueError as error:
+            raise ArtifactError(f"CC is {os.environ['CC']!r}, which is no command: {error}") from error
     found = next(filter(None, map(shutil.which, [f"{machine}-linux-gnu-gcc"] if foreign else _COMPILERS)), None)
     if found:
         return [found]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc", *(["-target", f"{machine}-linux-gnu"] if foreign else [])]
     return None
+
+
+def no_compiler(machine: str) -> str:
+    """Why nothing can be linked for a machine, and what would do."""
+    own = machine == os.uname().machine
+    name = " or ".join(_COMPILERS) if own else f"{machine}-linux-gnu-gcc"
+    return f"there is no C compiler to link with: install {name}, or the package ziglang, or set CC"
 
 
 def link_shared(objects: Sequence[bytes], output: Path, command: Sequence[str]) -> None:

@@ -151,7 +151,7 @@ def load_openmp() -> None:
     if loaded is not None:
         ctypes.CDLL(loaded, mode=ctypes.RTLD_GLOBAL)
         return
-    path = _packaged_runtime()
+    path = packaged_runtime()
     # Idle threads must sleep: by default they spin for 200 ms after each loop. Not at once though: waking takes longer
     # than many kernels do. Read when the runtime initialises, which the first query makes it do; afterwards the
     # variable is none of our children's business.
@@ -170,7 +170,8 @@ def _loaded_runtime() -> str | None:
         return next((path for path in paths if os.path.basename(path) in _RUNTIMES), None)
 
 
-def _packaged_runtime() -> Path:
+def packaged_runtime() -> Path:
+    """The OpenMP runtime that comes as a package; CompileError where that is not installed."""
     try:
         found = [f for f in files("cmeel-libomp") or () if f.name == "libomp.so"]
     except PackageNotFoundError:

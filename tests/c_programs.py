@@ -29,7 +29,7 @@ def require_compiler() -> None:
 def build(source: Path, output: Path, *more: str | Path) -> Path:
     """Compile a C file, with ``more`` objects and options behind it. Warnings are errors."""
     require_compiler()
-    ffi, openmp = Path(libinfo.find_libtvm_ffi()), threads._packaged_runtime()
+    ffi, openmp = Path(libinfo.find_libtvm_ffi()), threads.packaged_runtime()
     folders = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
     include = [word for folder in folders for word in ("-isystem", folder)]
     libraries = [ffi, openmp, f"-Wl,--disable-new-dtags,-rpath,{ffi.parent}:{openmp.parent}", "-ldl", "-lm"]

@@ -13,27 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tilewright.dims import InputShapes
 from tilewright.errors import InputError
-from tilewright.model import open_sizes
+from tilewright.model import TensorInfo, open_sizes
 from tilewright.printed import line_text
 from tilewright.sizes import is_open
+from tilewright.specialization import fixed
 from tilewright.tools import _children, _machine, _rivals
-from tilewright.tools._common import PROGRAMS, print_table, progress, report
-from tilewright.tools._measure import Spread, interleave, ratio, relative_error
+from tilewright.tools._common import is_program, print_table, progress, report
+from tilewright.tools._measure import Spread, interleave, percentiles, ratio, relative_error
 from tilewright.tools.run import fill
 
 if TYPE_CHECKING:
-    from tilewright.runtime.manifest import Manifest
     from tilewright.runtime.module import Module
 
 OURS = "tilewright"
 MACHINE = "multiply-adds"  # in registers, on each thread: what the machine's threads add up to, whoever shares it
 TOLERANCE = 1e-4
 SLICE_SECONDS = 0.2  # of a round, for each runtime
-# What the memory is held against: a multiple of the weights, and what a process has anyway.
-COMPILE_WEIGHTS, COMPILE_BYTES = 1.5, 400_000_000
-RUN_WEIGHTS, RUN_BYTES = 1.15, 120_000_000
-_HEAD = ("runtime", "threads", "ms", "quartiles", "ours/its", "quartiles", "error", "answers")
+_HEAD = ("runtime", "threads", "ms", "quartiles", "p90", "p99", "ours/its", "quartiles", "error", "answers")
 
 Run = tuple[int, str]  # threads, runtime
 Errors = dict[Run, list[dict[str, Any]]]
@@ -43,28 +41,32 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
     [model] = args.models
     path = _rivals_file(model) if args.compare else model
-    _refuse_open(model, dict(args.input_shape))
+    shapes = dict(args.input_shape)
+    infos = _inputs(model, shapes)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with progress(f"compiling {model}", args) as say:
-            program, compiled = _compile(model, folder, dict(args.input_shape), args.target)
+            program, compiled = _compile(model, folder, shapes, args.target)
             say(f"running {program} alone")
-            peak = _children.running(program)
+            peak = _children.running(program, {info.name: info.static_shape for info in infos})
             say(f"loading {model}")
             modules = _load(program, args.threads)
             manifest = modules[args.threads[0]].manifest
-            inputs = fill(manifest.inputs, "random", args.seed)
+            inputs = fill(infos, "random", args.seed)
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)
         with bar(f"measuring {model}", args.rounds, args) as show:
-            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
-    weights = manifest.weight_bytes if Path(model).suffix in PROGRAMS else _children.weight_bytes(model)
+            calls: dict[Run, list[float]] = {}
+            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls)
+    weights = manifest.weight_bytes if is_program(model) else _children.weight_bytes(model)
     record = {
         "model": model,
         "target": args.target,
         "rounds": args.rounds,
-        **_memory(weights, manifest, compiled, peak),
-        "runs": [_run(threads, args.threads[0], args.compare, times, errors) for threads in args.threads],
+        "weight_bytes": weights,
+        "compile": compiled,
+        "running": {"peak_bytes": peak},
+        "runs": [_run(threads, args.threads[0], args.compare, times, calls, errors) for threads in args.threads],
     }
     report(record, _head(record), args)
     if not args.json and not args.quiet:
@@ -74,7 +76,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 def _rivals_file(model: str) -> str:
     """The ONNX file that other runtimes load: ``model``, or the one beside a compiled program."""
-    if Path(model).suffix not in PROGRAMS:
+    if not is_program(model):
         return model
     path = Path(model).with_suffix(".onnx")
     if not path.is_file():
@@ -82,22 +84,23 @@ def _rivals_file(model: str) -> str:
     return str(path)
 
 
-def _refuse_open(model: str, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Raise InputError where ``shapes`` leave an input open: without its sizes there is nothing to measure."""
+def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
+    """The inputs; InputError where ``shapes`` leave one open: without its sizes there is nothing to measure."""
     from tilewright.frontends import model_inputs
     from tilewright.runtime.module import load_module
 
-    program = Path(model).suffix in PROGRAMS
-    inputs = load_module(model, 1).inputs if program else model_inputs(model, shapes)
+    if is_program(model):
+        inputs = fixed(load_module(model, 1).inputs, shapes, model)
+    else:
+        inputs = model_inputs(model, shapes)
     if any(is_open(info.shape) for info in inputs):
-        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}{' to compile it' if program else ''}")
+        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}")
+    return inputs
 
 
-def _compile(
-    model: str, folder: str, shapes: Mapping[str, Sequence[int | str]], target: str
-) -> tuple[str, dict[str, Any] | None]:
+def _compile(model: str, folder: str, shapes: InputShapes, target: str) -> tuple[str, dict[str, Any] | None]:
     """The program's path; and what compiling it took, if it was compiled."""
-    return (model, None) if Path(model).suffix in PROGRAMS else _children.compile_cold(model, folder, shapes, target)
+    return (model, None) if is_program(model) else _children.compile_cold(model, folder, shapes, target)
 
 
 def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
@@ -149,16 +152,13 @@ def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[
         yield lambda done: drawn.update(task, completed=done, refresh=True)
 
 
-def _memory(weights: int, manifest: Manifest, compiled: dict[str, Any] | None, peak: int) -> dict[str, Any]:
-    """What compiling and running took, with the limits that the memory is held against."""
-    if compiled:
-        compiled = {**compiled, "limit_bytes": int(COMPILE_WEIGHTS * weights) + COMPILE_BYTES}
-    limit = int(RUN_WEIGHTS * weights) + manifest.arena_bytes + RUN_BYTES
-    return {"weight_bytes": weights, "compile": compiled, "running": {"peak_bytes": peak, "limit_bytes": limit}}
-
-
 def _run(
-    threads: int, base: int, rivals: Sequence[str], times: Mapping[Run, Sequence[float]], errors: Errors
+    threads: int,
+    base: int,
+    rivals: Sequence[str],
+    times: Mapping[Run, Sequence[float]],
+    calls: Mapping[Run, Sequence[float]],
+    errors: Errors,
 ) -> dict[str, Any]:
     """All runtimes on one number of threads; ``base`` is the number that ``speedup`` compares with."""
     ours = times[threads, OURS]
@@ -166,6 +166,7 @@ def _run(
         {
             "name": name,
             "seconds": spread(times[threads, name]),
+            "calls": percentiles(calls[threads, name]),
             "ratio": dataclasses.asdict(ratio(ours, times[threads, name])),
             "outputs": errors[threads, name],
             "agrees": all(output["error"] <= TOLERANCE for output in errors[threads, name]),
@@ -175,6 +176,7 @@ def _run(
     return {
         "threads": threads,
         "seconds": spread(ours),
+        "calls": percentiles(calls[threads, OURS]),
         "speedup": dataclasses.asdict(ratio(times[base, OURS], ours)),
         **_machine_speedup(threads, base, times),
         "rivals": found,
@@ -202,7 +204,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def _head(record: Mapping[str, Any]) -> list[str]:
     lines = [f"{record['model']}: {record['rounds']} rounds"]
     if made := record["compile"]:
-        lines.append(f"compiled in {made['seconds']:.2f} s, peak memory {megabytes(made)} MB; {from_cache(made)}")
+        lines.append(f"compiled in {made['seconds']:.2f} s, peak memory {megabytes(made)} MB, {from_cache(made)}")
     lines.append(f"runs in peak memory {megabytes(record['running'])} MB")
     for run in record["runs"][1:]:
         of, base = "-".join(numbers(run["speedup"])), record["runs"][0]["threads"]
@@ -217,8 +219,8 @@ def from_cache(made: Mapping[str, Any]) -> str:
 
 
 def megabytes(memory: Mapping[str, int]) -> str:
-    """The memory, and the limit that it is held against."""
-    return f"{memory['peak_bytes'] / 1e6:.0f} of {memory['limit_bytes'] / 1e6:.0f}"
+    """The most memory that was used."""
+    return f"{memory['peak_bytes'] / 1e6:.0f}"
 
 
 def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -226,12 +228,18 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [_HEAD]
     for run in record["runs"]:
         threads = str(run["threads"])
-        rows.append((OURS, threads, *numbers(run["seconds"], 1e3), "", "", "", ""))
+        rows.append((OURS, threads, *numbers(run["seconds"], 1e3), *tail(run["calls"]), "", "", "", ""))
         for rival in run["rivals"]:
             times, ratios = numbers(rival["seconds"], 1e3), numbers(rival["ratio"])
             verdict = "agree" if rival["agrees"] else "DIFFER"
-            rows.append((rival["name"], threads, *times, *ratios, f"{largest_error(rival):.1e}", verdict))
-    return rows if len(rows) > 1 + len(record["runs"]) else [row[:4] for row in rows]
+            ends = tail(rival["calls"])
+            rows.append((rival["name"], threads, *times, *ends, *ratios, f"{largest_error(rival):.1e}", verdict))
+    return rows if len(rows) > 1 + len(record["runs"]) else [row[:6] for row in rows]
+
+
+def tail(calls: Mapping[str, float]) -> tuple[str, str]:
+    """What nine in ten calls took at most, and 99 in a hundred, in ms."""
+    return _digits(calls["p90"] * 1e3, 4), _digits(calls["p99"] * 1e3, 4)
 
 
 def largest_error(rival: Mapping[str, Any]) -> float:

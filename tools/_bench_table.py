@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.tools._bench_model import OURS, largest_error, megabytes, numbers
+from tilewright.dims import option_text
+from tilewright.tools._bench_model import OURS, largest_error, megabytes, numbers, tail
 from tilewright.tools._children import run_module
 from tilewright.tools._common import progress
 from tilewright.tools._markdown import table, where
@@ -17,7 +18,7 @@ from tilewright.tools._measure import geometric_mean
 def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Measure all of ``args.models``; returns their records, and the tables as text."""
     options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
-    options += [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in args.input_shape]
+    options += [f"--input-shape={option_text(name, said)}" for name, said in args.input_shape]
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
     with progress("measuring", args) as say:
         records = []
@@ -49,9 +50,10 @@ def _text(records: Sequence[dict[str, Any]], args: argparse.Namespace) -> Iterat
     for index, threads in enumerate(args.threads):
         yield f"\n{threads} thread{'s' * (threads > 1)}:\n"
         yield table(list(_times(records, index, args)))
+        yield "\nWhat 90 %, and 99 %, of single calls take at most, in ms:\n"
+        yield table(list(_tails(records, index, args)))
     if any(record["compile"] for record in records):
-        yield "\nCompiling from a cold start, and a process that only loads and runs the program; memory in MB, of what"
-        yield "1.5 x weights + 400 MB and 1.15 x weights + arena + 120 MB allow:\n"
+        yield "\nCompiling from a cold start, and a process that only loads and runs the program; peak memory in MB:\n"
         yield table(list(_costs(records)))
 
 
@@ -59,9 +61,9 @@ def _times(records: Sequence[dict[str, Any]], index: int, args: argparse.Namespa
     base = args.threads[0] if index else None
     yield ["network", OURS, *args.compare, *(["ours / faster of these", "relative error"] * bool(args.compare)),
            *([f"speed of {base} thread{'s' * (base > 1)}", "the machine's", "share"] if base else [])]  # fmt: skip
-    for record in records:
+    for record, name in zip(records, labels([record["model"] for record in records]), strict=True):
         run = record["runs"][index]
-        row = [Path(record["model"]).stem, _spread(run["seconds"], 1e3)]
+        row = [name, _spread(run["seconds"], 1e3)]
         row += [_spread(rival["seconds"], 1e3) for rival in run["rivals"]]
         if ratio := _ratio(run):
             row += [f"**{_spread(ratio)}**", f"{max(map(largest_error, run['rivals'])):.1e}"]
@@ -73,13 +75,35 @@ def _times(records: Sequence[dict[str, Any]], index: int, args: argparse.Namespa
         yield ["geometric mean", *[""] * (1 + len(args.compare)), f"**{mean:.2f}**", "", *([""] * 3 if base else [])]
 
 
+def _tails(records: Sequence[dict[str, Any]], index: int, args: argparse.Namespace) -> Iterator[list[str]]:
+    yield ["network", OURS, *args.compare]
+    for record, name in zip(records, labels([record["model"] for record in records]), strict=True):
+        run = record["runs"][index]
+        yield [name, *(", ".join(tail(each["calls"])) for each in (run, *run["rivals"]))]
+
+
+def labels(models: Sequence[str]) -> list[str]:
+    """Short names of files that differ: their stems, or as much of the ends of their paths as it takes."""
+    paths = [Path(model) for model in models]
+
+    def label(path: Path, count: int) -> str:
+        return "/".join(path.parts[-count:]) if count else path.stem
+
+    def shortest(path: Path) -> str:
+        others = [other for other in paths if other != path]
+        counts = range(len(path.parts) + 1)
+        return next((name for n in counts if (name := label(path, n)) not in {label(o, n) for o in others}), str(path))
+
+    return list(map(shortest, paths))
+
+
 def _costs(records: Sequence[dict[str, Any]]) -> Iterator[list[str]]:
     yield ["network", "compile s", "from the cache s", "memory of compiling", "memory of running"]
-    for record in records:
+    for record, name in zip(records, labels([record["model"] for record in records]), strict=True):
         made = record["compile"]
         cached = f"{made['cached_seconds']:.2f}" if made and made["cached"] else "-"
         compiled = [f"{made['seconds']:.1f}", cached, megabytes(made)] if made else [""] * 3
-        yield [Path(record["model"]).stem, *compiled, megabytes(record["running"])]
+        yield [name, *compiled, megabytes(record["running"])]
 
 
 def _spread(values: dict[str, float], scale: float = 1.0) -> str:

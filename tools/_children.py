@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from tilewright.dims import InputShapes, option_text
 from tilewright.errors import CompileError, ModelError
 from tilewright.tools._common import USER_ERROR, show
 from tilewright.tools._measure import PeakMemory
@@ -40,15 +41,13 @@ def run_module(name: str, words: Sequence[str], **environment: str) -> tuple[dic
     return json.loads(out), memory.bytes, seconds
 
 
-def compile_cold(
-    model: str, folder: str, input_shapes: Mapping[str, Sequence[int | str]], target: str
-) -> tuple[str, dict[str, Any]]:
+def compile_cold(model: str, folder: str, input_shapes: InputShapes, target: str) -> tuple[str, dict[str, Any]]:
     """Compile a model into ``folder``, twice; returns the program's path, and what that took from a cold start.
 
     The first time with an empty cache, so that nothing can come from it, and then with all of it there:
     ``cached_seconds`` is what the call takes in a new process.
     """
-    shapes = [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in input_shapes.items()]
+    shapes = [f"--input-shape={option_text(name, said)}" for name, said in input_shapes.items()]
     words = [model, "--target", target, "-o", os.path.join(folder, "model.so"), "--json", *shapes]
     cache = {"TILEWRIGHT_CACHE_DIR": os.path.join(folder, "cache"), "TILEWRIGHT_CACHE_SIZE": "100GB"}
     made, peak, seconds = run_module("compile", words, **cache)
@@ -56,9 +55,9 @@ def compile_cold(
     return made["path"], {"seconds": seconds, "stages": made["seconds"], "peak_bytes": peak, **again}
 
 
-def running(program: str) -> int:
-    """The most memory of a process that loads and runs a program."""
-    return run_module("_resident", [program])[0]["peak_bytes"]
+def running(program: str, shapes: InputShapes) -> int:
+    """The most memory of a process that loads a program and runs it on inputs of these shapes."""
+    return run_module("_resident", [program, json.dumps(shapes)])[0]["peak_bytes"]
 
 
 def weight_bytes(model: str) -> int:

@@ -6,12 +6,15 @@ No command prints by itself: what it has of a model is any text, and ``show`` ma
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import json
 import os
 import re
 import runpy
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +69,49 @@ THIS_CPU = "x86"  # what --target is where it is not given
 PROGRAMS = (".so", ".tw")  # what is compiled already
 
 
+def file_name(text: str) -> str:
+    """What an option or an argument names. A name without letters is mostly a variable of a shell that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file is empty")
+    return text
+
+
+def file_path(text: str) -> Path:
+    """The same as a path."""
+    return Path(file_name(text))
+
+
+def positive(text: str) -> float:
+    """A number that is more than 0."""
+    return _number(text, lambda value: value > 0, "more than 0")
+
+
+def not_negative(text: str) -> float:
+    """A number that is 0 or more."""
+    return _number(text, lambda value: value >= 0, "0 or more")
+
+
+def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")  # which is no number, and fits nowhere
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number that is {what}")
+    return value
+
+
+def demand_model(model: str) -> None:
+    """Refuse a compiled program where a model is needed."""
+    if is_program(model):
+        raise InputError(f"'{model}' is compiled already: give its ONNX model")
+
+
+def is_program(model: str) -> bool:
+    """Whether a file is a compiled program, by its name."""
+    return os.path.splitext(model)[1] in PROGRAMS
+
+
 def add_target(cli: argparse.ArgumentParser) -> None:
     """Add ``--target``."""
     text = 'x86 (this CPU), or as in "x86 -mcpu=haswell"'
@@ -78,14 +124,49 @@ def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
 
     Target.parse(args.target).refuse_foreign()
     for model in models:
-        if args.target != THIS_CPU and os.path.splitext(model)[1] in PROGRAMS:
+        if args.target != THIS_CPU and is_program(model):
             raise InputError(f"'{model}' is compiled already: give its ONNX model with --target, or leave that out")
+        if getattr(args, "untrusted", False) and is_program(model):
+            raise InputError(f"'{model}' is compiled already, and code: --untrusted limits models; give its ONNX model")
 
 
 def add_input_shape(cli: argparse.ArgumentParser) -> None:
-    """Add ``--input-shape``, which may be repeated: ``args.input_shape`` is a list of names and shapes."""
-    kind = {"type": input_shape, "action": "append", "default": [], "metavar": "N:1..8,3,?,64"}
+    """Add ``--input-shape``, which may be repeated: ``args.input_shape`` is a list of names and what is said of them.
+
+    That is the shape of an input, or the size of a name, as ``compile`` takes them.
+    """
+    kind = {"type": input_shapes, "action": _Shapes, "default": [], "metavar": "N:1..8,3,?,64"}
     cli.add_argument("--input-shape", help="shape of input N where the file is open", **kind)
+
+
+class _Shapes(argparse.Action):
+    """Adds what each text says; a name that is given twice is an error."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: object) -> None:
+        found = [*getattr(namespace, self.dest), *values]
+        names = [name for name, _ in found]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            parser.error(f"argument {self.option_strings[0]}: '{twice}' is given twice")
+        setattr(namespace, self.dest, found)
+
+
+def input_shapes(text: str) -> list[tuple[str, tuple[int | str, ...] | int | str]]:
+    """``ids:1..8,128``, the shape of an input, or ``batch=1..8,seq=128``, sizes by name."""
+    if ":" in text or "=" not in text:
+        return [input_shape(text)]
+    return [_named_size(pair) for pair in text.split(",")]
+
+
+def _named_size(text: str) -> tuple[str, int | str]:
+    """``batch=1..8`` as a name and a size as ``compile`` takes it."""
+    name, size = (word.strip() for word in text.rpartition("=")[::2])
+    try:
+        dim = parse(size)
+    except ModelError as error:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE: {error}") from error
+    if not name:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=SIZE: it has no name")
+    return name, dim if isinstance(dim, int) else size
 
 
 def input_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
@@ -129,28 +210,109 @@ def _size(text: str) -> tuple[str, int]:
     return name, int(size)
 
 
+class Ended(BaseException):
+    """A signal that asks the process to end, raised so that nothing temporary is left behind."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number  # as a shell has it
+
+
 def command(main: Callable[[Sequence[str] | None], int | None]) -> Main:
-    """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2.
+    """Make ``main`` a command: a TilewrightError becomes one line on stderr and exit code 2, and so does what the
+    system refuses. SIGTERM and SIGHUP end it as Ctrl-C does.
 
     ``TW_DEBUG=1`` shows the whole traceback instead.
     """
 
     @functools.wraps(main)
     def run(argv: Sequence[str] | None = None) -> int:
+        _open_streams()
         try:
-            return main(argv) or 0
-        except TilewrightError as error:
-            if int(os.environ.get("TW_DEBUG") or 0):
+            with _ended_by_signals():
+                try:
+                    return main(argv) or 0
+                finally:
+                    _flush()
+        except (TilewrightError, OSError, MemoryError) as error:
+            if isinstance(error, BrokenPipeError):  # the reader has gone, e.g. `| head`; that is no failure of ours
+                return 0
+            if os.environ.get("TW_DEBUG", "0") not in ("", "0"):
                 raise
-            show([f"error: {error}"], sys.stderr)
+            with contextlib.suppress(OSError):
+                show([f"error: {_reason(error)}"], sys.stderr)
             return USER_ERROR
-        except BrokenPipeError:  # the reader of a pipe has gone, e.g. `| head`; that is no failure of ours
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
         except KeyboardInterrupt:
             return INTERRUPTED
+        except Ended as end:
+            return end.code
 
     return run
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if not isinstance(error, OSError) or isinstance(error, TilewrightError):
+        return str(error)
+    where = f"'{os.fsdecode(error.filename)}': " if isinstance(error.filename, (str, bytes)) else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _open_streams() -> None:
+    """Give a process that was started without one of the standard streams an empty one: what asks a stream whether it
+    is a terminal need not know, and no other file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - stays for as long as the process
+
+
+def _flush() -> None:
+    """Write out what was printed, while it can be told that this fails. What cannot be written is dropped."""
+    failed: OSError | None = None
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError, ValueError):  # else Python tries again as it ends, and complains
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            failed = _of_stream(error, stream)
+    if failed is not None:
+        raise failed
+
+
+def _of_stream(error: OSError, stream: TextIO) -> OSError:
+    """The error with the name of the stream that it is about; the system gives it none."""
+    return type(error)(error.errno, error.strerror, getattr(stream, "name", "the output"))
+
+
+def show_bytes(data: bytes) -> None:
+    """Print bytes as they are."""
+    try:
+        sys.stdout.buffer.write(data)
+    except OSError as error:
+        raise _of_stream(error, sys.stdout) from error
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP raise Ended once, where nobody has asked for anything else."""
+
+    def end(number: int, _: object) -> None:
+        for other in taken:
+            signal.signal(other, signal.SIG_IGN)  # the rest of the process is cleaning up
+        raise Ended(number)
+
+    taken: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        taken += [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
@@ -169,6 +331,25 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
         yield lambda new: status.update(Text(line_text(new)))
 
 
+def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | None) -> None:
+    """Refuse, before the long work begins, to write where there is no folder, or over another output or what is read.
+
+    ``outputs`` are paths by the option that gives them.
+    """
+    taken = {Path(path).resolve(): f"'{path}' is read" for path in read if path is not None}
+    for option, named in outputs.items():
+        if named is None or str(named) == "-":
+            continue
+        path = Path(named)
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if path.is_dir() and path.suffix not in PROGRAMS:
+            raise InputError(f"cannot write {path}: it is a folder; give {option} the name of a file")
+        if reason := taken.get(path.resolve()):
+            raise InputError(f"cannot write {path}: {reason}; give {option} another name")
+        taken[path.resolve()] = f"{option} writes it"
+
+
 def add_no_cache(cli: argparse.ArgumentParser) -> None:
     """Add ``--no-cache``."""
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
@@ -179,7 +360,10 @@ def read_schedules(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ScheduleError(f"cannot read the schedules in {path}: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise ScheduleError(f"cannot read the schedules in {path}: {reason}") from error
+    except RecursionError as error:
+        raise ScheduleError(f"cannot read the schedules in {path}: they are nested too deeply") from error
     if not isinstance(found, dict):
         raise ScheduleError(
             f'{path} is not {{"KERNEL": SCHEDULE, ...}} with schedules as `tilewright explain --json` shows'
@@ -201,7 +385,7 @@ def add_register(cli: argparse.ArgumentParser) -> None:
 def _run_file(path: str) -> str:
     try:
         runpy.run_path(path)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise argparse.ArgumentTypeError(one_line(f"cannot run '{path}': {reason}")) from error
     return path
@@ -240,7 +424,10 @@ def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGES
     file = file or sys.stdout
     encoding = getattr(file, "encoding", None) or "utf-8"
     text = "".join(f"{line_text(line, longest)}\n" for line in lines)
-    print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=file)
+    try:
+        print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=file)
+    except OSError as error:
+        raise _of_stream(error, file) from error
 
 
 def tell(notes: Iterable[str]) -> None:

@@ -41,21 +41,30 @@ def interleave(
     seconds: float,
     clock: Callable[[], float] = time.perf_counter,
     on_round: Callable[[int], None] = lambda number: None,
+    calls: dict[Key, list[float]] | None = None,
 ) -> dict[Key, list[float]]:
     """Seconds that each of ``runs`` takes, by key: for each round the median of its slice.
 
     A round gives each a slice of ``seconds`` or more, in an order that alternates: what drifts (the clock rate, other
-    work on the machine) meets all alike, and cancels in the ratios of one round.
+    work on the machine) meets all alike, and cancels in the ratios of one round. ``calls`` gets those of each call.
     """
     times: dict[Key, list[float]] = {name: [] for name in runs}
     for number in range(rounds):
         on_round(number)
         for name in list(runs) if number % 2 == 0 else reversed(list(runs)):
-            times[name].append(_slice(runs[name], seconds, clock))
+            found = _slice(runs[name], seconds, clock)
+            times[name].append(float(np.median(found)))
+            if calls is not None:
+                calls.setdefault(name, []).extend(found)
     return times
 
 
-def _slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> float:
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """What half, 90 % and 99 % of one or more values do not exceed."""
+    return {f"p{q}": float(np.percentile(values, q)) for q in (50, 90, 99)}
+
+
+def _slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]) -> list[float]:
     run()  # not counted: it refills the caches, and by its end the threads of the one before have gone to sleep
     times: list[float] = []
     begin = now = clock()
@@ -64,7 +73,7 @@ def _slice(run: Callable[[], object], seconds: float, clock: Callable[[], float]
         run()
         now = clock()
         times.append(now - start)
-    return float(np.median(times))
+    return times
 
 
 def ratio(ours: Sequence[float], others: Sequence[float]) -> Spread:

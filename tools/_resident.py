@@ -1,5 +1,5 @@
 """What a process holds that loads and runs a program and does nothing else: ``python -m tilewright.tools._resident
-model.so`` prints it."""
+model.so SHAPES`` prints it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import json
 import sys
 
 from tilewright.runtime.module import load_module
+from tilewright.specialization import fixed
 from tilewright.tools.run import fill
 
 _RUNS = 3
 
 
-def main(path: str) -> None:
-    """Run the program in one thread and print the most memory that was resident, and whether MLIR was imported."""
+def main(path: str, shapes: str) -> None:
+    """Run the program in one thread, on inputs of these shapes; print its peak memory, and if MLIR is there."""
     module = load_module(path, 1)
-    inputs = fill(module.inputs, "random", 0)
+    inputs = fill(fixed(module.inputs, json.loads(shapes), path), "random", 0)
     for _ in range(_RUNS):
         module.run(inputs)
     print(json.dumps({"peak_bytes": peak_bytes(), "mlir": "mlir" in sys.modules}))
@@ -29,4 +30,4 @@ def peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

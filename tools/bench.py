@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
-from tilewright.tools._common import add_input_shape, add_target, check_target, command, parser, report
+from tilewright.tools._common import (
+    add_input_shape,
+    add_target,
+    check_outputs,
+    check_target,
+    command,
+    file_name,
+    file_path,
+    parser,
+    report,
+)
 
 DISAGREE = 1
 
@@ -20,6 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = cli.parse_args(argv)
     args.threads = list(dict.fromkeys(args.threads or [1]))
     args.compare = list(dict.fromkeys(args.compare))
+    if not args.kernels:  # a file that is named twice is one, by its first name
+        names: dict[str, str] = {}
+        for model in args.models:
+            names.setdefault(os.path.realpath(model), model)
+        args.models = list(names.values())
     if not args.models and not args.kernels:
         cli.error("no model given")
     _check(args)
@@ -39,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     cli = parser(
         "bench", "measure models cold and warm, against other runtimes in interleaved rounds", "[options] model..."
     )
-    cli.add_argument("models", nargs="*", metavar="model", help="model.onnx, model.so or model.tw; several: a table")
+    cli.add_argument(
+        "models", nargs="*", type=file_name, metavar="model", help="model.onnx, model.so or model.tw; several: a table"
+    )
     cli.add_argument(
         "--compare", action="append", default=[], choices=list(_rivals.RIVALS), metavar="RUNTIME",
         help=f"{', '.join(_rivals.RIVALS)} (our program for all sizes); may be repeated",
@@ -49,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     cli.add_argument("--rounds", type=int, default=9, metavar="N", help="rounds of measurement (9)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
-    cli.add_argument("-o", "--output", type=Path, metavar="FILE.md", help="write the table as markdown")
+    cli.add_argument("-o", "--output", type=file_path, metavar="FILE.md", help="write the table as markdown")
     add_input_shape(cli)
     return cli
 
@@ -60,8 +77,12 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--rounds is {args.rounds}: it must be at least 1")
     if min(args.threads) < 1:
         raise InputError(f"--threads is {min(args.threads)}: it must be at least 1")
-    if args.output and not args.output.absolute().parent.is_dir():
-        raise InputError(f"cannot write {args.output}: there is no folder {args.output.parent}")
+    check_outputs({"-o": args.output}, *([] if args.kernels else args.models))
+    if args.seed < 0:
+        raise InputError(f"--seed is {args.seed}: it must be at least 0")
+    if args.kernels and (args.compare or args.input_shape or args.threads != [1]):
+        others = "--compare, --input-shape and --threads"
+        raise InputError(f"--kernels measures kernels of its own, on one thread: leave {others} out")
     check_target(args, [] if args.kernels else args.models)
     for name in args.compare:
         _rivals.require(name)

@@ -21,6 +21,10 @@ _AGES = (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what is asked; the exit code is 1 where ``verify`` found damage."""
     args = _parser().parse_args(argv)
+    if args.action != "prune" and (args.all or args.size is not None):
+        raise CompileError(f"{args.action} takes neither a size nor --all: they say what prune leaves")
+    if args.all and args.size is not None:
+        raise CompileError("prune --all leaves nothing: leave the size out")
     cache = _open()
     code = {"ls": _ls, "prune": _prune, "verify": _verify}[args.action](cache, args)
     if notes := cache.close():

@@ -17,6 +17,8 @@ from tilewright.tools._common import (
     add_untrusted,
     command,
     counted,
+    demand_model,
+    file_name,
     parser,
     progress,
     report,
@@ -35,6 +37,7 @@ _ALL_NODES = 10**8  # characters of a line, each of whose names is cut
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the model and print what was found; the exit code is 2 where something is unsupported."""
     args = _parser().parse_args(argv)
+    demand_model(args.model)
     from tilewright import driver
 
     with progress(f"checking {args.model}", args):
@@ -46,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("check", "show what a model needs, and all that is unsupported in it, without compiling it")
-    cli.add_argument("model", help="the ONNX file")
+    cli.add_argument("model", type=file_name, help="the ONNX file")
     add_input_shape(cli)
     add_specialize(cli)
     add_register(cli)

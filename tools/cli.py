@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tilewright.tools._common import USER_ERROR, show
+from tilewright.tools._common import USER_ERROR, command, show
 
 # Each is a module in tools/, which ``home`` names, imported only when it is asked for.
 COMMANDS = {
@@ -41,6 +41,7 @@ def usage() -> str:
     return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version tells the version."))
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the sub-command that the first argument names; the exit code is 2 for an error of the user's."""
     words = list(sys.argv[1:] if argv is None else argv)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArtifactError, CompileError
+from tilewright.errors import ArtifactError, CompileError, ModelError
 from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
@@ -21,13 +21,18 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    check_outputs,
     command,
     counted,
+    demand_model,
+    file_name,
+    file_path,
     parser,
     progress,
     read_schedules,
     report,
     show,
+    show_bytes,
     size_text,
     tell,
     tensor_record,
@@ -47,10 +52,12 @@ PROGRAMS = ("so", "obj", "lib")
 def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
+    demand_model(args.model)
     from tilewright import driver
     from tilewright.workers.process import Limits
 
     path = _output(args)
+    check_outputs({"-o": path}, args.model, args.schedules)
     start = time.perf_counter()
     with progress(f"compiling {args.model}", args) as say, ExitStack() as stack:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
@@ -75,7 +82,9 @@ def _output(args: argparse.Namespace) -> Path:
     if args.specialize and args.emit not in PROGRAMS:
         raise CompileError(f"--emit {args.emit} shows one program: give the sizes by --input-shape, not --specialize")
     right = SUFFIXES[args.emit]
-    if not args.output:
+    if not Path(args.model).name:
+        raise ModelError(f"'{args.model}' is a folder; give the path of an ONNX file")
+    if args.output is None:
         path = Path(args.model).with_suffix(right)
         return path.with_name(f"lib{path.name}") if args.emit == "lib" else path
     path = Path(args.output)
@@ -88,9 +97,9 @@ def _output(args: argparse.Namespace) -> Path:
 def _parser() -> argparse.ArgumentParser:
     about = "compile an ONNX model to a native program, model.so with model.safetensors"
     cli = parser("compile", about, "[options] model.onnx")
-    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
+    cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
-    cli.add_argument("-o", "--output", metavar="FILE", help="the file to write; - prints text")
+    cli.add_argument("-o", "--output", type=file_name, metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
     add_specialize(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
@@ -125,7 +134,7 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
     """Add the options that watch or change passes; help shows what ``shown`` makes of their texts."""
     several = {"action": "append", "default": []}
     cli.add_argument("--print-ir-after", **several, metavar="PASS", help=shown("or all; on stderr"))
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help=shown("a file in DIR after each pass"))
+    cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help=shown("a file in DIR after each pass"))
     cli.add_argument(
         "--config",
         **several,
@@ -134,7 +143,7 @@ def _add_options_on_passes(cli: argparse.ArgumentParser, shown: Callable[[str], 
         help=shown("an option of a pass (see opt --list)"),
     )
     cli.add_argument(
-        "--schedules", type=Path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
+        "--schedules", type=file_path, metavar="FILE", help=shown("JSON: the schedules of some kernels, by name")
     )
     cli.add_argument("--time-passes", action="store_true", help=shown("seconds of each pass, on stderr"))
 
@@ -179,8 +188,9 @@ def _seen(args: argparse.Namespace) -> bool:
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
-    from tilewright.passes.infra import PassContext
+    from tilewright.passes.infra import PassContext, check_context
     from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
+    from tilewright.passes.table import PASSES
 
     instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)] if _seen(args) else []
     if args.dump_dir:
@@ -188,13 +198,14 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
     config = dict(args.config)
     if args.schedules:
         config["schedules"] = read_schedules(args.schedules)
-    return PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+    context = PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
+    check_context(context, PASSES)
+    return context
 
 
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
     if str(path) == "-":
-        sys.stdout.buffer.write(data)
-        return
+        return show_bytes(data)
     from tilewright.runtime.files import replacing
 
     with replacing(path) as temporary:
@@ -218,12 +229,23 @@ def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) 
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
-        f"{os.path.relpath(path)}: {inputs or 'no inputs'} -> {outputs}",
+        f"{_shown(path)}: {inputs or 'no inputs'} -> {outputs}",
         f"{code}, arena {size_text(made.arena_bytes)}, {weights}",
         *_specialized(manifest),
         *_variants(manifest),
         f"{done} in {seconds:.2f} s: {stages}",
+        f"wrote {', '.join(map(_written, made.files))}",
     ]
+
+
+def _shown(path: str | Path) -> str:
+    """A path as it is seen from here, or as it is where the way from here is longer."""
+    return min(os.path.relpath(path), str(path), key=len)
+
+
+def _written(path: str) -> str:
+    files = [file for file in Path(path).glob("*")] if os.path.isdir(path) else [Path(path)]
+    return f"{_shown(path)} ({size_text(sum(file.stat().st_size for file in files))})"
 
 
 def _specialized(manifest: Manifest) -> Iterator[str]:

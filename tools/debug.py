@@ -17,6 +17,8 @@ from tilewright.tools._common import (
     THIS_CPU,
     add_input_shape,
     command,
+    file_name,
+    file_path,
     parser,
     progress,
     report,
@@ -54,13 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     from tilewright.tools.reduce import add_limits
 
     cli = parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
-    cli.add_argument("model", help="the ONNX file; to watch or dump also a program")
+    cli.add_argument("model", type=file_name, help="the ONNX file; to watch or dump also a program")
     text = "onnxruntime or reference: compare node by node"
     cli.add_argument("--against", choices=_AGAINST, metavar="WHO", help=text)
     text = "nan, inf or nonfinite: stop where one is made"
     cli.add_argument("--watch", choices=("nan", "inf", "nonfinite"), metavar="W", help=text)
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the result of each kernel there")
-    cli.add_argument("--save", type=Path, metavar="DIR", help="write what shows the fault, with its inputs")
+    cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help="write the result of each kernel there")
+    cli.add_argument("--save", type=file_path, metavar="DIR", help="write what shows the fault, with its inputs")
     text = "most bytes of nodes' values at a time (1g)"
     cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
     cli.add_argument("--opt-level", type=int, choices=range(4), default=3, help="of the program to look into (3)")
@@ -82,6 +84,8 @@ def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
     if args.against and Path(args.model).suffix in PROGRAMS:
         raise InputError(f"'{args.model}' is compiled already: give its ONNX model to compare with {args.against}")
+    if args.save and args.save.exists() and not args.save.is_dir():
+        raise InputError(f"cannot write into {args.save}: it is no folder")
     if args.save and not args.against:
         raise InputError("--save writes what --against finds: give both")
 

@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,8 +21,12 @@ from tilewright.tools._common import (
     add_specialize,
     add_target,
     add_untrusted,
+    check_outputs,
     check_target,
     command,
+    demand_model,
+    file_name,
+    file_path,
     parser,
     print_table,
     progress,
@@ -68,11 +71,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("explain", "show a model's kernels: nodes, work, time, share of the machine's peak")
-    cli.add_argument("model", help="the ONNX file")
+    cli.add_argument("model", type=file_name, help="the ONNX file")
     add_target(cli)
     cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
     cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
-    cli.add_argument("--plot", type=Path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file")
+    cli.add_argument(
+        "--plot", type=file_path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file"
+    )
     cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
@@ -88,11 +93,13 @@ def _check(args: argparse.Namespace) -> None:
     for name in ("rounds", "top"):
         if (value := getattr(args, name)) < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
+    demand_model(args.model)
     check_target(args, [args.model])
     if args.plot and len(args.specialize) > 1:
         raise InputError(f"--plot draws one program, --specialize gives {len(args.specialize)}: give one")
     if args.plot:
         _plot.require(args.plot)
+    check_outputs({"--plot": args.plot}, args.model)
 
 
 def _measured(

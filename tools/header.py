@@ -2,40 +2,72 @@
 
 from __future__ import annotations
 
+import argparse
+import os
+import shlex
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from tilewright.errors import ArtifactError
+from tilewright.errors import ArtifactError, InputError
 from tilewright.program import METADATA_SECTION
 from tilewright.runtime import artifact, elf
+from tilewright.runtime.belongings import demand_example, demand_free_header
 from tilewright.runtime.c_text import prefix
 from tilewright.runtime.example import example
 from tilewright.runtime.files import replacing
 from tilewright.runtime.header import Interface, demand_callable
-from tilewright.tools._common import command, parser, report
+from tilewright.tools._common import check_outputs, command, file_name, file_path, parser, report, show
 
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
     cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", help="what compile wrote")
-    cli.add_argument("-o", "--output", metavar="FILE", help="the header (model.h)")
-    cli.add_argument("--example", metavar="FILE", help="also write a C program that runs it")
+    cli.add_argument("program", nargs="?", type=file_name, help="what compile wrote")
+    cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
+    cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
     cli.add_argument("--name", help="what names in the header begin with (the file's name)")
     cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
+    cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
     args = cli.parse_args(argv)
+    if args.link_flags:
+        return _print_flags(args)
+    if args.program is None:
+        cli.error("no program given")
     path = Path(args.program)
+    check_outputs({"-o": args.output or path.with_suffix(".h"), "--example": args.example}, path)
     interface = _interface(path, args.specialized, args.name)
     output = Path(args.output) if args.output else path.with_suffix(".h")
     written = {output: interface.header()}
+    demand_free_header(output, path)
     if args.example:
-        written[Path(args.example)] = example(interface, output.name)
-    for file, text in written.items():
-        with replacing(file.absolute()) as temporary:
-            temporary.write_text(text)
+        own = Path(args.example)
+        demand_example(own)
+        written[own] = example(interface, _included(output, own))
+    with ExitStack() as files:
+        for file, text in written.items():
+            files.enter_context(replacing(file.absolute())).write_text(text)
     functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
-    report({"paths": [*map(str, written)], "name": interface.name}, [f"{output}: {functions}"], args)
+    lines = [f"{output}: {functions}", *([f"{args.example}: calls them"] if args.example else [])]
+    report({"paths": [*map(str, written)], "name": interface.name}, lines, args)
+
+
+def _print_flags(args: argparse.Namespace) -> None:
+    """Print the flags for a shell, which ``$(...)`` splits into words."""
+    from tilewright.runtime.link_flags import link_flags
+
+    if args.program is not None:
+        raise InputError("--link-flags are those of all programs: leave the program out")
+    flags = link_flags()
+    if args.json:
+        return report({"flags": flags}, [], args)
+    show([shlex.join(flags)])
+
+
+def _included(header: Path, source: Path) -> str:
+    """The header's name in a C file: as it is beside it, or the way there."""
+    return os.path.relpath(header.absolute(), source.absolute().parent)
 
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:
@@ -46,7 +78,8 @@ def _interface(path: Path, number: int, name: str | None) -> Interface:
     demand_callable(manifest, number, str(path))
     weights = artifact.stored_weights(path, code, manifest)
     text = elf.section(code.shared, METADATA_SECTION) or b""
-    return Interface(prefix(path.stem if name is None else name), manifest, text, weights, number)
+    stem = path.stem if name is None else name
+    return Interface(prefix(stem), manifest, text, weights, number, file=path.name)
 
 
 if __name__ == "__main__":

@@ -14,33 +14,38 @@ from tilewright.runtime.manifest import FORMAT, Manifest, ranges
 from tilewright.runtime.shared import is_sealed
 from tilewright.runtime.variants import choose
 from tilewright.target import lacking
-from tilewright.tools._common import command, counted, parser, report, size_text, tensor_record, tensor_text
+from tilewright.tools._common import command, counted, file_name, parser, report, size_text, tensor_record, tensor_text
 
+DAMAGED = 1
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
 # What programs of other versions may say under the same name, of the same kind.
 _LASTING = ("name", "compiler", "format", "abi", "source", "target", "cpu_features", "options", "fingerprint")
 
 
 @command
-def main(argv: Sequence[str] | None = None) -> None:
-    """Show a program."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Show a program; the exit code is 1 where ``--verify`` found that its weights are not there, or not intact."""
     args = _parser().parse_args(argv)
     path = Path(args.program)
+    if path.suffix == ".a":
+        raise ArtifactError(f"{path} is a static library: inspect shows model.so, model.tw and model.o")
     code, text = artifact.read_text(path, sealed=False)
     about = _file(path, code)
     try:
         manifest = Manifest.from_json(text, str(path))
     except ArtifactError as error:
         record = about | _of_another_version(text, path) | {"note": str(error)}
-        return report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+        report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
+        return DAMAGED if args.verify else 0
     record = about | _record(manifest, path, code, args.verify)
     report(record, list(_lines(record, manifest)), args)
+    return DAMAGED if args.verify and record["weights"]["problem"] else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     about = "show what a compiled program says about itself, without loading it"
     cli = parser("inspect", about, "[options] model.so|model.tw|model.o")
-    cli.add_argument("program", help=argparse.SUPPRESS)
+    cli.add_argument("program", type=file_name, help=argparse.SUPPRESS)
     cli.add_argument("--verify", action="store_true", help="read and hash the weights, too")
     return cli
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import add_target, command, parser, read_schedules, show
+from tilewright.tools._common import add_target, command, file_path, parser, read_schedules, show, show_bytes
 
 KINDS = ("llvm", "asm", "obj")
 
@@ -20,12 +20,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
     add_target(cli)
     cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
-    cli.add_argument("--schedules", type=Path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
+    cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
     cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
     cli.add_argument("--list", action="store_true", help="list the passes")
     cli.add_argument("--repro", metavar="BUNDLE", help="do the step of a crash bundle again")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
-    cli.add_argument("--dump-dir", type=Path, metavar="DIR", help="write the module after each pass to a file of DIR")
+    cli.add_argument(
+        "--dump-dir", type=file_path, metavar="DIR", help="write the module after each pass to a file of DIR"
+    )
     cli.add_argument("--locations", action="store_true", help="print locations too")
     args = cli.parse_args(argv)
     if args.list:
@@ -63,7 +65,7 @@ def _run(args: argparse.Namespace) -> None:
     context = PassContext(opt_level=args.opt_level, instruments=instruments, config=config)
     target = Target.parse(args.target)
     made = by_command.run(text, args.file, args.passes, target, context, args.emit, args.locations)
-    sys.stdout.buffer.write(made)
+    show_bytes(made)
 
 
 def _reproduce(bundle: str) -> None:

@@ -15,19 +15,22 @@ from tilewright.runtime.profiler import KEYS, Report
 from tilewright.sizes import is_open
 from tilewright.tools import _machine
 from tilewright.tools._common import (
-    PROGRAMS,
     add_input_shape,
     add_no_cache,
     add_target,
+    check_outputs,
     check_target,
     command,
+    file_name,
+    file_path,
+    is_program,
     parser,
     print_table,
     progress,
     report,
     tell,
 )
-from tilewright.tools.run import fill, read_arrays
+from tilewright.tools.run import fill, for_run, given_arrays
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check(args)
     with progress(f"loading {args.model}", args) as say:
         module = _load(args, say)
-        inputs = read_arrays(args.inputs, module.inputs) if args.inputs else _filled(module, args)
+        inputs = _inputs(module, args)
         say(f"profiling {args.model}")
         made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
@@ -63,16 +66,18 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("profile", "time a model's or a program's kernel calls")
-    cli.add_argument("model", help="model.onnx, model.so or model.tw")
+    cli.add_argument("model", type=file_name, help="model.onnx, model.so or model.tw")
     add_target(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     cli.add_argument("--rounds", type=int, default=10, metavar="N", help="runs to measure, after two others (10)")
     cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
     cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
     cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
-    cli.add_argument("--csv", type=Path, metavar="FILE", help="write all rows as comma-separated values")
-    cli.add_argument("--trace", type=Path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing")
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random ones)")
+    cli.add_argument("--csv", type=file_path, metavar="FILE", help="write all rows as comma-separated values")
+    cli.add_argument(
+        "--trace", type=file_path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing"
+    )
+    cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name (default: random ones)")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     add_input_shape(cli)
     add_no_cache(cli)
@@ -85,14 +90,12 @@ def _check(args: argparse.Namespace) -> None:
         if (value := getattr(args, name)) is not None and value < 1:
             raise InputError(f"--{name} is {value}: it must be at least 1")
     check_target(args, [args.model])
-    for path in (args.csv, args.trace):
-        if path and not path.absolute().parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    check_outputs({"--csv": args.csv, "--trace": args.trace}, args.model, args.inputs)
 
 
 def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     """The program; a model is compiled to one that times its calls itself."""
-    if Path(args.model).suffix in PROGRAMS:
+    if is_program(args.model):
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
@@ -105,11 +108,14 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     return module
 
 
-def _filled(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Random inputs; InputError where their sizes are open."""
-    if any(is_open(info.shape) for info in module.inputs):
-        raise InputError(f"{open_sizes(module.inputs)}, or the arrays with --inputs")
-    return fill(module.inputs, "random", args.seed)
+def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
+    """The arrays that are given, or random ones; InputError where the sizes of these are open."""
+    infos = for_run(module.inputs, args)
+    if args.inputs:
+        return given_arrays(args.inputs, infos)
+    if any(is_open(info.shape) for info in infos):
+        raise InputError(f"{open_sizes(infos)}, or the arrays with --inputs")
+    return fill(infos, "random", args.seed)
 
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:

@@ -13,7 +13,19 @@ import numpy as np
 import onnx
 
 from tilewright.errors import InputError, ModelError
-from tilewright.tools._common import add_input_shape, command, parser, progress, report
+from tilewright.tools._common import (
+    add_input_shape,
+    check_outputs,
+    command,
+    demand_model,
+    file_name,
+    file_path,
+    not_negative,
+    parser,
+    positive,
+    progress,
+    report,
+)
 from tilewright.tools._isolation import Child, Lost
 from tilewright.tools._oracle import ORDER, first_line, require
 from tilewright.tools._reducer import Case, Values, reduce
@@ -26,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Reduce the model; nothing that fails is an error of the user's."""
     args = _parser().parse_args(argv)
     require_onnxruntime("reduce")
+    demand_model(args.model)
+    check_outputs({"-o": args.output}, args.model, args.inputs)
     model, inputs = read_case(args)
     with progress(f"running {args.model}", args) as say:
         child = Child(answer, args.timeout)
@@ -48,8 +62,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("reduce", "find a small part of a model that fails to compile, or differs from onnxruntime")
-    cli.add_argument("model", help="the ONNX file")
-    cli.add_argument("-o", "--output", type=Path, default=Path("reduced.onnx"), metavar="FILE", help="(reduced.onnx)")
+    cli.add_argument("model", type=file_name, help="the ONNX file")
+    cli.add_argument(
+        "-o", "--output", type=file_path, default=Path("reduced.onnx"), metavar="FILE", help="(reduced.onnx)"
+    )
     add_inputs(cli)
     add_limits(cli, timeout=60.0)
     add_input_shape(cli)
@@ -58,15 +74,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
     """Add ``--rtol`` and ``--atol``, what results may differ by; ``--timeout`` and ``--budget``, how long it takes."""
-    cli.add_argument("--rtol", type=float, help="relative error to accept (by the type)")
-    cli.add_argument("--atol", type=float, default=0.0, help="with --rtol: absolute error to accept (0)")
+    cli.add_argument("--rtol", type=not_negative, help="relative error to accept (by the type)")
+    cli.add_argument("--atol", type=not_negative, default=0.0, help="with --rtol: absolute error to accept (0)")
     text = f"seconds that a compilation may take ({timeout:g})"
-    cli.add_argument("--timeout", type=float, default=timeout, metavar="S", help=text)
-    cli.add_argument("--budget", type=float, default=600.0, metavar="S", help="seconds for the whole search (600)")
+    cli.add_argument("--timeout", type=positive, default=timeout, metavar="S", help=text)
+    cli.add_argument("--budget", type=positive, default=600.0, metavar="S", help="seconds for the whole search (600)")
 
 
 def tolerance_of(args: argparse.Namespace) -> tuple[float, float] | None:
     """The tolerance that was asked for; None for that of each dtype."""
+    if args.atol and args.rtol is None:
+        raise InputError("--atol counts beside --rtol: give both")
     return None if args.rtol is None else (args.rtol, args.atol)
 
 

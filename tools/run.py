@@ -14,14 +14,20 @@ import numpy as np
 from tilewright.errors import InputError
 from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.printed import name_text
+from tilewright.sizes import is_open
+from tilewright.specialization import fixed
 from tilewright.tools._common import (
-    PROGRAMS,
     add_input_shape,
     add_register,
     add_target,
     add_untrusted,
+    check_outputs,
     check_target,
     command,
+    file_name,
+    file_path,
+    is_program,
+    not_negative,
     parser,
     progress,
     report,
@@ -39,7 +45,7 @@ MISMATCH = 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 where an output differs from what is expected."""
     args = _parser().parse_args(argv)
-    check_target(args, [args.model])
+    _check(args)
     with progress(f"loading {args.model}", args):
         module = load(args)
     inputs = given_inputs(module.inputs, args)
@@ -53,16 +59,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if all(row["ok"] for row in compared) else MISMATCH
 
 
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what cannot be done before the long work begins."""
+    for name, least in (("repeat", 1), ("print_top", 0)):
+        if (value := getattr(args, name)) < least:
+            raise InputError(f"--{name.replace('_', '-')} is {value}: it must be at least {least}")
+    check_target(args, [args.model])
+    check_outputs({"--outputs": args.outputs}, args.model, args.inputs, args.expect)
+
+
 def _parser() -> argparse.ArgumentParser:
     about = "run a compiled program, or compile a model and run it"
     cli = parser("run", about, "[options] model.so|model.tw|model.onnx")
-    cli.add_argument("model", help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
+    cli.add_argument("model", type=file_name, help=argparse.SUPPRESS)  # which leaves a screen's lines to the options
     add_target(cli)
     add_inputs(cli)
-    cli.add_argument("--outputs", type=Path, metavar="Y.npz", help="write the outputs, by name")
-    cli.add_argument("--expect", type=Path, metavar="Y.npz", help="compare outputs with these, by name")
-    cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
-    cli.add_argument("--atol", type=float, default=1e-6, help="or difference of each element to accept (1e-6)")
+    cli.add_argument("--outputs", type=file_path, metavar="Y.npz", help="write the outputs, by name")
+    cli.add_argument("--expect", type=file_path, metavar="Y.npz", help="compare outputs with these, by name")
+    cli.add_argument(
+        "--rtol", type=not_negative, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)"
+    )
+    cli.add_argument("--atol", type=not_negative, default=1e-6, help="or difference of each element to accept (1e-6)")
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
     cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
@@ -74,28 +91,41 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_inputs(cli: argparse.ArgumentParser) -> None:
     """Add ``--inputs``, ``--fill`` and ``--seed``."""
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name")
+    cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name")
     cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
     cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
 
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """What the options of ``add_inputs`` give."""
-    return read_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
+    """What the options of ``add_inputs`` give; of the sizes of ``--input-shape``, where ``args.model`` is a program."""
+    sized = for_run(infos, args)
+    return given_arrays(args.inputs, sized) if args.inputs else fill(sized, args.fill, args.seed)
+
+
+def for_run(infos: Sequence[TensorInfo], args: argparse.Namespace) -> Sequence[TensorInfo]:
+    """The inputs as ``--input-shape`` has them for this run: a model was compiled so, a program has its own sizes."""
+    return fixed(infos, dict(args.input_shape), args.model) if is_program(args.model) else infos
+
+
+def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file; InputError where one has not the size that was given."""
+    arrays = read_arrays(path, infos)
+    for info in infos:
+        array = arrays.get(info.name)
+        if array is not None and not is_open(info.shape) and info.dtype not in OBJECTS and array.shape != info.shape:
+            raise InputError(f"{path} has '{info.name}' of shape {array.shape}, which is to be {info.static_shape}")
+    return arrays
 
 
 def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
     """The program ``args.model``, or the model of that name, compiled for ``--target`` and ``--input-shape``."""
-    if Path(args.model).suffix in PROGRAMS:
+    if is_program(args.model):
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
     from tilewright import driver
 
-    try:
-        shapes = dict(args.input_shape)
-    except argparse.ArgumentTypeError as error:
-        raise InputError(str(error)) from error
+    shapes = dict(args.input_shape)
     module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
     tell(module.report.notes)
     return module
@@ -108,6 +138,8 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
     """
     if other := next((info for info in infos if info.dtype in OBJECTS), None):
         raise InputError(f"input '{other.name}' is a {other.dtype}: made-up inputs are numbers, it has to be given")
+    if seed < 0:
+        raise InputError(f"--seed is {seed}: it must be at least 0")
     random = np.random.default_rng(seed)
 
     def make(info: TensorInfo) -> np.ndarray:
@@ -171,8 +203,6 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
 
 
 def _run(module: Module, inputs: Mapping[str, np.ndarray], repeat: int) -> tuple[list[np.ndarray], list[float]]:
-    if repeat < 1:
-        raise InputError(f"--repeat is {repeat}: it must be at least 1")
     outputs, times = [], []
     for _ in range(repeat):
         start = time.perf_counter()

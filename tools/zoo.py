@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tilewright import zoo
+from tilewright.errors import InputError
 from tilewright.runtime.files import replacing
-from tilewright.tools._common import command, parser, progress, report, show
+from tilewright.tools._common import check_outputs, command, file_path, parser, progress, report, show
 
 
 @command
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Write a network, or list them all."""
     p = parser("zoo", "write a benchmark network as an ONNX file, with random weights", "[options] [name]")
     p.add_argument("name", nargs="?", help="the network's name, see --list")
-    p.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to write it (default: NAME.onnx)")
+    p.add_argument("-o", "--output", type=file_path, metavar="FILE", help="where to write it (default: NAME.onnx)")
     p.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
     args = p.parse_args(argv)
     if args.list:
@@ -39,6 +40,9 @@ def _list(args: argparse.Namespace) -> None:
 
 def _write(args: argparse.Namespace) -> None:
     path = args.output or Path(f"{args.name}.onnx")
+    check_outputs({"-o": path})
+    if args.output is None and path.exists() and not zoo.made(path):
+        raise InputError(f"cannot write {path}: a file is there that is not of the zoo; give -o another name")
     start = time.perf_counter()
     with replacing(path) as temporary, progress(f"writing {path}", args):
         model = zoo.build(args.name)

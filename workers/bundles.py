@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import reuse
+from ..dims import option_text
 from ..errors import ArtifactError
 from ..target import host_features
 from .process import FACTS, MODULE, Limits
@@ -124,7 +125,7 @@ def _write(module: Path, facts: dict[str, Any], record: dict[str, Any]) -> Path:
 def _command(facts: Mapping[str, Any], bundle: Path) -> list[str]:
     """The command line that does the step."""
     if "import" in facts:
-        shapes = [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in facts["input_shapes"].items()]
+        shapes = [f"--input-shape={option_text(name, said)}" for name, said in facts["input_shapes"].items()]
         return ["tilewright", "compile", facts["import"], "--emit=linalg", "--output=-", *shapes]
     words = ["tilewright", "opt", str(bundle / MODULE)]
     for option in ("passes", "emit", "target"):

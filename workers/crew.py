@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import mmap
 import os
 import re
@@ -15,7 +16,7 @@ import time
 import weakref
 from multiprocessing.connection import Connection
 
-from ..errors import InternalError
+from ..errors import NO_MLIR, CompileError, InternalError
 from .process import COMPILER, NOTE_BYTES, Kind, Note, read_note
 
 # The first words of a worker: where to import from comes as arguments, before the folder it stands in could matter.
@@ -202,6 +203,8 @@ class Crew:
         except (EOFError, OSError) as error:
             how, words = worker.ending(), last_words(worker.said())
             self._drop(worker)
+            if self._kind == COMPILER and importlib.util.find_spec("mlir") is None:
+                raise CompileError(NO_MLIR) from error
             self._failures += 1
             if self._failures >= _MOST_FAILURES:
                 raise InternalError(

@@ -10,9 +10,11 @@ from __future__ import annotations
 import importlib
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
+from .producer import PRODUCER
 
 if TYPE_CHECKING:
     import onnx
@@ -48,6 +50,12 @@ SMALL = {
     "small_gpt2": Network("gpt2", "small_gpt2", "one layer of GPT-2"),
     "small_vit": Network("vit", "small_vit", "one layer of the vision transformer"),
 }
+
+
+def made(path: Path) -> bool:
+    """Whether a file is a network of the zoo, which says so in its first bytes."""
+    with path.open("rb") as file:
+        return PRODUCER.encode() in file.read(64)
 
 
 def build(name: str) -> onnx.ModelProto:

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from .producer import PRODUCER
+
 OPSET = 18
 
 
@@ -29,7 +31,7 @@ class Writer:
     """
 
     def __init__(self, name: str, seed: int) -> None:
-        self.model = onnx.ModelProto(ir_version=8, producer_name="tilewright.zoo")
+        self.model = onnx.ModelProto(ir_version=8, producer_name=PRODUCER)
         self.model.opset_import.add(domain="", version=OPSET)
         self.graph = self.model.graph
         self.graph.name = name

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...dims import SIZES, Dim, Given, InputShapes, parse
+from ...dims import SIZES, Dim, Given, InputShapes, Shapes, parse
 from ...errors import ModelError
 from ...intervals import Interval
 from ...sizes import Extent, Sym
@@ -42,7 +42,47 @@ class Agreed:
         return Sym(f"'{name}'" if _EXPRESSION.search(name) else name, within.low, within.high)
 
 
-def agreed(declared: Mapping[str, Sequence[Own] | None], given: InputShapes, what: str) -> Agreed:
+def by_input(declared: Mapping[str, Sequence[Own] | None], given: InputShapes, what: str) -> dict[str, list[int | str]]:
+    """What a user gives as shapes of inputs alone: a size that is given by its name is put where it is.
+
+    Raises ModelError for a name that no input has, in the file or as a user's shape calls it.
+    """
+    shapes = {name: list(said) for name, said in given.items() if not isinstance(said, (int, str))}
+    for name, said in given.items():
+        if isinstance(said, (int, str)) and not _put(name, said, declared, shapes, what):
+            raise ModelError(f"{what}: there is no size '{name}'; those of the inputs are {_names(declared) or 'none'}")
+    return shapes
+
+
+def _put(
+    name: str,
+    said: int | str,
+    declared: Mapping[str, Sequence[Own] | None],
+    shapes: dict[str, list[int | str]],
+    what: str,
+) -> bool:
+    """Put a size where the inputs' shapes, or the user's, have its name; whether any has."""
+    found = False
+    for input_, own in declared.items():
+        told = shapes.get(input_, ["?"] * len(own or ()))
+        names = own if own is not None and len(own) == len(told) else [""] * len(told)
+        for axis, dim in enumerate(names):
+            if name not in (dim, told[axis]) and (dim != "" or name != f"{input_}.{axis}"):
+                continue
+            if told[axis] not in ("?", name, said, str(said)):
+                raise ModelError(f"{what}: '{name}' is given as {said}, and as {told[axis]} of '{input_}': give one")
+            shapes[input_], found = told, True
+            told[axis] = said
+    return found
+
+
+def _names(declared: Mapping[str, Sequence[Own] | None]) -> str:
+    """The names of the inputs' open sizes."""
+    axes = ((name, axis, dim) for name, own in declared.items() for axis, dim in enumerate(own or ()))
+    return ", ".join(dict.fromkeys(dim or f"{name}.{axis}" for name, axis, dim in axes if isinstance(dim, str)))
+
+
+def agreed(declared: Mapping[str, Sequence[Own] | None], given: Shapes, what: str) -> Agreed:
     """Check given shapes against the file's (None is of any rank). Raises ModelError where they do not agree.
 
     What is given for a dimension counts for all inputs that have it by the same name in the file.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import onnx
 from onnx import ValueInfoProto
@@ -11,7 +11,7 @@ from ...dims import InputShapes
 from ...errors import ModelError, UnsupportedError
 from ...model import OBJECTS, TensorInfo
 from ...sizes import Extent
-from .given import Agreed, Own, agreed
+from .given import Agreed, Own, agreed, by_input
 from .objects import element_of_type
 from .weights import dtype_name
 
@@ -26,7 +26,7 @@ def fixed_inputs(
     """
     inputs = [i for i in model_inputs(graph) if i.name not in without]
     declared = {i.name: _declared(i) for i in inputs}
-    together = _agreed(graph, declared, given, what)
+    together = _agreed(graph, given, what)
     return [_fixed(i, declared[i.name], together, what) for i in inputs]
 
 
@@ -39,19 +39,19 @@ def open_shapes(
     """
     tensors = [i for i in model_inputs(graph) if not object_kind(i)]
     declared = {i.name: _declared(i) for i in tensors if i.name not in without}
-    named = _agreed(graph, declared, given, what).named
+    together = _agreed(graph, given, what)
+    named = together.named
     shapes = {
         name: shape if shape is None else [named.get(dim, dim) if isinstance(dim, str) else dim for dim in shape]
         for name, shape in declared.items()
-        if name not in given
+        if name not in together.shapes
     }
     return {n: shape for n, shape in shapes.items() if shape is None or any(isinstance(dim, str) for dim in shape)}
 
 
 def given_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> dict[str, tuple[Extent, ...]]:
     """The given shapes with a symbol for each dimension that stays open."""
-    declared = {i.name: _declared(i) for i in model_inputs(graph) if i.name in given and not object_kind(i)}
-    return _agreed(graph, declared, given, what).shapes
+    return _agreed(graph, given, what).shapes
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[ValueInfoProto]:
@@ -78,11 +78,14 @@ def example(name: str, shape: Sequence[int]) -> str:
     return f"--input-shape {name}:{','.join(map(str, shape))}"
 
 
-def _agreed(graph: onnx.GraphProto, declared: Mapping[str, list[Own] | None], given: InputShapes, what: str) -> Agreed:
+def _agreed(graph: onnx.GraphProto, given: InputShapes, what: str) -> Agreed:
     names = [i.name for i in model_inputs(graph)]
-    if unknown := [name for name in given if name not in names]:
+    shapes = [name for name, said in given.items() if not isinstance(said, (int, str))]
+    if unknown := [name for name in shapes if name not in names]:
         raise ModelError(f"{what}: has no input '{unknown[0]}'; its inputs are {', '.join(names) or 'none'}")
-    return agreed(declared, given, what)
+    tensors = [i for i in model_inputs(graph) if i.type.WhichOneof("value") == "tensor_type" and not object_kind(i)]
+    declared = {i.name: _declared(i) for i in tensors}
+    return agreed(declared, by_input(declared, given, what), what)
 
 
 def _declared(value: ValueInfoProto) -> list[Own] | None:

@@ -21,7 +21,7 @@ print(len(paths), ctypes.CDLL(None).__getitem__("__kmpc_fork_call") is not None)
 """
 
 
-@pytest.mark.parametrize("first", [[], [str(threads._packaged_runtime().with_name("libiomp5.so"))]])
+@pytest.mark.parametrize("first", [[], [str(threads.packaged_runtime().with_name("libiomp5.so"))]])
 def test_one_runtime_is_loaded_whoever_came_first(first):
     done = subprocess.run([sys.executable, "-c", PROBE, *first], check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["1", "True"]

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright.tools._measure import MIN_RUNS, Spread, geometric_mean, interleave, ratio, relative_error
+from tilewright.tools._measure import MIN_RUNS, Spread, geometric_mean, interleave, percentiles, ratio, relative_error
 
 
 class Work:
@@ -51,6 +51,13 @@ def test_the_order_alternates_and_rounds_are_told():
 def test_a_round_counts_its_median_and_not_its_first_run():
     work = Work()
     assert interleave({"a": work.job("a", iter([50.0, 1.0, 9.0, 2.0]))}, 1, 0.2, work.clock) == {"a": [2.0]}
+
+
+def test_each_call_is_there_and_has_percentiles():
+    work, calls = Work(), {}
+    interleave({"a": work.job("a", iter([50.0, 1.0, 9.0, 2.0]))}, 1, 0.2, work.clock, calls=calls)
+    assert calls == {"a": [1.0, 9.0, 2.0]}
+    assert percentiles(range(101)) == {"p50": 50.0, "p90": 90.0, "p99": 99.0}
 
 
 def test_drift_cancels_in_the_ratio():
