@@ -170,5 +170,7 @@ def test_the_greatest_of_a_partial_window_has_its_place():
 @pytest.mark.parametrize("op", POOLS)
 def test_in_ceil_mode_there_is_a_window(op):
     model, _ = node_model(op, [X], opset=22, kernel_shape=[13, 2], strides=[2, 1], ceil_mode=1)
-    with pytest.raises(ModelError, match=r"a window of 13 is larger than the padded input \[9, 8\] by a step of 2 or more"):
+    with pytest.raises(
+        ModelError, match=r"a window of 13 is larger than the padded input \[9, 8\] by a step of 2 or more"
+    ):
         import_model(model)
