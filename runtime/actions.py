@@ -125,6 +125,16 @@ def _check(step: Step) -> Action:
     return check
 
 
+def _report(step: Step) -> Action:
+    [status] = step.operands
+
+    def report(registers: Registers) -> None:
+        if word := registers[status].item():
+            raise InputError(f"{where(step)}{step.facts['text']}: {word}")
+
+    return report
+
+
 def _host_call(step: Step) -> Action:
     name, attributes = step.facts["function"], step.facts["attributes"]
     function = operator_function(name, where(step)) if is_operator(name) else FUNCTIONS.get(name)
@@ -176,6 +186,7 @@ ACTIONS: Mapping[str, Callable[[Step], Action]] = {
     "tensor.dim": _dim,
     "tensor.extract": _extract,
     "cf.assert": _check,
+    "tw.report": _report,
     "host.call": _host_call,
     "arith.constant": _constant,
 }

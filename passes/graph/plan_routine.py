@@ -14,7 +14,7 @@ from ..kernel import OVER
 from ..structure import is_tensor
 from .edit import is_cheap, node_names, string_attr
 from .maps import reassociation_of
-from .routine_ops import VIEWS, is_body_call, is_choice, is_host_call
+from .routine_ops import REPORT, VIEWS, is_body_call, is_choice, is_host_call, is_report
 from .uses import has_uses
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
@@ -78,6 +78,7 @@ class _Planner:
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
+        name = "tw.report" if is_report(op) else name
         return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
 
 
@@ -93,6 +94,8 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     """What a step has to say beside its operands."""
     facts: dict[str, Any] = {}
     match op.name:
+        case "func.call" if is_report(op):
+            facts["text"] = string_attr(op.attributes, REPORT)
         case "func.call" if is_host_call(op):
             facts["function"] = string_attr(op.attributes, "tw.host")
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)

@@ -202,11 +202,21 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
             return indices, _demand_less(ctx, known, extents)
         for extent in extents:
             ctx.demand_less(0, if_equal(indices.size, 0, 1, extent), "there is nothing to choose from")
+        _demand_within(ctx, indices, extents)
         return indices, False
     limit = np.array(extents, np.int64)
     if ((known < -limit) | (known >= limit)).any():
         ctx.invalid(f"an index is out of range for the extent{'s' * (len(extents) > 1)} {', '.join(map(str, extents))}")
     return ctx.const(np.where(known < 0, known + limit, known), "int64"), True
+
+
+def _demand_within(ctx: Context, indices: Tensor, extents: Sequence[Extent]) -> None:
+    """Have indices that only the run knows refused where they are outside; as ``_checked``."""
+    for place, extent in enumerate(extents):
+        column = indices
+        if len(extents) > 1:
+            column = cut(ctx, indices, {indices.rank - 1: range(place, place + 1)})
+        ctx.demand_within(column, -extent, extent, f"has an index that is out of range for an extent of {extent}")
 
 
 def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> bool:
