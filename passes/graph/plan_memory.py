@@ -195,8 +195,9 @@ def _arena_slots(
     over: Sequence[Sequence[int]],
     kept: Collection[ir.Value],
 ) -> tuple[dict[ir.Value, Slot], int]:
-    """Offsets of the intermediates, by the calls that write and read them; those ``kept`` are read behind all calls.
+    """Offsets of the intermediates, by the calls that write and read them.
 
+    Those ``kept`` are words that are read behind all calls: they lie behind the others, where they move none of them.
     ``over`` are the arguments of each call that its result may be written over.
     """
     lives: dict[ir.Value, tuple[int, int]] = {}
@@ -204,7 +205,8 @@ def _arena_slots(
         for value in (*map(base_of, op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
-    lives |= {value: (lives[value][0], len(calls)) for value in kept if value in lives}
+    words = [value for value in lives if value in kept]
+    lives = {value: life for value, life in lives.items() if value not in kept}
     places = _shared_places(calls, lives, over)
     buffers: dict[ir.Value, Buffer] = {}
     for value, (first, last) in lives.items():  # in program order, so that a place ends with the last value in it
@@ -213,7 +215,10 @@ def _arena_slots(
         buffers[place] = Buffer(nbytes(value.type), first, last)
     found, total = assign(list(buffers.values()))
     offsets = dict(zip(buffers, found, strict=True))
-    return {v: Slot("arena", 0, offsets[places[v]]) for v in lives}, total
+    slots = {v: Slot("arena", 0, offsets[places[v]]) for v in lives}
+    last, ends = assign([Buffer(nbytes(v.type), 0, 0) for v in words])
+    slots |= {v: Slot("arena", 0, total + offset) for v, offset in zip(words, last, strict=True)}
+    return slots, total + ends
 
 
 def _shared_places(
