@@ -16,8 +16,8 @@ OUTSIDE = "tw.outside"
 def report_outside(values: ir.Value, low: Extent, high: Extent, otherwise: str, signed: bool = True) -> None:
     """Have a run refused in which an integer of a tensor is not from ``low`` to below ``high``; 0 has to be there.
 
-    ``otherwise`` says what is wrong, in words that the number is put behind. What is emitted is one word: 0, or a number
-    from outside. The pass `report-outside` lets the program read it.
+    ``otherwise`` says what is wrong, in words that the number is put behind. What is emitted is one word: 0, or a
+    number from outside. The pass `report-outside` lets the program read it.
     """
     word = ir.IntegerType.get_signless(64)
     values = _once(values)

@@ -116,11 +116,12 @@ def _extract(step: Step) -> Action:
 
 
 def _check(step: Step) -> Action:
-    [condition] = step.operands
+    condition, *compared = step.operands
 
     def check(registers: Registers) -> None:
         if not registers[condition]:
-            raise InputError(f"{where(step)}{step.facts['text']}")
+            numbers = " and ".join(str(registers[r]) for r in compared)
+            raise InputError(f"{where(step)}{step.facts['text']}" + (f" ({numbers})" if numbers else ""))
 
     return check
 

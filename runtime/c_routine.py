@@ -164,7 +164,12 @@ class RoutineText:
         yield f"{self._number(step.results[0])} = e[{self._tensors[source][0]} + {self._numbers[axis]}];"
 
     def _check(self, step: Step) -> Iterator[str]:
-        yield f"if (!{self._numbers[step.operands[0]]}) {_refusal(step, step.facts['text'])}"
+        condition, *compared = (self._numbers[r] for r in step.operands)
+        if not compared:
+            yield f"if (!{condition}) {_refusal(step, step.facts['text'])}"
+            return
+        text, numbers = string(where(step) + step.facts["text"]), ", ".join(f"(long long){n}" for n in compared)
+        yield f'if (!{condition}) return tw_fail(error, size, "%s (%lld and %lld)", {text}, {numbers});'
 
     def _report(self, step: Step) -> Iterator[str]:
         yield f"tw_reported(plan, {len(self._reports)}, b[{self._held[step.operands[0]]}]);"

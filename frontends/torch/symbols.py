@@ -16,8 +16,8 @@ from ...errors import UnsupportedError
 from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
 from .sampling import ranges
 
-# Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right for
-# these too, and torch runs them, but where a dim is left that it would have dropped.
+# Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right
+# for these too, and torch runs them, but where a dim is left that it would have dropped.
 _TRACED = 2
 _SQUEEZE = torch.ops.aten.squeeze
 

@@ -25,8 +25,12 @@ from .movement import cut
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
+    return taken(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+
+
+def taken(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
+    """Slices of ``x`` at indices that nobody has to check; ``inside``: they are positions of the axis as they are."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    indices, inside = _checked(ctx, indices, x.shape[axis])
     if inside and (run := _as_range(indices)) is not None:
         return ctx.reshape(cut(ctx, x, {axis: run}), shape)
     along = range(axis, axis + indices.rank)
@@ -44,7 +48,11 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    indices, inside = _checked(ctx, indices, x.shape[axis])
+    return taken_elements(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+
+
+def taken_elements(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
+    """Elements of ``x`` along an axis, as ``taken``."""
 
     def body(value: ir.Value) -> ir.Value:
         at = [builders.linalg_index(i) for i in range(x.rank)]
