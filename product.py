@@ -302,6 +302,7 @@ def _manifest(
         kernels=tuple(kernels[name].described for name in _called([program])),
         calls=() if program.routine else program.calls,
         routine=program.routine,
+        reports=program.reports,
         prepared=_prepared(program, planned.plan),
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
         compiler=version("tilewright"),

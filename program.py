@@ -66,13 +66,36 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Report:
+    """What a program looks at when all its calls are made: where the word at ``slot`` is not 0, the run is refused.
+
+    ``text`` names the node and says what is wrong; the word, a number from an operand, belongs behind it.
+    """
+
+    slot: Slot
+    text: str
+
+    def to_json(self) -> list[Any]:
+        """As a list that JSON can hold."""
+        return [str(self.slot), self.text]
+
+    @staticmethod
+    def from_json(made: list[Any]) -> Report:
+        """What ``to_json`` gave."""
+        slot, text = made
+        return Report(Slot.parse(slot), text)
+
+
+@dataclass(frozen=True)
 class Step:
     """One operation of a routine, on registers. ``op`` is its name in MLIR, and means the same.
 
     ``func.call`` calls a kernel: ``facts`` are its ``kernel``, the ``types`` of its results ([element type, shape with
     None for open extents]) and the ``open`` axes of each tensor among the operands; the operands behind the tensors are
     sizes, the last ones the open extents of the results. Where there is ``over``, the result lies where that operand
-    does. ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and
+    does. ``cf.assert`` says the ``text`` where its first operand does not hold, and the two
+    numbers behind it, if there are. ``tw.report`` refuses a run where the word in its operand is not 0, and says the ``text`` and that word.
+    ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and
     results. After the step nobody reads the registers ``dead``.
     """
 
@@ -142,6 +165,7 @@ class Program:
     calls: tuple[Call, ...]
     arena_bytes: int
     routine: Routine | None = None
+    reports: tuple[Report, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"program: {len(self.calls)} calls, arena {self.arena_bytes} bytes"]

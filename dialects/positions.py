@@ -2,8 +2,48 @@
 
 from __future__ import annotations
 
-from ..sizes import Extent
+from ..sizes import Extent, is_open
 from . import ir, scalars
+from .broadcasting import elementwise
+from .reductions import reduce
+from .structured import shape_of
+from .walk import defining_op
+
+# On an op that makes what `report_outside` gives, and that no op reads: what is to be said of the number.
+OUTSIDE = "tw.outside"
+
+
+def report_outside(values: ir.Value, low: Extent, high: Extent, otherwise: str, signed: bool = True) -> None:
+    """Have a run refused in which an integer of a tensor is not from ``low`` to below ``high``; 0 has to be there.
+
+    ``otherwise`` says what is wrong, in words that the number is put behind. What is emitted is one word: 0, or a
+    number from outside. The pass `report-outside` lets the program read it.
+    """
+    word = ir.IntegerType.get_signless(64)
+    values = _once(values)
+
+    def outside(value: ir.Value) -> ir.Value:
+        wide = scalars.from_index(scalars.to_index(value, signed), word)
+        below = scalars.compare("lt", wide, scalars.like(wide, low))
+        above = scalars.compare("ge", wide, scalars.like(wide, high))
+        return scalars.select(scalars.either(below, above), wide, scalars.like(wide, 0))
+
+    def greatest(a: ir.Value, b: ir.Value) -> ir.Value:
+        return scalars.maximum(a, b, signed=False)
+
+    found = elementwise(outside, values, elem=word)
+    status = reduce(greatest, 0, found, range(len(shape_of(values))))
+    status.owner.attributes[OUTSIDE] = ir.StringAttr.get(otherwise)
+
+
+def _once(values: ir.Value) -> ir.Value:
+    """A tensor with all numbers of one that may repeat them, as indices of whole rows are."""
+    op = defining_op(values)
+    if op is None or op.name != "linalg.generic" or is_open(shape_of(values)) or len(op.operands) != 2:
+        return values
+    block = op.regions[0].blocks[0]
+    copies = block.operations[0].operation.operands[0] == block.arguments[0]
+    return _once(op.operands[0]) if copies else values
 
 
 def position(value: ir.Value, extent: Extent, inside: bool = False) -> ir.Value:

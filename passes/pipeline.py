@@ -35,6 +35,7 @@ from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, check_arena, plan_calls
 from .graph.plan_routine import plan_routine
 from .graph.recognize_composites import RecognizeComposites
+from .graph.report_outside import ReportOutside
 from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
 from .graph.split_prepare import SplitPrepare
@@ -101,6 +102,7 @@ def legalize_passes() -> tuple[Pass, ...]:
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
+        ReportOutside(),
         OutlineControl(),
         Generalize(),
         SimplifyInference(),
@@ -249,12 +251,12 @@ def _program(
 ) -> Program:
     """The program of an outlined function, whose arena may have ``most`` bytes."""
     routine = plan_routine(function) if is_dynamic(function) else None
-    calls, arena_bytes = plan_calls(function) if routine is None else (_calls(routine), 0)
+    calls, arena_bytes, reports = plan_calls(function) if routine is None else (_calls(routine), 0, ())
     check_arena(function, arena_bytes, most, model.name)
     attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
     names = [string_attr(a, "tw.param") for a in attributes]
     params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)
-    return Program(inputs, outputs, params, calls, arena_bytes, routine)
+    return Program(inputs, outputs, params, calls, arena_bytes, routine, reports)
 
 
 def _calls(routine: Routine) -> tuple[Call, ...]:

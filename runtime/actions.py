@@ -116,13 +116,24 @@ def _extract(step: Step) -> Action:
 
 
 def _check(step: Step) -> Action:
-    [condition] = step.operands
+    condition, *compared = step.operands
 
     def check(registers: Registers) -> None:
         if not registers[condition]:
-            raise InputError(f"{where(step)}{step.facts['text']}")
+            numbers = " and ".join(str(registers[r]) for r in compared)
+            raise InputError(f"{where(step)}{step.facts['text']}" + (f" ({numbers})" if numbers else ""))
 
     return check
+
+
+def _report(step: Step) -> Action:
+    [status] = step.operands
+
+    def report(registers: Registers) -> None:
+        if word := registers[status].item():
+            raise InputError(f"{where(step)}{step.facts['text']}: {word}")
+
+    return report
 
 
 def _host_call(step: Step) -> Action:
@@ -176,6 +187,7 @@ ACTIONS: Mapping[str, Callable[[Step], Action]] = {
     "tensor.dim": _dim,
     "tensor.extract": _extract,
     "cf.assert": _check,
+    "tw.report": _report,
     "host.call": _host_call,
     "arith.constant": _constant,
 }

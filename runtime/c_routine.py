@@ -42,6 +42,7 @@ class RoutineText:
     _extents: int = 0
     _words: list[int] = field(default_factory=list)  # of each call
     _made: int = 0
+    _reports: list[Step] = field(default_factory=list)
 
     @cached_property
     def sizes(self) -> tuple[Sym, ...]:
@@ -74,6 +75,7 @@ class RoutineText:
             "plan": self._called("plan"),
             "kernels": self._called("kernels"),
             "shapes": self._called("shapes_at"),
+            "texts": self._called("texts"),
             "kernel_count": len(manifest.kernels),
             "inputs": len(manifest.inputs),
             "outputs": len(manifest.outputs),
@@ -83,12 +85,15 @@ class RoutineText:
             "numbers": len(self._numbers) - self._reals,
             "reals": self._reals,
             "buffers": len(self._routine.arguments) + self._made,
+            "reports": len(self._reports),
             "calls": len(self._words),
             "words": sum(self._words),
             "most": max(self._words, default=0),
         }
         places = table(f"int64_t {self._called('shapes_at')}", [", ".join(map(str, [*inputs, *results, 0]))])
-        return "\n".join([places, record(f"tw_routine {self._called('routine')}", fields)])
+        said = [string(where(step) + step.facts["text"]) for step in self._reports]
+        texts = table(f"char *const {self._called('texts')}", [", ".join([*said, "NULL"])])
+        return "\n".join([places, texts, record(f"tw_routine {self._called('routine')}", fields)])
 
     def _begin(self) -> Iterator[str]:
         """The extents of arguments, and what sizes may be."""
@@ -140,6 +145,7 @@ class RoutineText:
             "tensor.select": self._select,
             "tensor.dim": self._dim,
             "cf.assert": self._check,
+            "tw.report": self._report,
             "arith.constant": self._constant,
         }
         return steps.get(step.op, self._scalar)(step)
@@ -158,7 +164,16 @@ class RoutineText:
         yield f"{self._number(step.results[0])} = e[{self._tensors[source][0]} + {self._numbers[axis]}];"
 
     def _check(self, step: Step) -> Iterator[str]:
-        yield f"if (!{self._numbers[step.operands[0]]}) {_refusal(step, step.facts['text'])}"
+        condition, *compared = (self._numbers[r] for r in step.operands)
+        if not compared:
+            yield f"if (!{condition}) {_refusal(step, step.facts['text'])}"
+            return
+        text, numbers = string(where(step) + step.facts["text"]), ", ".join(f"(long long){n}" for n in compared)
+        yield f'if (!{condition}) return tw_fail(error, size, "%s (%lld and %lld)", {text}, {numbers});'
+
+    def _report(self, step: Step) -> Iterator[str]:
+        yield f"tw_reported(plan, {len(self._reports)}, b[{self._held[step.operands[0]]}]);"
+        self._reports.append(step)
 
     def _collapse(self, step: Step) -> Iterator[str]:
         shape = self._shape(step.operands[0])

@@ -12,13 +12,13 @@ from ..cpus import ARCHITECTURES
 from ..errors import ArtifactError
 from ..model import TensorInfo
 from ..operators import is_operator
-from ..program import Call, Kernel, Program, Routine
+from ..program import Call, Kernel, Program, Report, Routine
 from ..sizes import Sym, bounds
 from ..specialization import called, shapes
 from ..target import lacking
 from .validation import validate, validate_ranges
 
-FORMAT = 10  # of the text
+FORMAT = 11  # of the text
 ABI = 3  # of the code: what `create` and `run_calls` take, how kernels are called
 
 
@@ -71,6 +71,7 @@ class Manifest:
     source: str = ""
     profile: bool = False
     abi: int = ABI
+    reports: tuple[Report, ...] = ()
 
     @property
     def steps(self) -> RoutineRecord | None:
@@ -85,7 +86,7 @@ class Manifest:
     @property
     def program(self) -> Program:
         """The program as it was planned."""
-        return Program(self.inputs, self.outputs, self.params, self.calls, self.arena_bytes, self.routine)
+        return Program(self.inputs, self.outputs, self.params, self.calls, self.arena_bytes, self.routine, self.reports)
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
@@ -129,9 +130,10 @@ class Manifest:
         return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)
 
     def _fields(self) -> dict[str, Any]:
-        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=()))
+        fields = asdict(replace(self, kernels=(), calls=(), routine=None, specialized=(), variants=(), reports=()))
         fields["kernels"] = [kernel.described.to_json() for kernel in self.kernels]
         fields["calls"] = [call.to_json() for call in self.calls]
+        fields["reports"] = [report.to_json() for report in self.reports]
         fields["routine"] = self.routine.to_json() if self.routine else None
         for others in ("specialized", "variants"):
             fields[others] = [each._fields() for each in getattr(self, others)]
@@ -168,6 +170,7 @@ class Manifest:
             fields[others] = tuple(map(Manifest._of, fields[others]))
         fields["kernels"] = tuple(map(Kernel.from_json, fields["kernels"]))
         fields["calls"] = tuple(map(Call.from_json, fields["calls"]))
+        fields["reports"] = tuple(map(Report.from_json, fields["reports"]))
         if fields["routine"] is not None:
             fields["routine"] = Routine.from_json(fields["routine"])
         if fields["target"].partition(" ")[0] not in ARCHITECTURES:

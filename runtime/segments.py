@@ -16,7 +16,7 @@ from .actions import VIEWS
 from .arithmetic import SCALARS
 
 # The steps that a segment may have.
-DETERMINED = {"func.call", "cf.assert", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
+DETERMINED = {"func.call", "cf.assert", "tw.report", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
 
 
 def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
@@ -24,7 +24,8 @@ def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     for determined, group in groupby(steps, lambda step: step.op in DETERMINED):
         together = tuple(group)
         if determined and any(step.op == "func.call" for step in together):
-            yield together
+            yield tuple(step for step in together if step.op != "tw.report")
+            yield from ((step,) for step in together if step.op == "tw.report")  # which read what the calls have made
         else:
             yield from ((step,) for step in together)
 

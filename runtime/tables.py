@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import InputError
 from ..program import Kernel, Program, Slot
 from .deadline import Deadline
 from .link import Library
@@ -58,6 +60,7 @@ class CallTable:
         firsts["param"] = firsts["output"] + len(program.outputs)
         self._which = np.array([_base(slot, firsts) for slot in slots], np.int64)
         self._offsets = np.array([slot.offset for slot in slots], np.int64)
+        self._reports = [(_base(r.slot, firsts), r.slot.offset, r.text) for r in program.reports]
         self._tables = tuple(table.ctypes.data for table in (self._calls, self._which, self._offsets))
         self._scratch_bytes = max((stride * (threads if pieces else 1) for *_, pieces, stride in rows), default=0)
 
@@ -88,8 +91,15 @@ class CallTable:
         return Memory(bases, block.ctypes.data + self.nbytes - self._scratch_bytes, arrays)
 
     def run(self, memory: Memory, deadline: Deadline | None = None) -> None:
-        """Make all calls in order; TimeoutError behind the ``deadline``."""
+        """Make all calls in order, and ``check``; TimeoutError behind the ``deadline``."""
         self._run(0, len(self._calls), memory, deadline)
+        self.check(memory)
+
+    def check(self, memory: Memory) -> None:
+        """InputError where a run that has made all calls has to be refused for an operand's number."""
+        for base, offset, text in self._reports:
+            if word := ctypes.c_int64.from_address(int(memory.bases[base]) + offset).value:
+                raise InputError(f"{text}: {word}")
 
     def run_call(self, number: int, memory: Memory, deadline: Deadline | None = None) -> None:
         """Make one of the calls; TimeoutError behind the ``deadline``."""

@@ -21,7 +21,8 @@ typedef struct tw_routine {
   int (*plan)(tw_plan *plan, char *error, size_t size);
   const tw_kernel *kernels;
   const int64_t *shapes; /* where the extents of each input and output are among a plan's */
-  int64_t kernel_count, inputs, outputs, sizes, tensors, extents, numbers, reals, buffers, calls, words;
+  const char *const *texts; /* what is wrong where the word of a report is not 0 */
+  int64_t kernel_count, inputs, outputs, sizes, tensors, extents, numbers, reals, buffers, reports, calls, words;
   int64_t most; /* words of one call */
 } tw_routine;
 
@@ -44,6 +45,7 @@ struct tw_plan {
   double *reals;
   int64_t *held;                 /* the buffer of each tensor */
   int64_t *results;              /* the buffer of each output */
+  int64_t *reports;              /* the buffer of each report's word */
   tw_buffer *buffers;            /* of inputs, weights, and what calls make */
   tw_call_row *calls;
   int64_t *kernels, *elements;   /* of each call: its kernel, and how many elements it makes */
@@ -117,6 +119,12 @@ static inline void tw_tensor_word(tw_plan *plan, int64_t buffer) {
   tw_word(plan, buffer, 0);
 }
 
+/* Notes where a report's word is, which is read behind all calls. */
+static inline void tw_reported(tw_plan *plan, int64_t report, int64_t buffer) {
+  plan->reports[report] = buffer;
+  plan->buffers[buffer].last = INT64_MAX;
+}
+
 static inline void tw_call(tw_plan *plan, int64_t kernel) {
   const tw_call_row row = {0, plan->word_count - plan->first_word, plan->routine->kernels[kernel].extent, 0, 0};
   plan->kernels[plan->call_count] = kernel;
@@ -130,7 +138,7 @@ static inline void tw_call(tw_plan *plan, int64_t kernel) {
 static inline tw_plan *tw_new_plan(const tw_routine *routine) {
   const int64_t bases = TW_GIVEN + routine->inputs + routine->outputs;
   const int64_t words = routine->sizes + routine->extents + routine->numbers + routine->reals + routine->tensors +
-                        routine->outputs + 5 * routine->buffers + 7 * routine->calls + 2 * routine->words + bases;
+                        routine->outputs + routine->reports + 5 * routine->buffers + 7 * routine->calls + 2 * routine->words + bases;
   tw_plan *plan = (tw_plan *)calloc(1, sizeof *plan + (size_t)words * sizeof(int64_t));
   if (!plan) return NULL;
   int64_t *next = (int64_t *)(plan + 1);
@@ -141,6 +149,7 @@ static inline tw_plan *tw_new_plan(const tw_routine *routine) {
   plan->reals = (double *)next, next += routine->reals;
   plan->held = next, next += routine->tensors;
   plan->results = next, next += routine->outputs;
+  plan->reports = next, next += routine->reports;
   plan->buffers = (tw_buffer *)next, next += 5 * routine->buffers;
   plan->calls = (tw_call_row *)next, next += 5 * routine->calls;
   plan->kernels = next, next += routine->calls;
@@ -330,6 +339,16 @@ static inline void tw_make_calls(tw_open_model *model, tw_plan *plan) {
   }
 }
 
+/* Refuses a run that has made its calls where one of them has left a number from outside of what it indexes. */
+static inline int tw_check_reports(const tw_plan *plan, char *error, size_t size) {
+  for (int64_t i = 0; i < plan->routine->reports; i++) {
+    const tw_buffer *buffer = &plan->buffers[plan->reports[i]];
+    const int64_t word = *(const int64_t *)(uintptr_t)(plan->addresses[buffer->base] + buffer->offset);
+    if (word) return tw_fail(error, size, "InputError: %s: %lld", plan->routine->texts[i], (long long)word);
+  }
+  return 0;
+}
+
 /* Runs the program for these sizes, as `tw_run` does. Several threads may: each has a plan of its own meanwhile. */
 static inline int tw_open_run(tw_open_model *model, const int64_t *sizes, const void *const *inputs, void *const *outputs,
                               char *error, size_t size) {
@@ -350,6 +369,7 @@ static inline int tw_open_run(tw_open_model *model, const int64_t *sizes, const 
     status = tw_check_memory(model, plan, error, size);
   }
   if (!status) tw_make_calls(model, plan);
+  if (!status) status = tw_check_reports(plan, error, size);
   tw_free_plan(__atomic_exchange_n(&model->spare, plan, __ATOMIC_ACQ_REL));
   return status;
 }

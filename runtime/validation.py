@@ -55,6 +55,10 @@ def _validate(manifest: Manifest) -> None:
     for number, call in enumerate(manifest.calls):
         _require(call.kernel in kernels, f"call {number} is one of kernel {call.kernel!r}, which is not there")
         _check_call(number, call, kernels[call.kernel], manifest)
+    for report in manifest.reports:
+        held = report.slot.space == "arena" and _is_size(report.slot.offset)
+        _require(held and report.slot.offset + 8 <= manifest.arena_bytes, "a report reads what is not there")
+        _require(isinstance(report.text, str), "a report says no text")
     if manifest.routine is not None:
         _check_routine(manifest.routine, manifest, kernels)
     elif not all(_is_static(info) for info in (*manifest.inputs, *manifest.outputs)):

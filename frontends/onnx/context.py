@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import onnx
 
-from ...dialects import builders, codes, extents, ir, scalars, tensor
+from ...dialects import builders, codes, extents, ir, positions, scalars, tensor
 from ...dialects.types import element_type, is_float
 from ...errors import ModelError
 from ...model import NARROW, bits_of, numpy_dtype
@@ -186,6 +186,15 @@ class Context:
     def demand_less(self, a: Extent, b: Extent, otherwise: str) -> None:
         """Refuse sizes unless the first is the smaller one, at import or when the program runs."""
         extents.demand_less(a, b, otherwise)
+
+    def demand_within(self, x: Tensor, low: Extent, high: Extent, otherwise: str) -> None:
+        """Refuse integers of a tensor that are not from ``low`` to below ``high``, 0 among them, when the program runs.
+
+        ``otherwise`` ends in words that the number goes behind. Inside of a kernel nothing is refused: who reads what
+        the integers index holds them within it in any case.
+        """
+        if not self.graph.in_kernel and 0 not in x.shape:
+            positions.report_outside(x.value, low, high, otherwise, x.signed)
 
     def axis(self, axis: int, rank: int) -> int:
         """A possibly negative axis as one of 0 … rank - 1."""

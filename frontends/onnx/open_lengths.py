@@ -45,21 +45,36 @@ def for_each_length(
     if known is None or not known.issubset(lengths):
         ctx.demand_less(first - 1, length, misfit)
         ctx.demand_less(length, last + 1, misfit)
+
+    def words(some: Sequence[int]) -> str:
+        return f"{what} of {' or '.join(map(str, some))} elements"
+
+    return for_each_number(ctx, length, lengths, words, convert)
+
+
+def for_each_number(
+    ctx: Context,
+    size: Extent,
+    numbers: Sequence[int],
+    words: Callable[[Sequence[int]], str],
+    convert: Callable[[int], Tensor],
+) -> Tensor:
+    """What ``convert`` makes for the one of ``numbers`` that a size is in the run, which may decide a rank.
+
+    ``words`` say what is so for some of the numbers. The caller has refused runs in which the size is none of them.
+    """
     ranks: dict[int, int] = {}
 
     def has(n: int) -> ir.Value:
-        return arith.cmpi(arith.CmpIPredicate.eq, extents.index(length), extents.index(n))
+        return arith.cmpi(arith.CmpIPredicate.eq, extents.index(size), extents.index(n))
 
     def converted(n: int) -> list[Tensor]:
         made = convert(n)
         ranks[n] = made.rank
         return [made]
 
-    def words(some: Sequence[int]) -> str:
-        return f"{what} of {' or '.join(map(str, some))} elements"
-
-    [made] = in_each(ctx, lengths, has, converted, words, expected=True)
-    return caused(made, length, ranks)
+    [made] = in_each(ctx, numbers, has, converted, words, expected=True)
+    return caused(made, size, ranks)
 
 
 def for_each_shape(ctx: Context, shape: Tensor, what: str, convert: Callable[[Tensor], Tensor]) -> Tensor:

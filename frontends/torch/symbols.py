@@ -16,6 +16,11 @@ from ...errors import UnsupportedError
 from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
 from .sampling import ranges
 
+# Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right
+# for these too, and torch runs them, but where a dim is left that it would have dropped.
+_TRACED = 2
+_SQUEEZE = torch.ops.aten.squeeze
+
 
 class Symbols:
     """What the sizes in a program are. A symbol bears the name of the first input that has it: ``x.0``, ``n``."""
@@ -24,6 +29,7 @@ class Symbols:
         self._program = program
         self._nodes = {node.name: node for node in program.graph.nodes}
         self._symbols: dict[str, Extent] = {}
+        self._kept = _kept_by_squeezes(program)
         found = ranges(program)
         for label, size in self._given():
             if isinstance(size, torch.SymInt) and (own := str(size.node.expr)) in found:
@@ -87,6 +93,8 @@ class Symbols:
 
     def _add(self, own: str, label: str, within: Any) -> None:
         low, high = (int(bound) if isinstance(bound, sympy.Integer) else None for bound in (within.lower, within.upper))
+        if low == _TRACED and own not in self._kept:
+            low = 0
         self._symbols[own] = Sym(label, max(low or 0, 0), high)
 
     def _extent(self, expr: Any) -> Extent:
@@ -127,6 +135,12 @@ _COMBINED: Mapping[type, Any] = {
     functions.Max: lambda *args: reduce(largest, args),
     functions.Min: lambda *args: reduce(smallest, args),
 }
+
+
+def _kept_by_squeezes(program: ExportedProgram) -> set[str]:
+    """The symbols in sizes of what a squeeze gives: it would be of another rank where one of them is 1."""
+    squeezes = [node for node in program.graph.nodes if getattr(node.target, "overloadpacket", None) is _SQUEEZE]
+    return {str(symbol) for node in squeezes for size in _sizes(node) for symbol in size.node.expr.free_symbols}
 
 
 def _sizes(node: Node) -> list[torch.SymInt]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,13 +11,13 @@ from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ...errors import CompileError, ModelError
-from ...program import Call, Slot
+from ...program import Call, Report, Slot
 from ..infra import Pass
 from ..kernel import IN_PLACE, OVER, in_place, integer
 from ..structure import is_static, operations
-from .edit import is_cheap, is_dynamic, node_names, programs
+from .edit import is_cheap, is_dynamic, node_names, programs, string_attr
 from .in_place import inserted_into, overwritable
-from .routine_ops import VIEWS, base_of
+from .routine_ops import REPORT, VIEWS, base_of, is_report
 from .uses import has_one_use
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
@@ -55,8 +55,8 @@ class PlanMemory(Pass):
             if is_dynamic(function):  # whose runtime allocates
                 _insert_in_place(function)
                 continue
-            calls, arena_bytes = plan_calls(function)
-            ops = [op for op in operations(function) if op.name == "func.call"]
+            calls, arena_bytes, _ = plan_calls(function)
+            ops = _kernel_calls(function)
             kernels = _kernels(function, ops)
             for op, call in zip(ops, calls, strict=True):
                 op.attributes[_SLOTS] = ir.ArrayAttr.get([ir.StringAttr.get(str(slot)) for slot in call.args])
@@ -65,20 +65,32 @@ class PlanMemory(Pass):
             function.attributes[_ARENA] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), arena_bytes)
 
 
-def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int]:
-    """The calls of an outlined function with the slots of their arguments, and the size of the arena in bytes."""
-    ops = [op for op in operations(function) if op.name not in VIEWS and not is_cheap(op)]
+def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Report, ...]]:
+    """The calls of an outlined function with the slots of their arguments, the size of the arena in bytes, and what the
+    program reports when they are made."""
+    ops = [op for op in operations(function) if op.name not in VIEWS and not is_cheap(op) and not is_report(op)]
     calls, ret = ops[:-1], ops[-1]
     _refuse_others(calls)
+    reports = [op for op in operations(function) if is_report(op)]
     slots = _argument_slots(function) | _result_slots(ret)
     over = {name: overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
-    arena, arena_bytes = _arena_slots(calls, slots, [over.get(_callee(op), ()) for op in calls])
+    read = {base_of(op.operands[0]) for op in reports}
+    arena, arena_bytes = _arena_slots(calls, slots, [over.get(_callee(op), ()) for op in calls], read)
     slots |= arena
     planned = []
     for op in calls:
         args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
         planned.append(Call(_callee(op), args, _nodes(op)))
-    return tuple(planned), arena_bytes
+    return tuple(planned), arena_bytes, tuple(_report(op, slots) for op in reports)
+
+
+def _report(op: ir.Operation, slots: Mapping[ir.Value, Slot]) -> Report:
+    where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
+    return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, REPORT) or ""))
+
+
+def _kernel_calls(function: func.FuncOp) -> list[ir.Operation]:
+    return [op for op in operations(function) if op.name == "func.call" and not is_report(op)]
 
 
 def check_arena(function: func.FuncOp, arena_bytes: int, most: int, model: str) -> None:
@@ -117,7 +129,7 @@ def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
 
 def _insert_in_place(function: func.FuncOp) -> None:
     """Let the kernels that store the pieces of a concat write them into what the first of them makes."""
-    ops = [op for op in operations(function) if op.name == "func.call"]
+    ops = _kernel_calls(function)
     kernels = _kernels(function, ops)
     for op in ops:
         kernel = kernels.get(_callee(op))
@@ -178,10 +190,14 @@ def _result_slots(ret: ir.Operation) -> dict[ir.Value, Slot]:
 
 
 def _arena_slots(
-    calls: Sequence[ir.Operation], known: Mapping[ir.Value, Slot], over: Sequence[Sequence[int]]
+    calls: Sequence[ir.Operation],
+    known: Mapping[ir.Value, Slot],
+    over: Sequence[Sequence[int]],
+    kept: Collection[ir.Value],
 ) -> tuple[dict[ir.Value, Slot], int]:
     """Offsets of the intermediates, by the calls that write and read them.
 
+    Those ``kept`` are words that are read behind all calls: they lie behind the others, where they move none of them.
     ``over`` are the arguments of each call that its result may be written over.
     """
     lives: dict[ir.Value, tuple[int, int]] = {}
@@ -189,6 +205,8 @@ def _arena_slots(
         for value in (*map(base_of, op.operands), *op.results):
             if value not in known:
                 lives[value] = (lives.get(value, (step, step))[0], step)
+    words = [value for value in lives if value in kept]
+    lives = {value: life for value, life in lives.items() if value not in kept}
     places = _shared_places(calls, lives, over)
     buffers: dict[ir.Value, Buffer] = {}
     for value, (first, last) in lives.items():  # in program order, so that a place ends with the last value in it
@@ -197,7 +215,10 @@ def _arena_slots(
         buffers[place] = Buffer(nbytes(value.type), first, last)
     found, total = assign(list(buffers.values()))
     offsets = dict(zip(buffers, found, strict=True))
-    return {v: Slot("arena", 0, offsets[places[v]]) for v in lives}, total
+    slots = {v: Slot("arena", 0, offsets[places[v]]) for v in lives}
+    last, ends = assign([Buffer(nbytes(v.type), 0, 0) for v in words])
+    slots |= {v: Slot("arena", 0, total + offset) for v, offset in zip(words, last, strict=True)}
+    return slots, total + ends
 
 
 def _shared_places(

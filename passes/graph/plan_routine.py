@@ -8,13 +8,14 @@ from itertools import count
 from typing import Any
 
 from ...dialects import func, ir
+from ...dialects.walk import defining_op
 from ...errors import CompileError
 from ...program import Routine, Step
 from ..kernel import OVER
 from ..structure import is_tensor
 from .edit import is_cheap, node_names, string_attr
 from .maps import reassociation_of
-from .routine_ops import VIEWS, is_body_call, is_choice, is_host_call
+from .routine_ops import REPORT, VIEWS, is_body_call, is_choice, is_host_call, is_report
 from .uses import has_uses
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
@@ -74,10 +75,11 @@ class _Planner:
         if op.name not in _KEPT and not _is_scalar(op) and not is_choice(op):
             raise CompileError(f"'{op.name}' is in no kernel{_where(op)}, and a program cannot carry it out")
         values = [*list(op.operands)[1:], op.operands[0]] if is_choice(op) else op.operands  # tensors come first
-        operands = tuple(self._registers[v] for v in values)
+        operands = tuple(self._registers[v] for v in (*values, *_compared(op)))
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
+        name = "tw.report" if is_report(op) else name
         return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
 
 
@@ -93,6 +95,8 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     """What a step has to say beside its operands."""
     facts: dict[str, Any] = {}
     match op.name:
+        case "func.call" if is_report(op):
+            facts["text"] = string_attr(op.attributes, REPORT)
         case "func.call" if is_host_call(op):
             facts["function"] = string_attr(op.attributes, "tw.host")
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)
@@ -117,6 +121,12 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     if _is_scalar(op) and op.operands:
         facts["bits"] = _bits(op.operands[0].type)
     return facts
+
+
+def _compared(op: ir.Operation) -> list[ir.Value]:
+    """The sizes whose comparison a check demands, which its message shows."""
+    test = defining_op(op.operands[0]) if op.name == "cf.assert" else None
+    return list(test.operands) if test is not None and test.name == "arith.cmpi" else []
 
 
 def _slice_facts(op: ir.Operation) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from ...dialects.walk import defining_op
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
+REPORT = "tw.report"  # on a call: what is wrong where its operand, a word that a kernel makes, is not 0
 BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
 
 
@@ -20,6 +21,11 @@ def base_of(value: ir.Value) -> ir.Value:
 def is_host_call(op: ir.Operation) -> bool:
     """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
     return op.name == "func.call" and "tw.host" in op.attributes
+
+
+def is_report(op: ir.Operation) -> bool:
+    """Whether an op refuses a run whose kernels have made another word than 0, its operand (``report_outside.py``)."""
+    return op.name == "func.call" and REPORT in op.attributes
 
 
 def is_check(op: ir.Operation) -> bool:

@@ -16,8 +16,10 @@ llvm.func @TVMFFIFunctionCreate(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr) -> i
 llvm.func @TVMFFIStringFromByteArray(!llvm.ptr, !llvm.ptr) -> i32
 llvm.func @TVMFFIEnvCheckSignals() -> i32
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+llvm.func @snprintf(!llvm.ptr, i64, !llvm.ptr, ...) -> i32
 
 llvm.mlir.global internal constant @tw_error_is_set("EnvErrorAlreadySet\00")
+llvm.mlir.global internal constant @tw_report_format(": %lld\00")
 llvm.mlir.global internal constant @tw_create_usage("create takes (weight addresses: pointer, their number: int, threads: int, lock word: pointer, owner: object)\00")
 
 // Runs [0, extent) of a kernel in one team of threads, each with its own scratch. A thread has a contiguous part, the same
@@ -244,6 +246,29 @@ llvm.func @tw_interrupted(%checked: !llvm.ptr) -> i32 attributes {passthrough = 
     scf.yield %success : i32
   }
   llvm.return %result : i32
+}
+
+// Raises an InputError of a text and the word behind it where that is not 0, and nothing has been raised before.
+llvm.func @tw_report(%word_at: !llvm.ptr, %text: !llvm.ptr, %before: i32) -> i32 {
+  %zero = arith.constant 0 : i64
+  %success = arith.constant 0 : i32
+  %room32 = arith.constant 32 : i32
+  %room = arith.constant 32 : i64
+  %word = llvm.load %word_at : !llvm.ptr -> i64
+  %said = arith.cmpi ne, %word, %zero : i64
+  %first = arith.cmpi eq, %before, %success : i32
+  %raises = arith.andi %said, %first : i1
+  %status = scf.if %raises -> i32 {
+    %number = llvm.alloca %room32 x i8 : (i32) -> !llvm.ptr
+    %format = llvm.mlir.addressof @tw_report_format : !llvm.ptr
+    %length = llvm.call @snprintf(%number, %room, %format, %word) vararg(!llvm.func<i32 (ptr, i64, ptr, ...)>)
+      : (!llvm.ptr, i64, !llvm.ptr, i64) -> i32
+    %failure = llvm.call @tw_raise_input_error(%text, %number) : (!llvm.ptr, !llvm.ptr) -> i32
+    scf.yield %failure : i32
+  } else {
+    scf.yield %before : i32
+  }
+  llvm.return %status : i32
 }
 
 // Makes calls of a table in order (runtime/threads.py), `count` (1 or more) or those that begin within so many nanoseconds,

@@ -28,7 +28,7 @@ from ...dialects.context import diagnostics, reused_context
 from ...model import must_be
 from ...program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, exported
 from ...target import Target, host
-from .main_text import main_text
+from .main_text import main_text, report_texts
 
 _SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir")]
 _LOWERING = "builtin.module(convert-scf-to-cf,convert-to-llvm,reconcile-unrealized-casts)"
@@ -51,6 +51,7 @@ llvm.func @tw_parallel_for(!llvm.ptr, !llvm.ptr, i64, i64, !llvm.ptr, i64, !llvm
 llvm.func @tw_run_calls(i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> i64
 llvm.func @tw_now() -> i64
 llvm.func @tw_interrupted(!llvm.ptr) -> i32
+llvm.func @tw_report(!llvm.ptr, !llvm.ptr, i32) -> i32
 llvm.func @tw_stamp(!llvm.ptr, i64)
 llvm.func @tw_counting(!llvm.ptr, !llvm.ptr) -> !llvm.ptr
 llvm.func @tw_count_run(!llvm.ptr, i64, !llvm.ptr)
@@ -133,6 +134,7 @@ def entry_text(
         packed.text_list("tw_names", names),
         packed.constant_bytes("tw_count", count.encode() + b"\0"),
         *map(_declaration, used),
+        *report_texts(program),
         main_text(program, used, profile),
         packed.packed_function(exported("create", number), _CREATE.format(weights=len(program.params) + profile)),
         _table_text(tuple(used), number),

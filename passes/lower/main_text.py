@@ -33,7 +33,8 @@ def main_text(program: Program, kernels: Mapping[str, Kernel], profile: bool) ->
     ]
     if profile:
         calls = timed_calls(calls, len(program.params))
-    parts = [head, _FIRST_CHECK if checked else "", *calls, _MAIN_TAIL, _INTERRUPTED if checked else ""]
+    ends_early = _INTERRUPTED if checked or program.reports else ""
+    parts = [head, _FIRST_CHECK if checked else "", *calls, *_reports(program), _MAIN_TAIL, ends_early]
     # Internal: found through `create` alone, which gives it its context.
     body = packed.packed_function("main", "".join(parts))
     return body.replace("llvm.func @__tvm_ffi_main", "llvm.func internal @tw_main", 1)
@@ -75,6 +76,29 @@ def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
             f"  llvm.call {symbol}(%arguments, %zero, {extent}, %scratch) : (!llvm.ptr, i64, i64, !llvm.ptr) -> ()"
         ]
     return "\n".join(lines) + "\n"
+
+
+def report_texts(program: Program) -> Iterator[str]:
+    """What ``main`` says of each report, as constants."""
+    for number, report in enumerate(program.reports):
+        yield packed.constant_bytes(f"tw_report_text_{number}", report.text.encode(errors="replace") + b"\0")
+
+
+def _reports(program: Program) -> Iterator[str]:
+    """Lines that end the run where one of the reports has something to say: the first of them does."""
+    before = "%success"
+    for number, report in enumerate(program.reports):
+        name = f"%report{number}"
+        yield from (f"{line}\n" for line in _address(name, report.slot, len(program.inputs)))
+        yield f"  {name}_text = llvm.mlir.addressof @tw_report_text_{number} : !llvm.ptr\n"
+        arguments = f"({name}, {name}_text, {before}) : (!llvm.ptr, !llvm.ptr, i32) -> i32"
+        yield f"  {name}_status = llvm.call @tw_report{arguments}\n"
+        before = f"{name}_status"
+    if program.reports:
+        yield f"""  %unreported = llvm.icmp "eq" {before}, %success : i32
+  llvm.cond_br %unreported, ^reported, ^interrupted({before} : i32)
+^reported:
+"""
 
 
 def _address(value: str, slot: Slot, inputs: int) -> Iterator[str]:

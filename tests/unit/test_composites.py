@@ -289,3 +289,20 @@ def test_a_norm_of_no_elements_compiles(op: str) -> None:
     model = model_of([helper.make_node(op, list(names), ["y"])], names, ["y"], opset=23)
     module = tw.compile(model, workers=0, num_threads=1, cache=False)
     assert module.run(names)[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize("length", [28, 100, 768, 1000])
+@pytest.mark.parametrize("open_", [False, True])
+def test_a_norm_of_one_number_is_zero_and_an_offset_costs_no_digits(length: int, open_: bool) -> None:
+    extents = "N, K" if open_ else f"16, {length}"
+    kind = f"float[{'K' if open_ else length}]"
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[{extents}] x, {kind} w) => (float[{extents}] y) {{
+      y = LayerNormalization<epsilon = 0.00001>(x, w) }}"""
+    module = tw.compile(parser.parse_model(text), workers=0, cache=False)
+    ones = np.ones(length, np.float32)
+    numbers = np.float32(np.logspace(-3, 7, 16))[:, None]
+    assert not module(np.repeat(numbers, length, axis=1), ones)[0].any()
+    x = (np.random.default_rng(0).standard_normal((16, length)) + 1e5).astype(np.float32)
+    wide = x.astype(np.float64)
+    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(module(x, ones)[0], want, rtol=0, atol=3e-6)

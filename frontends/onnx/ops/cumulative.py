@@ -43,6 +43,7 @@ def _scan_in_order(
 ) -> Tensor:
     """The same for an axis, or an extent, that only the run knows: element by element."""
     [along] = ctx.sizes(axis, "axis", count=1)
-    source = open_axes.around(ctx, widened(ctx, x), open_axes.wrapped(along, x.rank))
+    [place] = open_axes.chosen(ctx, [along], x.rank)
+    source = open_axes.around(ctx, widened(ctx, x), place)
     made = ctx.wrap(scan_in_order(source.value, body, neutral, exclusive, reverse), source.dtype)
     return ctx.cast(ctx.reshape(made, x.shape), x.dtype)

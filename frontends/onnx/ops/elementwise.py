@@ -62,10 +62,11 @@ def _reciprocal(x: ir.Value) -> ir.Value:
 
 
 def _sign(x: ir.Value) -> ir.Value:
-    """-1, 0 or 1; of NaN it is 0, as comparisons with it are false."""
+    """-1, 0 or 1; NaN of NaN."""
     zero, one = scalars.like(x, 0), scalars.like(x, 1)
     negative = scalars.select(scalars.compare("lt", x, zero), scalars.neg(one), zero)
-    return scalars.select(scalars.compare("gt", x, zero), one, negative)
+    made = scalars.select(scalars.compare("gt", x, zero), one, negative)
+    return scalars.select(scalars.compare("ne", x, x), x, made) if scalars.is_float(x) else made
 
 
 _FLOAT_MATH = {

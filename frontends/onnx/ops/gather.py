@@ -25,8 +25,12 @@ from .movement import cut
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
+    return taken(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+
+
+def taken(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
+    """Slices of ``x`` at indices that nobody has to check; ``inside``: they are positions of the axis as they are."""
     shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    indices, inside = _checked(ctx, indices, x.shape[axis])
     if inside and (run := _as_range(indices)) is not None:
         return ctx.reshape(cut(ctx, x, {axis: run}), shape)
     along = range(axis, axis + indices.rank)
@@ -44,7 +48,11 @@ def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    indices, inside = _checked(ctx, indices, x.shape[axis])
+    return taken_elements(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+
+
+def taken_elements(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
+    """Elements of ``x`` along an axis, as ``taken``."""
 
     def body(value: ir.Value) -> ir.Value:
         at = [builders.linalg_index(i) for i in range(x.rank)]
@@ -202,11 +210,21 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
             return indices, _demand_less(ctx, known, extents)
         for extent in extents:
             ctx.demand_less(0, if_equal(indices.size, 0, 1, extent), "there is nothing to choose from")
+        _demand_within(ctx, indices, extents)
         return indices, False
     limit = np.array(extents, np.int64)
     if ((known < -limit) | (known >= limit)).any():
         ctx.invalid(f"an index is out of range for the extent{'s' * (len(extents) > 1)} {', '.join(map(str, extents))}")
     return ctx.const(np.where(known < 0, known + limit, known), "int64"), True
+
+
+def _demand_within(ctx: Context, indices: Tensor, extents: Sequence[Extent]) -> None:
+    """Have indices that only the run knows refused where they are outside; as ``_checked``."""
+    for place, extent in enumerate(extents):
+        column = indices
+        if len(extents) > 1:
+            column = cut(ctx, indices, {indices.rank - 1: range(place, place + 1)})
+        ctx.demand_within(column, -extent, extent, f"has an index that is out of range for an extent of {extent}")
 
 
 def _demand_less(ctx: Context, known: np.ndarray, extents: Sequence[Extent]) -> bool:

@@ -14,7 +14,7 @@ from ..context import Context
 from ..objects import TEXT
 from ..registry import op
 from ..tensor import Tensor
-from .gather import gather
+from .gather import gather, taken
 from .movement import concat
 from .text import encode_labels, items_of
 
@@ -212,7 +212,7 @@ def label_encoder(
 
     found = ctx.elementwise(match, column, ctx.const(keys, x.dtype), numbers, dtype="int64")
     position = ctx.reduce(scalars.maximum, 0, found, [-1])
-    return gather(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
+    return taken(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
 
 
 def _numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:

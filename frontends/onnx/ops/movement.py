@@ -232,6 +232,9 @@ def reverse_sequence(
         ctx.invalid(misfit)
     sequence_lens = ctx.fitted(sequence_lens, [x.shape[batch]], misfit)
     steps = x.shape[time]
+    ctx.demand_within(
+        sequence_lens, 0, steps + 1, f"has a sequence length that is out of range for an extent of {steps}"
+    )
 
     def body(*at: ir.Value) -> ir.Value:
         length = scalars.to_index(builders.extract(sequence_lens.value, [at[batch]]))

@@ -6,7 +6,7 @@ import math as number
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, math, scalars
-from ....sizes import Sym, product
+from ....sizes import Sym, is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -194,10 +194,15 @@ def local_response_normalization(
 
 
 def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """``x - mean``, 1 / deviation and the mean over axes, which stay with extent 1."""
+    """``x - mean``, 1 / deviation and the mean over axes, which stay with extent 1.
+
+    Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length.
+    """
     wide = widened(ctx, x)
     mean = _mean(ctx, wide, axes)
     centred = ctx.elementwise(scalars.sub, wide, mean)
+    if is_open([x.shape[axis] for axis in axes]):
+        centred = ctx.elementwise(scalars.sub, centred, _mean(ctx, centred, axes))
     return centred, _inverse_deviation(ctx, centred, axes, epsilon), mean
 
 

@@ -59,6 +59,7 @@ def _padded_open(ctx: Context, x: Tensor, mode: str, pads: Tensor, fill: Tensor,
         return ctx.wrap(builders.pad(core.value, low, high, value), x.dtype)
     if mode not in _SOURCES:
         ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
+    _demand_source(ctx, core.shape, low, high, mode)
     return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
 
 
@@ -102,11 +103,23 @@ def _padded(ctx: Context, x: Tensor, mode: str, pads: Sequence[int], fill: Tenso
     if mode not in _SOURCES:
         ctx.invalid(f"mode '{mode}' is none of constant, {', '.join(_SOURCES)}")
     core = cut(ctx, x, kept)
+    _demand_source(ctx, core.shape, low, high, mode)
     if 0 in core.shape:
-        if any(n == 0 and a + b for n, a, b in zip(core.shape, low, high, strict=True)):
-            ctx.invalid(f"mode '{mode}' has nothing to repeat in shape {list(core.shape)}")
         return ctx.const(np.empty([a + n + b for n, a, b in zip(core.shape, low, high, strict=True)]), x.dtype)
     return _padded_by_copies(ctx, core, low, high, _SOURCES[mode])
+
+
+def _demand_source(
+    ctx: Context, shape: Sequence[Extent], low: Sequence[Extent], high: Sequence[Extent], mode: str
+) -> None:
+    """Refuse a border where there is nothing to repeat, and one that goes back farther than the axis is long."""
+    for before, extent, after in zip(low, shape, high, strict=True):
+        for amount in (before, after):
+            if amount == 0:
+                continue
+            most = extent - 1 if mode == "reflect" else if_equal(extent, 0, 0, amount)
+            why = f"a border of {amount} by mode '{mode}' is more than an extent of {extent} has"
+            ctx.demand_less(amount - 1, largest(most, 0), why)
 
 
 def _padded_by_constant(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Sym, if_less, largest
+from ....sizes import Extent, Sym, bounds, if_less, largest, smallest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -21,6 +21,8 @@ from .reduction import widened
 
 Ints = Sequence[int]
 Fold = Callable[[ir.Value, ir.Value], ir.Value]
+
+_FEW = 32  # elements of a window along one axis
 
 
 @dataclass(frozen=True)
@@ -99,15 +101,30 @@ def _windows(
     strides, dilations = per_axis(ctx, "strides", strides, count), per_axis(ctx, "dilations", dilations, count)
     low, high = padding(spatial, kernel_shape, strides, dilations, both_sides(ctx, pads, count), auto_pad)
     padded = [n + a + b for n, a, b in zip(spatial, low, high, strict=True)]
-    check_windows(ctx, padded, kernel_shape, dilations)
+    if not ceil_mode:
+        check_windows(ctx, padded, kernel_shape, dilations)
     axes = []
     for n, k, s, d, a, b in zip(spatial, kernel_shape, strides, dilations, low, high, strict=True):
         room = n + a + b - (k - 1) * d - 1
         out = (-(-room // s) if ceil_mode else room // s) + 1
         if ceil_mode:  # the last one may not start in the padding above
             out = if_less((out - 1) * s, n + a, out, out - 1)
-        axes.append(_Axis(n, k, s, d, a, b, out))
+            misfit = f"a window of {(k - 1) * d + 1} is larger than the padded input {padded} by a step of {s} or more"
+            ctx.demand_less(-room, s, misfit)
+        axes.append(_Axis(n, _reached(k, d, n + a + b), s, d, a, b, out))
     return _Windows(tuple(axes))
+
+
+def _reached(size: int, dilation: int, padded: Extent) -> Extent:
+    """How many elements of a window may lie in the padded input: the others of a partial window are never looked at.
+
+    A window of few elements that an open extent might cut stays as it is: its kernels know its loops.
+    """
+    whole = largest(-(-padded // dilation), 1)
+    most = bounds(whole).high
+    if most is not None and most <= size:
+        return min(size, most) if isinstance(whole, Sym) and most <= _FEW else whole
+    return size if size <= _FEW else smallest(size, whole)
 
 
 def _pooled(ctx: Context, x: Tensor, windows: _Windows, body: Fold, init: float | int) -> Tensor:
@@ -201,17 +218,21 @@ def _open_counts(ctx: Context, axis: _Axis, include_pad: bool, dtype: str) -> Te
     below, above = (axis.low, axis.extent + axis.high) if include_pad else (0, axis.extent)
 
     def body(window: ir.Value) -> ir.Value:
-        total = scalars.const(0, element_type(dtype))
-        for element in range(axis.size):
-            place = axis.place(window, scalars.like(window, element))
-            inside = scalars.both(
-                scalars.compare("ge", place, scalars.like(place, -below)),
-                scalars.compare("lt", place, scalars.like(place, above)),
-            )
-            total = scalars.select(inside, scalars.add(total, scalars.like(total, 1)), total)
-        return total
+        window = scalars.from_index(window, element_type("int64"))
+        start = axis.place(window, scalars.like(window, 0))
+        places = [scalars.sub(scalars.like(start, edge), start) for edge in (-below, above)]
+        first, end = (_whole_steps(place, axis.dilation, axis.size) for place in places)
+        return scalars.maximum(scalars.sub(end, first), scalars.like(end, 1))
 
-    return ctx.wrap(builders.index_map((axis.out,), element_type(dtype), body), dtype)
+    counts = ctx.wrap(builders.index_map((axis.out,), element_type("int64"), body), "int64")
+    return ctx.cast(counts, dtype)
+
+
+def _whole_steps(way: ir.Value, step: int, most: Extent) -> ir.Value:
+    """How many steps go some way, rounded up: none where it is below 0, and at most so many."""
+    ahead = scalars.maximum(way, scalars.like(way, 0))
+    steps = scalars.div(scalars.add(ahead, scalars.like(way, step - 1)), scalars.like(way, step))
+    return scalars.minimum(steps, scalars.like(steps, most))
 
 
 @op("LpPool", since=2)

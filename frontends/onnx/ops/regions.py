@@ -73,6 +73,7 @@ def roi_align(
     rois = _fitting(ctx, x, rois, 4, (output_height, output_width))
     misfit = f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}"
     batch_indices = ctx.fitted(batch_indices, rois.shape[:1], misfit)
+    ctx.demand_within(batch_indices, 0, x.shape[0], f"has a batch index that is out of range for {x.shape[0]} images")
     half_pixel = coordinate_transformation_mode == "half_pixel"
     facts = zip(x.shape[2:], (output_height, output_width), strict=True)
     axes = [_Samples(extent, size, sampling_ratio, spatial_scale, half_pixel) for extent, size in facts]

@@ -9,11 +9,11 @@ import numpy as np
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
-from ....sizes import product
+from ....sizes import is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .gather import gather
+from .gather import gather, taken
 
 
 @op("NonZero")
@@ -49,6 +49,8 @@ def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = N
         chosen = ctx.const(np.flatnonzero(ctx.known(condition, "condition")), "int64")
     else:
         chosen = positions(ctx, condition)
+        if not is_open((condition.size, x.shape[axis])) and condition.size <= x.shape[axis]:
+            return taken(ctx, x, chosen, axis=ctx.axis(axis, x.rank))
     return gather(ctx, x, chosen, axis=axis)
 
 

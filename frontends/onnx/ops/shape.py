@@ -115,11 +115,15 @@ def _counted(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tenso
 
         def steps(first: ir.Value, last: ir.Value, step: ir.Value) -> ir.Value:
             exact = [arith.extf(ir.F64Type.get(), a) if scalars.width(a) < 64 else a for a in (first, last, step)]
-            return mlir_math.ceil(scalars.div(scalars.sub(exact[1], exact[0]), exact[2]))
+            count = mlir_math.ceil(scalars.div(scalars.sub(exact[1], exact[0]), exact[2]))
+            ends = scalars.compare("lt", mlir_math.absf(count), scalars.like(count, _ENDLESS))  # no NaN does
+            return scalars.select(ends, scalars.maximum(count, scalars.like(count, 0)), scalars.like(count, -1))
 
         count = ctx.sizes(ctx.cast(ctx.elementwise(steps, *scalars_, dtype="float64"), "int64"), "the count")[0]
+        ctx.demand_less(-1, count, "a range of these bounds and this delta has no end")
     else:
         first, last, step = (ctx.sizes(t, what)[0] for t, what in zip(scalars_, _RANGE, strict=True))
+        ctx.demand_equal(if_equal(step, 0, 1, 0), 0, "delta is 0")
         # floordiv rounds toward minus infinity whatever the signs are, so this is ceil.
         count = -floordiv(first - last, step)
     count = largest(count, 0)
@@ -131,6 +135,7 @@ def _counted(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Tenso
     return ctx.elementwise(body, scalars_[0], scalars_[2], shape=(count,))
 
 
+_ENDLESS = 1 << 62  # steps
 _RANGE = ("start", "limit", "delta")
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....sizes import Extent, Sym, bounds, if_equal, product
+from ....sizes import Extent, bounds, if_equal, product
 from ..context import Context
+from ..control_flow import refuse_in_kernel
 from ..open_axes import chosen, given, is_among, packed
-from ..open_lengths import for_each_length, for_each_shape
+from ..open_lengths import for_each_length, for_each_number, for_each_shape
+from ..ranks import known_size
 from ..registry import op
 from ..tensor import Tensor
 
@@ -15,13 +17,9 @@ from ..tensor import Tensor
 @op("Squeeze", since=1)
 def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None = None) -> Tensor:
     if axes is None:
-        dropped = [i for i, n in enumerate(x.shape) if n == 1]
-        for n in x.shape:
-            if isinstance(n, Sym):
-                ctx.demand_equal(if_equal(n, 1, 1, 0), 0, f"without axes the rank depends on whether {n} is 1")
-    else:
-        dropped = ctx.axes(axes, x.rank)
-        x = ctx.fitted(x, [1 if i in dropped else n for i, n in enumerate(x.shape)], _not_alone(dropped, x))
+        return _without_ones(ctx, x)
+    dropped = ctx.axes(axes, x.rank)
+    x = ctx.fitted(x, [1 if i in dropped else n for i, n in enumerate(x.shape)], _not_alone(dropped, x))
     return ctx.reshape(x, [n for i, n in enumerate(x.shape) if i not in dropped])
 
 
@@ -34,6 +32,28 @@ def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
 
 def _not_alone(axes: Sequence[Extent], x: Tensor) -> str:
     return f"axes {list(axes)} of shape {list(x.shape)} are not all of extent 1"
+
+
+def _without_ones(ctx: Context, x: Tensor) -> Tensor:
+    """Without all axes of extent 1: in a case for each number of open extents that are 1, which decides the rank."""
+    shape = [n for n in x.shape if n != 1]
+    flags = [if_equal(n, 1, 1, 0) for n in shape]
+    alone, most = sum(flags), sum(flag != 0 for flag in flags)
+    if not most:
+        return ctx.reshape(x, shape)
+    refuse_in_kernel(ctx)
+    known = known_size(alone, ctx.graph.facts)
+    numbers = [n for n in range(most + 1) if known is None or n in known]
+
+    def without(n: int) -> Tensor:
+        if n in (0, most):
+            return ctx.reshape(x, [extent for extent, flag in zip(shape, flags, strict=True) if n == 0 or flag == 0])
+        return ctx.reshape(x, packed([1 - flag for flag in flags], shape, len(shape) - n))
+
+    def words(some: Sequence[int]) -> str:
+        return f"an input of which {' or '.join(map(str, some))} of the open extents are 1"
+
+    return for_each_number(ctx, alone, numbers, words, without)
 
 
 def _squeezed(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:

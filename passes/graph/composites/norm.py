@@ -23,19 +23,30 @@ class _Norm:
     bias: Read | None
 
     def emit(self) -> ir.Value:
-        """Two passes: the mean, then the mean square of what is left. One division for each row."""
+        """The mean, then mean and mean square of what is left: that mean is but the first one's rounding. Both are taken
+        away one after the other, so that a row of one number gives 0 and a large offset costs no digits."""
         length = row_length(self.x, self.axes)
 
-        def mean(value: ir.Value) -> ir.Value:
-            total = reduce_rows(scalars.add, 0, value, self.axes)
-            return elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), total)
+        def total(value: ir.Value) -> ir.Value:
+            return reduce_rows(scalars.add, 0, value, self.axes)
 
-        def inverse_root(a: ir.Value) -> ir.Value:
+        def mean(value: ir.Value) -> ir.Value:
+            return elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), total(value))
+
+        def square(a: ir.Value) -> ir.Value:
+            return scalars.mul(a, a)
+
+        def inverse_root(a: ir.Value, *rest: ir.Value) -> ir.Value:
+            for each in rest:
+                a = scalars.maximum(scalars.sub(a, square(each)), scalars.like(a, 0))
             return scalars.div(scalars.like(a, 1), math.sqrt(scalars.add(a, scalars.like(a, self.epsilon))))
 
-        data = elementwise(scalars.sub, self.x, mean(self.x)) if self.centred else self.x
-        inverse = elementwise(inverse_root, mean(elementwise(lambda a: scalars.mul(a, a), data)))
-        return self._affine(data, inverse)
+        if not self.centred:
+            return self._affine(self.x, elementwise(inverse_root, mean(elementwise(square, self.x))))
+        near = elementwise(scalars.sub, self.x, mean(self.x))
+        rest = elementwise(lambda a: scalars.div(a, scalars.like(a, length)), total(near))  # exact for one number
+        inverse = elementwise(inverse_root, mean(elementwise(square, near)), rest)
+        return self._affine(elementwise(scalars.sub, near, rest), inverse)
 
     def _affine(self, data: ir.Value, inverse: ir.Value) -> ir.Value:
         rank, scaled = len(shape_of(data)), self.scale is not None

@@ -13,7 +13,7 @@
 #mask = affine_map<(b, h, i, j) -> (b, 0, i, j)>
 #rowid = affine_map<(i) -> (i)>
 
-// A variance by moments becomes one in two passes: what is squared is x less the mean.
+// A variance by moments becomes one of what is left without the mean, less the square of that one's own mean.
 // CHECK-LABEL: func.func @layer_norm(
 // CHECK:         %[[M:.*]] = linalg.generic {{.*}}"reduction"]{{.*}} ins(%arg0 :
 // CHECK:           arith.addf
@@ -21,13 +21,20 @@
 // CHECK:         %[[C:.*]] = linalg.generic {{.*}} ins(%arg0, %{{.*}} :
 // CHECK-NEXT:    ^bb0
 // CHECK-NEXT:      arith.subf
+// CHECK:         linalg.generic {{.*}}"reduction"]{{.*}} ins(%[[C]] :
+// CHECK:           arith.addf
+// CHECK:           arith.divf
 // CHECK:         %[[S:.*]] = linalg.generic {{.*}} ins(%[[C]] :
 // CHECK-NEXT:    ^bb0
 // CHECK-NEXT:      arith.mulf %[[A:.*]], %[[A]]
 // CHECK:         linalg.generic {{.*}}"reduction"]{{.*}} ins(%[[S]] :
+// CHECK:           arith.maximumf
 // CHECK:           math.sqrt
 // CHECK-NEXT:      arith.divf
-// CHECK:         linalg.generic {{.*}} ins(%[[C]], %{{.*}}, %arg1 :
+// CHECK:         %[[D:.*]] = linalg.generic {{.*}} ins(%[[C]], %{{.*}} :
+// CHECK-NEXT:    ^bb0
+// CHECK-NEXT:      arith.subf
+// CHECK:         linalg.generic {{.*}} ins(%[[D]], %{{.*}}, %arg1 :
 // CHECK-NEXT:    ^bb0
 // CHECK-NEXT:      arith.mulf
 // CHECK-NEXT:      arith.mulf

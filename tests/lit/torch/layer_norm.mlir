@@ -2,7 +2,7 @@
 
 // nn.LayerNorm: mean, variance and what is made of them are one kernel in float32.
 // CHECK-LABEL: func.func @main
-// CHECK:       call @reduce_mul_sub_add_{{[0-9a-f]+}}(%arg0, %arg1, %arg2)
+// CHECK:       call @reduce_mul_sub_div_{{[0-9a-f]+}}(%arg0, %arg1, %arg2)
 // CHECK-NOT:   call @
 // CHECK:       return
 // CHECK-NOT:   f64

@@ -23,6 +23,11 @@ UNARY = "Abs Acos Asin Atan Ceil Cos Erf Exp Floor Neg Reciprocal Round Sign Sin
 ACTIVATIONS = "Relu Sigmoid Softplus Softsign Mish HardSwish LeakyRelu Elu Celu Selu HardSigmoid ThresholdedRelu Shrink"
 
 
+def test_the_sign_of_nan_is_nan():
+    check_node("Sign", np.array([np.nan, -0.0, np.inf, -3], np.float32))
+    check_node("Sign", np.array([np.nan, -0.0, np.inf, -3], np.float64))
+
+
 @pytest.mark.parametrize("op", UNARY.split())
 def test_unary(op):
     check_node(op, np.clip(X, -0.9, 0.9))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from open_case import check_open, check_refused, open_model
 
@@ -102,9 +104,23 @@ def test_lengths_of_vectors_are_demanded(op: str):
     check_refused(module, op, misfit, r"input '\w+' of shape .* must have \d elements")
 
 
-def test_axes_that_a_squeeze_would_lose_by_chance_are_refused():
-    module = check_open("Squeeze", [f(4, 1, 3)], [f(2, 1, 5)], fixed=[(0, 1)])
-    check_refused(module, "Squeeze", [f(4, 1, 1)], "without axes the rank depends on whether")
+def test_a_squeeze_without_axes_drops_all_that_are_1():
+    runs = [[f(b, 1, n)] for b, n in ((4, 3), (1, 3), (2, 1), (1, 1))]
+    check_open("Squeeze", *runs, fixed=[(0, 1)])
+
+
+def test_what_reads_a_squeeze_without_axes_is_there_for_each_rank():
+    """As in models of speech, whose file says one rank for all batches."""
+    text = """<ir_version: 9, opset_import: ["": 18]> g (float[B, 1, T] x, float[5, 7] m) => (float[B, 5] y, float[B, 7] z) {
+      c = Concat<axis = 1>(x, x, x, x, x)  a = Constant<value_ints = [2]>()  r = ReduceMax(c, a)
+      y = Squeeze(r)  z = MatMul(y, m) }"""
+    made = onnx.parser.parse_model(text)
+    module, oracle = tw.compile(made, workers=0, cache=False), onnxruntime.InferenceSession(made.SerializeToString())
+    for batch, length in ((3, 4), (1, 4), (1, 1)):
+        given = {"x": f(batch, 1, length), "m": f(5, 7)}
+        for got, want in zip(module.run(given), oracle.run(None, given), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
 
 
 def test_axes_that_the_run_gives_to_squeeze_have_one_element():

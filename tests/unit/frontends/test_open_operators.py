@@ -44,6 +44,29 @@ CASES: dict[str, tuple[str, list[list[np.ndarray]], dict[str, Any]]] = {
         [[f(1, 2, h, w)] for h, w in ((5, 6), (6, 5), (3, 4))],
         {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 1, 0], "ceil_mode": 1, "opset": 19},
     ),
+    "windows larger than some inputs": (
+        "MaxPool",
+        [[f(2, 3, h, w)] for h, w in ((2, 30), (41, 3), (90, 1))],
+        {"kernel_shape": [40, 7], "strides": [40, 7], "ceil_mode": 1},
+    ),
+    "means of windows larger than some inputs": (
+        "AveragePool",
+        [[f(1, 2, h, w)] for h, w in ((5, 6), (61, 33), (2, 40))],
+        {
+            "kernel_shape": [60, 5],
+            "strides": [60, 9],
+            "dilations": [1, 3],
+            "pads": [2, 0, 1, 1],
+            "ceil_mode": 1,
+            "count_include_pad": 1,
+            "opset": 19,
+        },
+    ),
+    "norms of windows larger than some inputs": (
+        "LpPool",
+        [[f(1, 2, n)] for n in (5, 61, 40)],
+        {"kernel_shape": [40], "strides": [40], "ceil_mode": 1, "opset": 22, "tolerance": 1e-4},
+    ),
     "means of as many windows as there are pixels": (
         "AveragePool",
         [[f(1, 2, h, w)] for h, w in ((5, 6), (6, 5), (1, 4))],

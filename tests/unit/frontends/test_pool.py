@@ -149,3 +149,28 @@ def test_a_window_larger_than_the_input_is_refused():
     model.graph.node[0].attribute[1].ints[:] = [3, 20]
     with pytest.raises(ModelError, match=r"a window of \[3, 39\] is larger than the padded input \[10, 8\]"):
         import_model(model)
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_in_ceil_mode_a_window_larger_than_the_input_is_a_partial_one(op):
+    check_node(op, X, opset=22, kernel_shape=[1280, 1280], strides=[1280, 1280], ceil_mode=1)
+    check_node(op, X, opset=22, kernel_shape=[12, 5], strides=[4, 3], dilations=[1, 2], pads=[0, 1, 1, 0], ceil_mode=1)
+
+
+@pytest.mark.parametrize("include", [0, 1])
+def test_a_partial_window_counts_what_lies_in_it(include):
+    attributes: dict[str, Any] = {"kernel_shape": [40, 13], "strides": [40, 8], "pads": [2, 1, 1, 3]}
+    check_node("AveragePool", X, opset=22, ceil_mode=1, count_include_pad=include, **attributes)
+
+
+def test_the_greatest_of_a_partial_window_has_its_place():
+    check_node("MaxPool", X, outputs=2, kernel_shape=[40, 7], strides=[40, 8], dilations=[1, 2], ceil_mode=1)
+
+
+@pytest.mark.parametrize("op", POOLS)
+def test_in_ceil_mode_there_is_a_window(op):
+    model, _ = node_model(op, [X], opset=22, kernel_shape=[13, 2], strides=[2, 1], ceil_mode=1)
+    with pytest.raises(
+        ModelError, match=r"a window of 13 is larger than the padded input \[9, 8\] by a step of 2 or more"
+    ):
+        import_model(model)

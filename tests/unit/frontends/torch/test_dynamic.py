@@ -103,6 +103,29 @@ def test_sizes_as_arguments_and_results():
         made(torch.randn(3, 4), torch.randn(8, 4), 5)
 
 
+def test_a_size_without_bounds_may_be_1():
+    """Torch notes 2 as the least then, and runs its own program on 1 and 0 all the same."""
+    module = Encoder()
+    made = compiled(module, (torch.randint(0, 100, (2, 7)),), ({0: Dim.DYNAMIC, 1: Dim.AUTO},))
+    assert_equals_eager(made, module, [(torch.randint(0, 100, size),) for size in [(1, 4), (3, 1), (1, 1), (0, 5)]])
+
+
+class Squeezed(nn.Module):
+    """Of another rank where a size is 1."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.squeeze(), y + 1
+
+
+def test_a_size_that_a_squeeze_leaves_is_no_1():
+    module = Squeezed()
+    shapes = ({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC})
+    made = compiled(module, (torch.randn(3, 1, 4), torch.randn(5, 2)), shapes)
+    assert_equals_eager(made, module, [(torch.randn(n, 1, 4), torch.randn(k, 2)) for n, k in [(2, 1), (7, 3)]])
+    with pytest.raises(tw.InputError, match=r"'x' has 1 in dimension 0, which must be 2\.\."):
+        made(torch.randn(1, 1, 4), torch.randn(5, 2))
+
+
 class Taken(nn.Module):
     """As many rows as a number says: torch takes for granted that there are as many."""
 
