@@ -10,7 +10,7 @@ from ...errors import CompileError, ModelError, UnsupportedError
 from ...model import ELEMENTS, Model, Param, Samples, TensorInfo
 from .differences import differences
 from .fitting import Fit
-from .open_sizes import open_sizes
+from .open_sizes import join_open_values, open_sizes, remember_extents
 
 # The signless types are taken for signed ones, where nobody says otherwise.
 _DTYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | ELEMENTS
@@ -40,8 +40,12 @@ def import_linalg(
         outputs = _infos("result", kinds.results) if outputs is None else outputs
         if len(kinds.inputs) != len(inputs) + len(params) or len(kinds.results) != len(outputs):
             raise ModelError(f"{name}: '@{main.name.value}' has not the inputs and outputs that it is said to have")
+        remember_extents(main)
         if samples is not None:
             _open(main, inputs, outputs, samples, name)
+        else:
+            with extents.scope():
+                join_open_values(main)
         names = [("tw.name", info.name) for info in inputs] + [("tw.param", param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
@@ -64,12 +68,14 @@ def _open(
     """Let a function that is written for the first of the samples run on all sizes."""
     others = [_parsed(text, name) for text in samples.texts]
     fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
+    for _, other in others:
+        remember_extents(other)
     with diagnostics("import"), extents.scope():
         try:
             found = differences([main, *(other for _, other in others)], fit)
+            open_sizes(main, found, inputs, samples.scalars)
         except UnsupportedError as error:
             raise UnsupportedError(f"{name}: {error}") from error
-        open_sizes(main, found, inputs, samples.scalars)
         _demand_shapes(main, outputs)
         main.operation.verify()
 

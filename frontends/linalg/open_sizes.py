@@ -8,6 +8,7 @@ from typing import Any
 from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
 from ...dialects.walk import collect, defining_op
+from ...errors import UnsupportedError
 from ...model import TensorInfo
 from ...sizes import Extent, Sym, product
 from .bind_sizes import bind_sizes
@@ -79,13 +80,42 @@ def _replace(op: ir.Operation, value: ir.Value) -> None:
     op.erase()
 
 
+def remember_extents(main: func.FuncOp) -> None:
+    """Let a concat read what its operands were before casts that forget their extents, which torch-mlir puts there."""
+    for op in collect(main, _is_concat):
+        for number, value in enumerate(op.operands):
+            made = defining_op(value)
+            if made is not None and made.name == "tensor.cast" and _is_open(value):
+                op.operands[number] = made.operands[0]
+
+
+def join_open_values(main: func.FuncOp) -> None:
+    """Rewrite concats whose results' sizes only the run knows: the op does not say how these are computed."""
+    for op in collect(main, lambda op: _is_concat(op) and _is_open(op.results[0])):
+        with ir.InsertionPoint(op), op.location:
+            _concat(op, {})
+
+
+def _is_concat(op: ir.Operation) -> bool:
+    return op.name == "tensor.concat"
+
+
+def _known_shape(op: ir.Operation, value: ir.Value) -> tuple[Extent, ...]:
+    """The shape of an op's tensor; UnsupportedError for one that neither the text nor the samples tell."""
+    shape = builders.shape_of(value)
+    if _OPEN in (n for n in shape if not isinstance(n, Sym)):
+        where = f"{op.location.name_str}: " if op.location.is_a_name() else ""
+        raise UnsupportedError(f"{where}the sizes of what it computes are not known from the open ones: give numbers")
+    return shape
+
+
 def _empty(op: ir.Operation, _: Amounts) -> None:
     result = op.results[0]
-    _replace(op, builders.empty(builders.shape_of(result), builders.element_of(result)))
+    _replace(op, builders.empty(_known_shape(op, result), builders.element_of(result)))
 
 
 def _splat_tensor(op: ir.Operation, _: Amounts) -> None:
-    _replace(op, builders.full(builders.shape_of(op.results[0]), op.operands[0]))
+    _replace(op, builders.full(_known_shape(op, op.results[0]), op.operands[0]))
 
 
 def _collapse(op: ir.Operation, _: Amounts) -> None:
@@ -94,8 +124,8 @@ def _collapse(op: ir.Operation, _: Amounts) -> None:
 
 def _expand(op: ir.Operation, _: Amounts) -> None:
     source, result = op.operands[0], op.results[0]
+    shape = _known_shape(op, result)
     _demand_groups(op, result, source)
-    shape = builders.shape_of(result)
     values, known = extents.mixed(shape)
     made = tensor.ExpandShapeOp(result.type, source, _groups(op), values, known).result
     _replace(op, extents.note(made, shape))
@@ -172,6 +202,8 @@ def _padding(op: ir.Operation) -> ir.Value:
 
 
 def _concat(op: ir.Operation, _: Amounts) -> None:
+    for value in op.operands:
+        _known_shape(op, value)
     _replace(op, builders.concat(list(op.operands), ir.IntegerAttr(op.attributes["dim"]).value))
 
 

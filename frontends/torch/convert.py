@@ -57,6 +57,7 @@ def convert(saved: bytes, name: str) -> Answer:
         texts, points, signature = [], [], {}
         for point, sample in _samples(program):
             _refuse_random(sample.graph)
+            _refuse_masks(sample.graph)
             signature = _settle_border(sample, scalars)
             texts.append(_lowered(sample.graph))
             points.append(point)
@@ -101,6 +102,15 @@ def _refuse_random(graph: Graph) -> None:
         if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags:
             why = f"'{node.target}' draws random numbers: call eval() before the export, or make them an input"
             raise _Refused(name_of(node), why)
+
+
+def _refuse_masks(graph: Graph) -> None:
+    """Refuse to write where a mask says, if that was not decomposed: torch-mlir reads the place of a true element."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.index_put.default):
+        for index in node.args[1]:
+            if index is not None and index.meta["val"].dtype == torch.bool:
+                why = "a mask among other indices is taken with one place in each, and one value: use torch.where"
+                raise _Refused(name_of(node), why)
 
 
 def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[str, Any]:

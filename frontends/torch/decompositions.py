@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -39,7 +40,10 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten.gelu.default: _gelu,
             aten.rrelu_with_noise_functional.default: _rrelu,
             aten.index_copy.default: _index_copy,
+            aten.index_put.default: _index_put,
+            aten._unsafe_index_put.default: _index_put,
             aten.constant_pad_nd.default: _pad,
+            aten.roll.default: _roll,
             aten.clamp.default: _clamp,
             aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
             aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
@@ -356,6 +360,68 @@ def _pad(x: torch.Tensor, amounts: Sequence[int], value: float = 0) -> Any:
         first, end = max(-low, 0), x.shape[dim] - max(-high, 0)
         x = torch.ops.aten.slice.Tensor(x, dim, first, end)
     return torch.ops.aten.constant_pad_nd.default(x, [max(amount, 0) for amount in amounts], value)
+
+
+def _index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
+) -> Any:
+    """Elements where a mask is true are chosen; torch-mlir collects their places, and reads a place if there is none.
+
+    A mask among other indices is taken where each of these is one place, and the value is one.
+    """
+    if sum(index is not None and index.dtype == torch.bool for index in indices) != 1:
+        return NotImplemented
+    dims, dim = [], 0  # the first one that each index is of
+    for index in indices:
+        dims.append(dim)
+        dim += index.dim() if index is not None and index.dtype == torch.bool else 1
+    given = [(d, index) for d, index in zip(dims, indices, strict=True) if index is not None]
+    if len(given) == 1:
+        chosen, values = _spread(x, *given[0], values)
+    elif values.numel() == 1 and all(index.dtype == torch.bool or index.numel() == 1 for _, index in given):
+        masks = (_along(x, d, i if i.dtype == torch.bool else _is_place(i, x.shape[d])) for d, i in given)
+        chosen, values = reduce(torch.logical_and, masks), values.reshape([])
+    else:
+        return NotImplemented
+    return torch.where(chosen, x + values if accumulate else values, x)
+
+
+def _spread(
+    x: torch.Tensor, dim: int, mask: torch.Tensor, values: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A mask from a dim on, and the values for its true elements, in order, or one for all, as they lie in ``x``."""
+    rank = mask.dim()
+    values = values.reshape(*[1] * (x.dim() - rank + 1 - values.dim()), *values.shape)
+    before, count, behind = values.shape[:dim], values.shape[dim], values.shape[dim + 1 :]
+    if count == 1:
+        return _along(x, dim, mask), values.reshape(*before, *[1] * rank, *behind)
+    if count == 0:
+        return torch.zeros_like(x, dtype=torch.bool), x
+    places = torch.cumsum(mask.reshape(-1).to(torch.int64), 0) - 1
+    values = values.index_select(dim, places.clamp(0, count - 1))
+    return _along(x, dim, mask), values.reshape(*before, *mask.shape, *behind)
+
+
+def _along(x: torch.Tensor, dim: int, mask: torch.Tensor) -> torch.Tensor:
+    """A mask of the dims from ``dim`` on, to be broadcast to ``x``."""
+    return mask.reshape(*[1] * dim, *mask.shape, *[1] * (x.dim() - dim - mask.dim()))
+
+
+def _is_place(index: torch.Tensor, size: int) -> torch.Tensor:
+    """A mask of one dim, true at an index, which may count from the end."""
+    index = index.reshape([])
+    return torch.arange(size, device=index.device) == torch.where(index < 0, index + size, index)
+
+
+def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    """Two slices, one behind the other; without dims of all elements in a row, which torch-mlir does not lower."""
+    if not dims:
+        return _roll(x.reshape(-1), shifts, [0]).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        rest = -shift % size if size else 0
+        x = torch.cat((x.narrow(dim, rest, size - rest), x.narrow(dim, 0, rest)), dim) if rest else x
+    return x
 
 
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:

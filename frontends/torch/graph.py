@@ -66,7 +66,7 @@ class Border:
                 places.setdefault(str(extent), (i, axis))
             if isinstance(value, torch.SymInt):
                 symbols[str(value.node.expr)] = Sym(node.name)
-        names: set[str] = set()
+        names = _module_paths(graph)
         [output] = graph.graph.find_nodes(op="output")
         made = (_result(result, symbols) for result in output.args[0])
         return Border(tuple(_argument(node, places, names) for node in nodes), tuple(made))
@@ -140,11 +140,32 @@ def _result(made: Any, symbols: Mapping[str, Extent]) -> Any:
 
 def _name(node: Node, names: set[str]) -> str:
     """The user's name of a parameter, ``layer1.0.weight``; one that is there already gets a number."""
-    source = getattr(getattr(node, "_dynamo_source", None), "name", "")
-    stem = ".".join(_ATTRIBUTE.findall(source if isinstance(source, str) else source())) or node.name
+    stem = _stem(node)
     name = next(n for n in (stem, *(f"{stem}_{i}" for i in range(2, 2 + len(names)))) if n not in names)
     names.add(name)
     return name
+
+
+def _stem(node: Node) -> str:
+    """The path of what Dynamo found an argument in; a tensor that is no parameter is named as the attribute is."""
+    source = getattr(getattr(node, "_dynamo_source", None), "name", "")
+    source = "." + _ROOT.sub("", source if isinstance(source, str) else source())
+    steps = list(_ATTRIBUTE.finditer(source))
+    rest = re.findall(r"\w+", source[steps[-1].end() :] if steps else source)
+    parts = [*(step[1] for step in steps), *(["_".join(rest)] if rest else [])]
+    return ".".join(map(_free, parts)) or node.name
+
+
+def _module_paths(graph: GraphModule) -> set[str]:
+    """The paths of all modules that a graph is from, or has weights of: no weight can be there."""
+    inner = {_stack_top(node)[0] for node in graph.graph.nodes}
+    inner |= {_stem(node).rpartition(".")[0] for node in graph.graph.find_nodes(op="placeholder")}
+    return {".".join(path.split(".")[:end]) for path in inner for end in range(1, path.count(".") + 2)}
+
+
+def _free(name: str) -> str:
+    """A name that a module's attribute may have; what all modules have cannot be a part of one."""
+    return f"{name}_" if hasattr(_Rebuilt, name) or name in _Rebuilt.__annotations__ else name
 
 
 class GraphSource(TorchSource):
@@ -212,13 +233,19 @@ class _Site(torch.nn.Module):
 
 
 class _Rebuilt(torch.nn.Module):
-    """The graph as a module: weights and states at their places, ``kinds`` what the modules there were."""
+    """The graph as a module: weights and states at their places, where none is called as what it has itself."""
+
+    kinds: dict[str, str]  # what the modules were, by their paths
+    _arguments: Sequence[Argument]
+    _values: Sequence[Any]
+    _run: Interpreter
+    _sites: dict[str, torch.nn.Module]
 
     def __init__(self, graph: GraphModule, described: Sequence[Argument], values: Sequence[Any]) -> None:
         super().__init__()
-        self.kinds: dict[str, str] = {}
+        self.kinds = {}
         self._arguments, self._values, self._run = described, values, _Tracer(graph, self)
-        self._sites: dict[str, torch.nn.Module] = {"": self}
+        self._sites = {"": self}
         for argument, value in zip(described, values, strict=True):
             if argument.kind not in ("weight", "state"):
                 continue
@@ -278,7 +305,7 @@ class _Tracer(Interpreter):
 def _stack_top(node: Node) -> tuple[str, Any]:
     """The path of the innermost module that a node is from, and its class; "" for one outside of all."""
     path, kind = next(reversed((node.meta.get("nn_module_stack") or {"": ("", "")}).values()))
-    return ".".join(part for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part)), kind
+    return ".".join(_free(part) for part in _ROOT.sub("", path).split(".") if re.fullmatch(r"\w+", part)), kind
 
 
 def _lines(graph: GraphModule) -> Iterator[str]:
