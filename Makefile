@@ -12,7 +12,6 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	mkdir -p .venv/src && ln -sfn $(CURDIR) .venv/src/tilewright
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)

@@ -77,6 +77,11 @@ class Module:
         if main.main is not None:
             self._functions["main"] = PackedFunction.of(main.main, self.inputs, self.outputs)
 
+    def __repr__(self) -> str:
+        from .description import described
+
+        return described(self)
+
     def __copy__(self) -> Module:
         return self
 

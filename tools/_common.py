@@ -19,13 +19,16 @@ from typing import Any, NoReturn, Protocol, TextIO
 
 import numpy as np
 
-from tilewright import dims
+import tilewright
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
-from tilewright.model import TensorInfo
-from tilewright.printed import LONGEST_LINE, line_text, name_text, one_line
+from tilewright.printed import LONGEST_LINE, line_text, one_line
+from tilewright.printed import counted as counted
+from tilewright.printed import size_text as size_text
 from tilewright.runtime.text_table import aligned
 from tilewright.specialization import Sizes, given
+from tilewright.tensor_texts import tensor_record as tensor_record
+from tilewright.tensor_texts import tensor_text as tensor_text
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -57,9 +60,19 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
     result.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    result.add_argument("--version", action=_ShowVersion, help=argparse.SUPPRESS)
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result
+
+
+class _ShowVersion(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        show([f"tilewright {tilewright.__version__}"])
+        parser.exit()
 
 
 THIS_CPU = "x86"  # what --target is where it is not given
@@ -205,34 +218,6 @@ def _run_file(path: str) -> str:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise argparse.ArgumentTypeError(one_line(f"cannot run '{path}': {reason}")) from error
     return path
-
-
-def counted(number: int, thing: str) -> str:
-    """``1 kernel``, ``2 kernels``"""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def size_text(nbytes: int) -> str:
-    """A number of bytes for people: ``102.4 MB``."""
-    size, unit = float(nbytes), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-
-
-def tensor_record(info: TensorInfo) -> dict[str, Any]:
-    """An input or output for JSON; its shape is None where not even the rank is known."""
-    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
-
-
-def tensor_text(info: TensorInfo) -> str:
-    """An input or output for people: ``x float32[1..9,16]``."""
-    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
-        return f"{name_text(info.name)} {info.dtype}[*]"
-    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
-    return f"{name_text(info.name)} {info.dtype}[{','.join(extents)}]"
 
 
 def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGEST_LINE) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
+import tilewright
 from tilewright.tools._common import USER_ERROR, show
 
 # Each is a module in tools/, which ``home`` names, imported only when it is asked for.
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         show(usage().splitlines())
         return 0
     if words and words[0] == "--version":
-        show([f"tilewright {version('tilewright')}"])
+        show([f"tilewright {tilewright.__version__}"])
         return 0
     if not words or words[0] not in COMMANDS:
         what = f"unknown command '{words[0]}'" if words else "no command given"

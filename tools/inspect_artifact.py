@@ -125,12 +125,11 @@ def _variant(manifest: Manifest, chosen: bool) -> dict[str, Any]:
 
 
 def _program(manifest: Manifest) -> dict[str, Any]:
-    steps = [step for step in manifest.routine.walk() if step.op == "func.call"] if manifest.routine else []
     return {
         "inputs": list(map(tensor_record, manifest.inputs)),
         "entry": manifest.routine is None,
         "kernels": len(manifest.kernels),
-        "calls": len(manifest.calls) + len(steps),
+        "calls": manifest.call_count,
         "arena_bytes": manifest.arena_bytes,
         "weight_bytes": sum(info.nbytes for info in manifest.params),
         "flops": sum(_flops(manifest)),
@@ -156,12 +155,20 @@ def _lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
     yield "options: " + (", ".join(f"{key} {value}" for key, value in manifest.options.items()) or "none")
     for side in ("inputs", "outputs"):
         yield f"{side}: " + (", ".join(map(tensor_text, getattr(manifest, side))) or "none")
+    for name, size in _long_sizes(manifest).items():
+        yield f"{name}: {size}"
     yield _weights_line(record["weights"])
     yield _denormals_line(record["flush_denormals"], manifest)
     if record["operators"]:
         yield f"operators to be registered before it is loaded (tw.register_op): {', '.join(record['operators'])}"
     for variant, each in zip(record["variants"], manifest.by_target, strict=True):
         yield from _variant_lines(variant, each)
+
+
+def _long_sizes(manifest: Manifest) -> dict[str, str]:
+    """The sizes that a shape shows by a name alone, and their expressions."""
+    extents = [extent for info in (*manifest.inputs, *manifest.outputs) for extent in info.shape]
+    return {repr(extent): str(extent) for extent in extents if repr(extent) != str(extent)}
 
 
 def _weights_line(weights: dict[str, Any]) -> str:
