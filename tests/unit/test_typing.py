@@ -14,9 +14,8 @@ import pytest
 from onnx import helper
 
 import tilewright as tw
-from tilewright.tools import cli
+from tilewright.tools import cli, inspect_artifact
 from tilewright.tools import compile as compile_tool
-from tilewright.tools import inspect_artifact
 
 USER = """
 import tilewright as tw
