@@ -2,7 +2,7 @@
 
     import tilewright as tw
     lib = tw.compile("resnet18.onnx", target="x86")     # path, bytes or ModelProto
-    outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order
+    outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order, and by name
     report = tw.check_model("resnet18.onnx")            # what it needs, and all that is unsupported, in a second
     lib.export_library("resnet18.so")
     lib = tw.load_module("resnet18.so")

@@ -44,7 +44,7 @@ class Callee:
             self._refuse_gradients(tensors)
         if self._main is None or timeout is not None:
             arrays = {info.name: array_of(x, info) for x, info in zip(tensors, self._infos, strict=True)}
-            made = self.module.run(arrays, timeout)
+            made = self.module.run(arrays, timeout=timeout)
             return [tensor_of(array, info) for array, info in zip(made, self.module.outputs, strict=True)]
         given = []
         for x, (shape, dtype), info in zip(tensors, self._wanted, self._infos, strict=True):
