@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
 from ..errors import InputError
 
-if TYPE_CHECKING:
-    _Arrays = list[np.ndarray]
-else:
-    _Arrays = list
 
-
-class Outputs(_Arrays):
+class Outputs(list[np.ndarray]):
     """A list of arrays that are found by name, too: ``outputs["logits"]``; ``names`` are theirs, in its order.
 
     It is a list in all else: what changes it in place leaves the names to the positions that they had.
