@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from .inspection import CheckReport, Operator, Problem, Tensor, Work
 
 SHOWN_NODES = 5  # that are named of those with one problem
-_LABEL = 12  # width of the names of facts
+LABEL = 12  # width of the names of facts
 
 
 def report_lines(found: CheckReport, shown: int | None = SHOWN_NODES) -> Iterator[str]:
     """A line for each fact, then one for each problem, which names at most so many ``shown`` nodes (None: all)."""
     yield f"{found.model}: {_verdict(found)}"
     for label, text in _facts(found):
-        yield f"{label:<{_LABEL}}{text}"
+        yield f"{label:<{LABEL}}{text}"
     for problem in found.problems:
         yield f"unsupported {_problem(problem, shown)}"
     for note in found.notes:

@@ -25,10 +25,10 @@ from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightE
 from tilewright.printed import LONGEST_LINE, line_text, one_line
 from tilewright.printed import counted as counted
 from tilewright.printed import size_text as size_text
-from tilewright.runtime.text_table import aligned
 from tilewright.specialization import Sizes, given
 from tilewright.tensor_texts import tensor_record as tensor_record
 from tilewright.tensor_texts import tensor_text as tensor_text
+from tilewright.tools._tables import table_lines
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -251,19 +251,6 @@ def wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows, the head first: a table for people on a terminal, aligned columns in a pipe."""
-    if not sys.stdout.isatty():
-        show(aligned(rows))
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="right" if index else "left")
-    for row in rows[1:]:
-        table.add_row(*(Text(line_text(cell)) for cell in row))
-    Console().print(table)
+def print_table(rows: Sequence[tuple[str, ...]], words: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
+    """Print rows, the head first, for a terminal's width or aligned in a pipe; see ``_tables.fitted``."""
+    show(table_lines(rows, words, spare))

@@ -9,6 +9,7 @@ from pathlib import Path
 from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
 from tilewright.tools._common import add_input_shape, add_target, check_target, command, parser, report
+from tilewright.tools._tables import markdown_lines
 
 DISAGREE = 1
 
@@ -74,7 +75,7 @@ def _show(args: argparse.Namespace, record: dict, text: str) -> None:
 
         with replacing(args.output.absolute()) as temporary:
             temporary.write_text(text)
-    report(record, text.rstrip().splitlines(), args)
+    report(record, list(markdown_lines(text.rstrip().splitlines())), args)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 
-from tilewright.inspection_text import SHOWN_NODES
+from tilewright.inspection_text import LABEL, SHOWN_NODES
 from tilewright.printed import LONGEST_LINE
 from tilewright.tools._common import (
     USER_ERROR,
@@ -19,6 +19,7 @@ from tilewright.tools._common import (
     progress,
     report,
 )
+from tilewright.tools._tables import wrapped
 
 _ALL_NODES = 10**8  # characters of a line, each of whose names is cut
 
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with progress(f"checking {args.model}", args):
         found = driver.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
     longest, shown = (_ALL_NODES, None) if args.all else (LONGEST_LINE, SHOWN_NODES)
-    report(dataclasses.asdict(found), found.lines(shown), args, longest)
+    report(dataclasses.asdict(found), list(wrapped(found.lines(shown), LABEL)), args, longest)
     return 0 if found.supported else USER_ERROR
 
 

@@ -33,6 +33,7 @@ from tilewright.tools._common import (
     tensor_record,
     tensor_text,
 )
+from tilewright.tools._tables import wrapped
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
@@ -68,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         show(str(context.instruments[0]).splitlines(), sys.stderr)
     tell(made.notes)
     seconds = time.perf_counter() - start
-    report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
+    report(_record(path, manifest, made, seconds), list(wrapped(_lines(path, manifest, made, seconds))), args)
 
 
 def _output(args: argparse.Namespace) -> Path:

@@ -15,6 +15,7 @@ from tilewright.runtime.shared import is_sealed
 from tilewright.runtime.variants import choose
 from tilewright.target import lacking
 from tilewright.tools._common import command, counted, parser, report, size_text, tensor_record, tensor_text
+from tilewright.tools._tables import wrapped
 
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
 # What programs of other versions may say under the same name, of the same kind.
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         record = about | _of_another_version(text, path) | {"note": str(error)}
         return report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
     record = about | _record(manifest, path, code, args.verify)
-    report(record, list(_lines(record, manifest)), args)
+    report(record, list(wrapped(_lines(record, manifest))), args)
 
 
 def _parser() -> argparse.ArgumentParser:

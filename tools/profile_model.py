@@ -40,6 +40,7 @@ _TOGETHER: dict[str, Callable[[Report], Report]] = {
     "op": Report.by_op,
     "node": Report.by_node,
 }
+_SPARE = ("MB", "MFLOP", "min us", "max us", "total ms", "GB/s", "count")  # of a narrow table
 _SAMPLES = 5  # of the machine's rates, before the runs and after them
 
 
@@ -58,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             _write(path, text)
     report(json.loads(made.json()) if args.json else {}, [*made.head(), ""], args)
     if not args.json and not args.quiet:
-        print_table(made.cells(args.sort, args.top))
+        group = ("kernel", "nodes") if args.by in ("kernel", "op") else ("nodes", "kernel")
+        print_table(made.cells(args.sort, args.top), words=group, spare=(*group[1:], *_SPARE))
 
 
 def _parser() -> argparse.ArgumentParser:
