@@ -193,7 +193,7 @@ class Module:
         if type(inputs) is not dict and not isinstance(inputs, Mapping):
             return self._ordered(inputs)
         if inputs.keys() != self._names.keys():
-            raise InputError(_names_message(inputs, list(self._names)))
+            raise InputError(tensor.names_message(inputs, list(self._names)))
         return [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
 
     def _ordered(self, inputs: Any) -> list[Any]:
@@ -372,10 +372,3 @@ def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
-
-
-def _names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
-    unknown = [name for name in given if name not in names]
-    missing = [name for name in names if name not in given]
-    parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
-    return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"

@@ -12,6 +12,7 @@ import os
 import re
 import runpy
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,10 +27,14 @@ from tilewright.printed import LONGEST_LINE, line_text, one_line
 from tilewright.printed import counted as counted
 from tilewright.printed import size_text as size_text
 from tilewright.specialization import Sizes, given
+from tilewright.suggestions import did_you_mean
 from tilewright.tensor_texts import tensor_record as tensor_record
 from tilewright.tensor_texts import tensor_text as tensor_text
+from tilewright.tools._help import ABOUT
 from tilewright.tools._tables import table_lines
 
+_BAD_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_HELP_WIDTH = 79
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -44,18 +49,31 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like all others."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USER_ERROR, f"{self.prog}: error: {one_line(message)} (see {self.prog} --help)\n")
+        said = f"{one_line(message)}{self._meant(message)}"
+        self.exit(USER_ERROR, f"{self.prog}: error: {said} (see {self.prog} --help)\n")
+
+    def _meant(self, message: str) -> str:
+        """What an option, or a value, that is none may have been meant to be."""
+        if choice := _BAD_CHOICE.search(message):
+            return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2]))
+        options = [option for action in self._actions for option in action.option_strings]
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        found = (did_you_mean(word.partition("=")[0], options) for word in words.split() if word.startswith("-"))
+        return next(filter(None, found), "") if unknown else ""
 
 
 def parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
     """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``.
 
-    Its help has a line for an option, so that the whole of it fits a screen.
+    Its help begins with examples and where output goes, and has a line for an option.
     """
     script = os.path.basename(sys.argv[0])
+    about = ABOUT[name]
+    examples = "".join(f"\n  %(prog)s {words}" for words in about.examples)
+    output = textwrap.fill(f"output: {about.output}", _HELP_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     result = Parser(
         prog=script if script == f"{name}.py" else f"tilewright {name}",
-        usage=f"%(prog)s {arguments}\n{description}",
+        usage=f"%(prog)s {arguments}\n{textwrap.fill(description, _HELP_WIDTH)}\n{output}\nexamples:{examples}",
         add_help=False,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
@@ -180,6 +198,20 @@ def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], No
 
     with Console(stderr=True).status(Text(line_text(text))) as status:  # a text has no markup
         yield lambda new: status.update(Text(line_text(new)))
+
+
+def add_level(cli: argparse.ArgumentParser) -> None:
+    """Add ``-O``, and ``--opt-level``, what it is in Python."""
+    kind = {"dest": "opt_level", "type": int, "choices": range(4), "default": 3, "metavar": "N"}
+    cli.add_argument("-O", help="optimisation level, 0 to 3 (3)", **kind)
+    cli.add_argument("--opt-level", help=argparse.SUPPRESS, **kind)
+
+
+def add_rounds(cli: argparse.ArgumentParser, rounds: int, text: str) -> None:
+    """Add ``--rounds``, and ``--repeat``, what it was called before."""
+    kind = {"dest": "rounds", "type": int, "default": rounds, "metavar": "N"}
+    cli.add_argument("--rounds", help=f"{text} ({rounds})", **kind)
+    cli.add_argument("--repeat", help=argparse.SUPPRESS, **kind)
 
 
 def add_no_cache(cli: argparse.ArgumentParser) -> None:

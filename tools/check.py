@@ -45,7 +45,6 @@ def _parser() -> argparse.ArgumentParser:
     add_register(cli)
     add_untrusted(cli)
     cli.add_argument("--all", action="store_true", help="name all nodes that have a problem")
-    cli.epilog = "The exit code is 0 if the model can be compiled, and 2 if not."
     return cli
 
 

@@ -16,6 +16,7 @@ from tilewright.errors import ArtifactError, CompileError
 from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
     add_no_cache,
     add_register,
     add_specialize,
@@ -95,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_specialize(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
-    cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
+    add_level(cli)
     cli.add_argument(
         "--emit",
         choices=SUFFIXES,

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright.errors import InputError
 from tilewright.printed import counted, name_text, shortened
+from tilewright.runtime import tensor
 from tilewright.runtime.roofline import bound, peak_share, rate
 from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
     add_no_cache,
     add_register,
+    add_rounds,
     add_specialize,
     add_target,
     add_untrusted,
@@ -32,7 +33,7 @@ from tilewright.tools._common import (
     size_text,
 )
 from tilewright.tools._tables import fact_lines
-from tilewright.tools.run import fill
+from tilewright.tools.run import add_inputs, given_inputs
 
 if TYPE_CHECKING:
     from tilewright.dims import InputShapes
@@ -56,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     given = dict(args.input_shape)
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(args.target, progress=say, cache=not args.no_cache, untrusted=args.untrusted)
+        asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
+        options = driver.make_options(args.target, progress=say, **asked)
         programs = driver.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
         records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
@@ -78,8 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
     cli.add_argument("--full", action="store_true", help="show schedules loop by loop")
     cli.add_argument("--plot", type=Path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file")
-    cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    add_rounds(cli, 15, "runs of the model to measure")
+    add_level(cli)
+    add_inputs(cli)
     add_input_shape(cli)
     add_specialize(cli)
     add_no_cache(cli)
@@ -109,8 +112,8 @@ def _measured(
     made = driver.stepwise(args.model, shapes, options)
     say(f"measuring {args.model}")
     machine = _machine.Machine(options.target)
-    inputs = fill(made.program.inputs, "random", args.seed)
-    seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds, machine.sample)
+    inputs = given_inputs(made.program.inputs, args)
+    seconds = made.time(tensor.ordered(inputs, made.program.inputs), args.rounds, machine.sample)
     return explain(args.model, made, seconds, machine.rates())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,13 +19,7 @@ from tilewright.tools._common import command, parser, report
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
-    cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", help="what compile wrote")
-    cli.add_argument("-o", "--output", metavar="FILE", help="the header (model.h)")
-    cli.add_argument("--example", metavar="FILE", help="also write a C program that runs it")
-    cli.add_argument("--name", help="what names in the header begin with (the file's name)")
-    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
-    args = cli.parse_args(argv)
+    args = _parser().parse_args(argv)
     path = Path(args.program)
     interface = _interface(path, args.specialized, args.name)
     output = Path(args.output) if args.output else path.with_suffix(".h")
@@ -36,6 +31,16 @@ def main(argv: Sequence[str] | None = None) -> None:
             temporary.write_text(text)
     functions = ", ".join(f"{interface.name}_{verb}" for verb in ("load", "run", "free"))
     report({"paths": [*map(str, written)], "name": interface.name}, [f"{output}: {functions}"], args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("header", "write a C header for a compiled program", "[options] model.so")
+    cli.add_argument("program", help="what compile wrote")
+    cli.add_argument("-o", "--output", metavar="FILE", help="the header (model.h)")
+    cli.add_argument("--example", metavar="FILE", help="also write a C program that runs it")
+    cli.add_argument("--name", help="what names in the header begin with (the file's name)")
+    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
+    return cli
 
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:

@@ -17,7 +17,10 @@ from tilewright.tools import _machine
 from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
+    add_level,
     add_no_cache,
+    add_register,
+    add_rounds,
     add_target,
     check_target,
     command,
@@ -27,7 +30,7 @@ from tilewright.tools._common import (
     report,
     tell,
 )
-from tilewright.tools.run import fill, read_arrays
+from tilewright.tools.run import add_inputs, given_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     _check(args)
     with progress(f"loading {args.model}", args) as say:
         module = _load(args, say)
-        inputs = read_arrays(args.inputs, module.inputs) if args.inputs else _filled(module, args)
+        inputs = _inputs(module, args)
         say(f"profiling {args.model}")
         made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
@@ -68,16 +71,17 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("model", help="model.onnx, model.so or model.tw")
     add_target(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
-    cli.add_argument("--rounds", type=int, default=10, metavar="N", help="runs to measure, after two others (10)")
+    add_rounds(cli, 10, "runs to measure, after two others")
+    add_level(cli)
     cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
     cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
     cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
     cli.add_argument("--csv", type=Path, metavar="FILE", help="write all rows as comma-separated values")
     cli.add_argument("--trace", type=Path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing")
-    cli.add_argument("--inputs", type=Path, metavar="X.npz", help="arrays by input name (default: random ones)")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    add_inputs(cli)
     add_input_shape(cli)
     add_no_cache(cli)
+    add_register(cli)
     return cli
 
 
@@ -101,17 +105,17 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     from tilewright import driver
 
     say(f"compiling {args.model}")
-    shapes, cache = dict(args.input_shape), not args.no_cache
-    module = driver.compile(args.model, args.target, shapes, args.threads, cache=cache, profile=True)
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True}
+    module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module
 
 
-def _filled(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Random inputs; InputError where their sizes are open."""
-    if any(is_open(info.shape) for info in module.inputs):
+def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
+    """Inputs as given or made up; InputError where those have no sizes."""
+    if not args.inputs and any(is_open(info.shape) for info in module.inputs):
         raise InputError(f"{open_sizes(module.inputs)}, or the arrays with --inputs")
-    return fill(module.inputs, "random", args.seed)
+    return given_inputs(module.inputs, args)
 
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:

@@ -17,7 +17,10 @@ from tilewright.printed import name_text
 from tilewright.tools._common import (
     PROGRAMS,
     add_input_shape,
+    add_level,
+    add_no_cache,
     add_register,
+    add_rounds,
     add_target,
     add_untrusted,
     check_target,
@@ -43,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with progress(f"loading {args.model}", args):
         module = load(args)
     inputs = given_inputs(module.inputs, args)
-    outputs, times = _run(module, inputs, args.repeat)
+    outputs, times = _run(module, inputs, args.rounds)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
     if args.outputs:
         write_arrays(args.outputs, arrays)
@@ -64,10 +67,12 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--rtol", type=float, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)")
     cli.add_argument("--atol", type=float, default=1e-6, help="or difference of each element to accept (1e-6)")
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
-    cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
+    add_rounds(cli, 1, "runs, whose times are told")
+    add_level(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     add_input_shape(cli)
     add_register(cli)
+    add_no_cache(cli)
     add_untrusted(cli)
     return cli
 
@@ -84,8 +89,8 @@ def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[
     return read_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
 
 
-def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
-    """The program ``args.model``, or the model of that name, compiled for ``--target`` and ``--input-shape``."""
+def load(args: argparse.Namespace) -> Module:
+    """The program ``args.model``, or the model of that name, compiled as ``args`` say."""
     if Path(args.model).suffix in PROGRAMS:
         from tilewright.runtime.module import load_module
 
@@ -96,7 +101,8 @@ def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
         shapes = dict(args.input_shape)
     except argparse.ArgumentTypeError as error:
         raise InputError(str(error)) from error
-    module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
+    module = driver.compile(args.model, args.target, shapes, args.threads, **asked)
     tell(module.report.notes)
     return module
 
@@ -170,11 +176,11 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
     return {"name": name, "error": error, "largest": largest, "ok": error <= args.rtol or largest <= args.atol}
 
 
-def _run(module: Module, inputs: Mapping[str, np.ndarray], repeat: int) -> tuple[list[np.ndarray], list[float]]:
-    if repeat < 1:
-        raise InputError(f"--repeat is {repeat}: it must be at least 1")
+def _run(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> tuple[list[np.ndarray], list[float]]:
+    if rounds < 1:
+        raise InputError(f"--rounds is {rounds}: it must be at least 1")
     outputs, times = [], []
-    for _ in range(repeat):
+    for _ in range(rounds):
         start = time.perf_counter()
         outputs = module.run(inputs)
         times.append(time.perf_counter() - start)

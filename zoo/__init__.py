@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
+from ..suggestions import did_you_mean
 
 if TYPE_CHECKING:
     import onnx
@@ -57,7 +58,7 @@ def build(name: str) -> onnx.ModelProto:
     """
     network = NETWORKS.get(name) or SMALL.get(name)
     if network is None:
-        raise ModelError(f"the zoo has no network '{name}': choose from {', '.join(NAMES)}")
+        raise ModelError(f"the zoo has no network '{name}': choose from {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     module = importlib.import_module(f".{network.module}", __name__)
     return getattr(module, network.function)(zlib.crc32(name.encode()))
 
