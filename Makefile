@@ -18,7 +18,6 @@ $(PROGRAM): pyproject.toml constraints.txt
 
 $(STAMP): $(PROGRAM)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	mkdir -p .venv/src && ln -sfn $(CURDIR) .venv/src/tilewright
 	touch $@
 
 $(BENCH_STAMP): $(STAMP)

@@ -2,7 +2,7 @@
 
     import tilewright as tw
     lib = tw.compile("resnet18.onnx", target="x86")     # path, bytes or ModelProto
-    outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order
+    outs = lib.run({"pixel_values": x})                 # numpy arrays in the model's output order, and by name
     report = tw.check_model("resnet18.onnx")            # what it needs, and all that is unsupported, in a second
     lib.export_library("resnet18.so")
     lib = tw.load_module("resnet18.so")
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from .runtime.registry import get_global_func, register_func
     from .target import Target
 
+    __version__: str
+
 __all__ = [
     "ArtifactError",
     "CheckReport",
@@ -73,6 +75,7 @@ __all__ = [
     "TilewrightError",
     "TimeoutError",
     "UnsupportedError",
+    "__version__",
     "build",
     "check_model",
     "compile",
@@ -116,6 +119,8 @@ def __getattr__(name: str) -> Any:
         value: Any = importlib.import_module(_MODULES[name], __name__)
     elif name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name], __name__), name)
+    elif name == "__version__":
+        value = importlib.import_module("importlib.metadata").version(__name__)
     else:
         raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
     globals()[name] = value

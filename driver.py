@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
 
 from . import emission, operators, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
@@ -44,11 +44,52 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
+    from .frontends.torch.module import TorchModule
+
 Source = str | os.PathLike[str] | bytes | ForeignSource
 CacheChoice = bool | str | os.PathLike[str]
 Made = TypeVar("Made")
 
 _MOST_WORKERS = 16
+
+
+@overload
+def compile(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    target: str | Target = "x86",
+    input_shapes: InputShapes | None = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    specialize: Sequence[Sizes] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    untrusted: bool = False,
+    max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+) -> Module: ...
+@overload
+def compile(
+    source: nn.Module | ExportedProgram | ForeignSource,
+    target: str | Target = "x86",
+    *,
+    example_inputs: Sequence[Any] | None = None,
+    dynamic_shapes: Any = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    untrusted: bool = False,
+    max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+) -> TorchModule: ...
 
 
 def compile(
@@ -75,7 +116,8 @@ def compile(
     Args:
         source: of an ONNX model a file's path, its bytes, or a ``ModelProto``; of a PyTorch one an ``nn.Module``, a
             scripted module, an ``ExportedProgram``, or the path of its file (``model.pt2``). What is returned is a
-            ``Module`` for the first, and for the others a ``TorchModule``, which takes and gives what the module does.
+            ``Module`` for the first, and for the others a ``TorchModule``, which takes and gives what the module does
+            (to type checkers a path is that of an ONNX model).
         target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another. Of several, as in
             "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
         input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from .inspection_text import SHOWN_NODES, report_lines
+from .printed import line_text
+
 # compiled: becomes code, or is known before any runs. host: code of the host computes it. unsupported: there is a
 # Problem with it. unchecked: it depends on such a node, or holds one, and cannot be judged before that is mended.
 # unused: no output needs it.
@@ -93,7 +96,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """Everything about a model that can be said without compiling it.
+    """Everything about a model that can be said without compiling it; printed, it is what ``tilewright check`` says.
 
     Attributes:
         model: its path, or "the model".
@@ -123,3 +126,12 @@ class CheckReport:
     work: Work | None = None
     notes: tuple[str, ...] = ()
     specializations: tuple[Specialization, ...] = ()
+
+    def lines(self, shown: int | None = SHOWN_NODES) -> list[str]:
+        """A line for each fact, then one for each problem, which names at most so many ``shown`` nodes; None is all."""
+        return list(report_lines(self, shown))
+
+    def __str__(self) -> str:
+        return "\n".join(map(line_text, self.lines()))
+
+    __repr__ = __str__

@@ -46,3 +46,18 @@ def shortened(text: str, longest: int) -> str:
         return text
     kept = longest // 2 - 20
     return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[-kept:]}"
+
+
+def counted(number: int, thing: str) -> str:
+    """``1 kernel``, ``2 kernels``"""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def size_text(nbytes: int) -> str:
+    """A number of bytes for people: ``102.4 MB``."""
+    size, unit = float(nbytes), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

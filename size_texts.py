@@ -1,8 +1,14 @@
-"""What messages call a size that the run computes: its expression, or of a long one the begin and an address."""
+"""What a size that the run computes is called.
+
+Messages have its expression (``short_text``), or of a long one the begin and an address. Where shapes stand side by
+side an expression that nobody reads at a glance is a name (``short_name``).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +17,9 @@ if TYPE_CHECKING:
 
 _LONGEST = 160  # characters of an expression
 _ADDRESS = 4  # bytes that tell long ones of one begin apart
+_LONGEST_SHOWN = 40  # characters of an expression in a shape
+_DIGITS = 6  # of a name's hash
+_WORD = re.compile(r"[\w./:=]+")  # what a model calls a size, with its range
 
 
 def short_text(size: Sym) -> str:
@@ -24,6 +33,16 @@ def short_text(size: Sym) -> str:
         if length > _LONGEST:
             return f"{''.join(made)[:_LONGEST]}...#{size.address[:_ADDRESS].hex()}"
     return "".join(made)
+
+
+def short_name(text: str) -> str:
+    """A size's text as shapes have it: one function at most, and short; of another one a name, the same for each text.
+
+    The name is taken from the text, and not from the size: a program that was loaded knows no more than that.
+    """
+    if _WORD.fullmatch(text) or (len(text) <= _LONGEST_SHOWN and text.count("(") <= 1):
+        return text
+    return f"s_{blake2b(text.encode(errors='surrogatepass')).hexdigest()[:_DIGITS]}"
 
 
 # These say the first pieces before they look at what is inside: who stops to read has not gone deeper than that.

@@ -15,7 +15,7 @@ from typing import Literal
 from .atoms import Atom, Function, Monomial, Numbers, Row, Terms, address, atoms_of, hash_of, packed, terms_of
 from .errors import CompileError, OpenExtentError
 from .intervals import Interval
-from .size_texts import short_text
+from .size_texts import short_name, short_text
 
 _MOST_TERMS = 64  # of a polynomial, and
 _MOST_FACTORS = 16  # of one of its terms; what has more becomes an atom
@@ -81,7 +81,9 @@ class Sym:
     def __str__(self) -> str:
         return self.text
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """As a shape shows it: a name in place of a long expression, which is ``str`` of it."""
+        return short_name(self.text)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Sym) and other.address == self.address)

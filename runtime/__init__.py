@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from .evaluator import Timing
     from .graph_module import GraphModule
     from .module import Module, load_module
+    from .outputs import Outputs
 
-__all__ = ["DebugModule", "GraphModule", "Module", "Timing", "load_module"]
+__all__ = ["DebugModule", "GraphModule", "Module", "Outputs", "Timing", "load_module"]
 
 _HOMES = {
     "DebugModule": ".debug_executor",
     "GraphModule": ".graph_module",
     "Module": ".module",
+    "Outputs": ".outputs",
     "Timing": ".evaluator",
     "load_module": ".module",
 }

@@ -11,9 +11,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..model import OBJECTS, TensorInfo
+from ..printed import name_text
 from ..sizes import Extent, is_open
 from . import tensor
 from .arguments import placed, refuse_overlap
+from .description import described
 from .evaluator import Timing, evaluate
 from .graph_executor import Graph
 from .graph_json import graph_json
@@ -47,6 +49,11 @@ class GraphModule:
         self._outputs: list[Any] = [tensor.empty(info) for info in module.outputs] if self._graph else []
         self._memory: Memory | None = None  # of the tensors as they are bound; None where that has changed
         self._ran = False
+
+    def __repr__(self) -> str:
+        unset = [name_text(info.name) for info, x in zip(self.module.inputs, self._inputs, strict=True) if x is None]
+        state = f"to be set: {', '.join(unset)}" if unset else "has run" if self._ran else "ready to run"
+        return described(self.module, "GraphModule", [("state", state)])
 
     def set_input(self, key: str | int | None = None, value: Any = None, **inputs: Any) -> None:
         """Copy ``value`` to the input of this name or position, and others by name.

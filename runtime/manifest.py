@@ -125,6 +125,12 @@ class Manifest:
         """Size of all weights in bytes."""
         return sum(info.nbytes for info in self.weights)
 
+    @property
+    def call_count(self) -> int:
+        """How many calls of kernels the program has; those of a loop count once."""
+        steps = self.routine.walk() if self.routine else ()
+        return len(self.calls) + sum(step.op == "func.call" for step in steps)
+
     def to_json(self) -> str:
         """The text that ``from_json`` reads; the same for equal manifests."""
         return json.dumps({"format": FORMAT, **self._fields()}, sort_keys=True, ensure_ascii=False, default=str)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import InputError
 from ..limits import MOST_THREADS
-from ..model import TensorInfo
+from ..model import OBJECTS, TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
 from .deadline import Deadline
 from .ffi import tvm_ffi
 from .files import replacing
 from .limit import Limit
+from .outputs import Outputs, position
 from .packed import PackedFunction
 from .runner import ExecutorName, Runner, start
 from .source import Recipe, kind_of, source_text
@@ -31,6 +31,8 @@ if TYPE_CHECKING:  # what few programs use is imported when it is used: loading 
     from .profiling import Profiler
 
 Shapes = tuple[tuple[int, ...], ...]
+Feeds = Mapping[str, Any] | Sequence[Any]  # inputs by name, or a list or tuple of them in their order
+_SHAPE = attrgetter("shape")
 _KEPT_SHAPES = 64  # of inputs that were found right
 
 
@@ -65,8 +67,11 @@ class Module:
         self._recipe = recipe
         self._make_main = partial(start, executor=executor) if executor else runner
         self._make_specialized = runner
-        self._names = {info.name: info for info in program.manifest.inputs}
-        self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=program.manifest.inputs))
+        self._inputs = program.manifest.inputs
+        self._all_tensors = not any(info.dtype in OBJECTS for info in self._inputs)
+        self._names = {info.name: info for info in self._inputs}
+        self._output_names = tuple(info.name for info in program.manifest.outputs)
+        self._check = lru_cache(_KEPT_SHAPES)(partial(tensor.check_shapes, infos=self._inputs))
         chosen = program.manifest.options.get("num_threads") if num_threads is None else num_threads
         self._start(int(chosen) if isinstance(chosen, int) else default_threads())
 
@@ -84,6 +89,11 @@ class Module:
         self._functions: dict[str, PackedFunction] = {}
         if self._main.main is not None:
             self._functions["main"] = PackedFunction.of(self._main.main, self.inputs, self.outputs)
+
+    def __repr__(self) -> str:
+        from .description import described
+
+        return described(self)
 
     def __copy__(self) -> Module:
         return self
@@ -142,8 +152,16 @@ class Module:
         self._settings["num_threads"] = threads
         self.__dict__.pop("imported_modules", None)
 
-    def run(self, inputs: Mapping[str, Any], timeout: float | None = None) -> list[np.ndarray]:
-        """Run on arrays by input name; returns new arrays in the order of the model's outputs.
+    @overload
+    def run(self, inputs: Feeds, *, timeout: float | None = None) -> Outputs: ...
+    @overload
+    def run(self, inputs: Sequence[str] | None, feeds: Feeds, timeout: float | None = None) -> Outputs: ...
+    def run(self, inputs: Any, feeds: Any = None, timeout: float | None = None) -> Outputs:
+        """Run on arrays by input name, or on a list of them in the inputs' order: ``run({"x": x})``, ``run([x])``.
+
+        Returns new arrays in the order of the model's outputs, which are found by their names, too:
+        ``run(inputs)["logits"]``. With ``feeds``, the first argument names the outputs to be returned, in this order,
+        or is None for all: ``run(["logits"], {"x": x})``; all are computed.
 
         An array that is not contiguous is copied, all others are used where they lie. Inputs of sizes that have a
         program of their own run that. InputError for a name, a shape or a dtype that is not the model's, and where the
@@ -152,24 +170,62 @@ class Module:
         Behind ``timeout`` seconds, waiting for ``max_concurrency`` included, TimeoutError ends the run at the end of
         the kernel under way, as a signal's exception (KeyboardInterrupt) does at any time.
         """
+        if feeds is not None:
+            return self._run_asked(inputs, feeds, timeout)
         arrays = self._arrays(inputs)
         runner = self._runner(arrays)
         try:
             if timeout is None and self._limit is None:
-                return runner.run(arrays)
-            deadline = None if timeout is None else Deadline(timeout)
-            if self._limit is None:
-                return runner.run(arrays, deadline)
-            with self._limit.entered(deadline):
-                return runner.run(arrays, deadline)
+                made = Outputs(runner.run(arrays))
+            else:
+                made = Outputs(self._run_limited(runner, arrays, timeout))
         except MemoryError as error:
             raise InputError(f"the run is out of memory ({error}): run on smaller sizes, or more memory") from error
+        made.names = self._output_names
+        return made
 
-    def _arrays(self, inputs: Mapping[str, Any]) -> list[Any]:
+    def _run_limited(self, runner: Runner, arrays: list[Any], timeout: float | None) -> list[Any]:
+        deadline = None if timeout is None else Deadline(timeout)
+        if self._limit is None:
+            return runner.run(arrays, deadline)
+        with self._limit.entered(deadline):
+            return runner.run(arrays, deadline)
+
+    def _run_asked(self, names: Any, feeds: Any, timeout: float | None) -> Outputs:
+        """Run with two arguments: names of outputs and inputs, or inputs and a timeout by its position."""
+        if not isinstance(feeds, Mapping | list | tuple):
+            if timeout is not None:
+                raise InputError(f"inputs are a dict by name or a list, got {type(feeds).__name__}: {self._forms()}")
+            return self.run(names, timeout=feeds)
+        if names is None:
+            return self.run(feeds, timeout=timeout)
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            what = f"names of outputs are a list of texts, or None for all, got {type(names).__name__}"
+            raise InputError(f"{what}: {self._forms()}")
+        for name in names:
+            position(name, self._output_names)
+        return self.run(feeds, timeout=timeout).of(names)
+
+    def _arrays(self, inputs: Any) -> list[Any]:
         """The inputs in the model's order; InputError for a name or a dtype that is not the model's."""
+        if type(inputs) is not dict and not isinstance(inputs, Mapping):
+            return self._ordered(inputs)
         if inputs.keys() != self._names.keys():
-            raise InputError(_names_message(inputs, list(self._names)))
+            raise InputError(tensor.names_message(inputs, list(self._names)))
         return [tensor.as_array(inputs[name], info) for name, info in self._names.items()]
+
+    def _ordered(self, inputs: Any) -> list[Any]:
+        """Inputs that are given in the model's order."""
+        if not isinstance(inputs, list | tuple):
+            raise InputError(f"inputs are a dict by name or a list, got {type(inputs).__name__}: {self._forms()}")
+        if len(inputs) != len(self._inputs):
+            names = ", ".join(map(repr, self._names)) or "none"
+            raise InputError(f"the program has {len(self._inputs)} inputs, {len(inputs)} were given: they are {names}")
+        return list(map(tensor.as_array, inputs, self._inputs))
+
+    def _forms(self) -> str:
+        """How a run may be asked for, in words."""
+        return f"give run({{{', '.join(f'{name!r}: ...' for name in self._names)}}}), or run(outputs, inputs)"
 
     @property
     def profiler(self) -> Profiler:
@@ -178,8 +234,8 @@ class Module:
 
         return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
 
-    def profile(self, inputs: Mapping[str, Any], rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
-        """Run ``rounds`` times, and twice before, on arrays by input name, and report the times of all kernel calls.
+    def profile(self, inputs: Feeds, rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
+        """Run ``rounds`` times, and twice before, on inputs as ``run`` takes them, and report the times of all calls.
 
         These runs have counters of their own: calls that other threads make meanwhile do not count. Where the program
         was not compiled with a profile, its kernels are called one by one, which takes some microseconds more for each.
@@ -194,17 +250,15 @@ class Module:
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""
-        shapes = tuple(map(tensor.shape_of, arrays, self.inputs))
+        shapes = tuple(map(_SHAPE, arrays) if self._all_tensors else map(tensor.shape_of, arrays, self._inputs))
         if shapes in self._specialized:
             return self._specialized[shapes]
         self._check(shapes)
         return self._main
 
-    def __call__(self, *inputs: Any) -> list[np.ndarray]:
+    def __call__(self, *inputs: Any) -> Outputs:
         """Run on arrays by position."""
-        if len(inputs) != len(self.inputs):
-            raise InputError(f"the program has {len(self.inputs)} inputs, {len(inputs)} were given")
-        return self.run({info.name: value for info, value in zip(self.inputs, inputs, strict=True)})
+        return self.run(inputs)
 
     def __getitem__(self, name: str) -> PackedFunction:
         """The packed function ``main(inputs..., outputs...)``, or ``main_alloc(inputs...)``, which returns the outputs.
@@ -336,10 +390,3 @@ def _allocating(main: tvm_ffi.Function, outputs: tuple[TensorInfo, ...]) -> tvm_
         return made[0] if len(made) == 1 else made
 
     return tvm_ffi.convert(main_alloc)
-
-
-def _names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
-    unknown = [name for name in given if name not in names]
-    missing = [name for name in names if name not in given]
-    parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
-    return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"

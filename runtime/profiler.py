@@ -179,7 +179,7 @@ class Report:
 
     def cells(self, sort: Key = "time", top: int | None = None) -> list[tuple[str, ...]]:
         """The table as rows of texts, the head first; ``top`` leaves out all but so many."""
-        head = _HEAD + (("bound", "% peak") if self.rates else ()) + ("kernel", "nodes")
+        head = _HEAD + (("bound", "% peak") if self.rates else ()) + ("nodes", "kernel")
         return [head, *(self._cells(row) for row in self.sorted(sort)[:top])]
 
     def _cells(self, row: Row) -> tuple[str, ...]:
@@ -195,8 +195,8 @@ class Report:
             f"{row.flops_per_second / 1e9:.1f}",
             f"{row.bytes_per_second / 1e9:.1f}",
             *peak,
-            f"{row.name} (host)" if row.host else row.name,
             nodes if len(nodes) <= _SHOWN_NODES else f"{nodes[: _SHOWN_NODES - 3]}...",
+            f"{row.name} (host)" if row.host else row.name,
         )
 
     def table(self, sort: Key = "time", top: int | None = None) -> str:

@@ -66,6 +66,24 @@ def as_array(value: Any, info: TensorInfo) -> Any:
     return aligned(array)
 
 
+def ordered(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list[Any]:
+    """Inputs by name as arrays in the program's order; InputError for names, dtypes or shapes that are not its own."""
+    names = [info.name for info in infos]
+    if inputs.keys() != set(names):
+        raise InputError(names_message(inputs, names))
+    arrays = [as_array(inputs[info.name], info) for info in infos]
+    check_shapes(list(map(shape_of, arrays, infos)), infos)
+    return arrays
+
+
+def names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What is wrong with the names of inputs."""
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
+    parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
+    return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"
+
+
 def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
     """The shape of what was given for input ``info``; what the host holds has none."""
     return info.static_shape if info.dtype in OBJECTS else array.shape

@@ -70,7 +70,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     }
     report(record, _head(record), args)
     if not args.json and not args.quiet:
-        print_table(_rows(record))
+        print_table(_rows(record), spare=("error", "quartiles"))
     return record
 
 

@@ -14,6 +14,7 @@ import re
 import runpy
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,14 +23,21 @@ from typing import Any, NoReturn, Protocol, TextIO
 
 import numpy as np
 
-from tilewright import dims
+import tilewright
 from tilewright.dims import parse
 from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
-from tilewright.model import TensorInfo
-from tilewright.printed import LONGEST_LINE, line_text, name_text, one_line
-from tilewright.runtime.text_table import aligned
+from tilewright.printed import LONGEST_LINE, line_text, one_line
+from tilewright.printed import counted as counted
+from tilewright.printed import size_text as size_text
 from tilewright.specialization import Sizes, given
+from tilewright.suggestions import did_you_mean
+from tilewright.tensor_texts import tensor_record as tensor_record
+from tilewright.tensor_texts import tensor_text as tensor_text
+from tilewright.tools._help import ABOUT
+from tilewright.tools._tables import table_lines
 
+_BAD_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_HELP_WIDTH = 79
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -44,25 +52,48 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like all others."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(USER_ERROR, f"{self.prog}: error: {one_line(message)} (see {self.prog} --help)\n")
+        said = f"{one_line(message)}{self._meant(message)}"
+        self.exit(USER_ERROR, f"{self.prog}: error: {said} (see {self.prog} --help)\n")
+
+    def _meant(self, message: str) -> str:
+        """What an option, or a value, that is none may have been meant to be."""
+        if choice := _BAD_CHOICE.search(message):
+            return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2]))
+        options = [option for action in self._actions for option in action.option_strings]
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        found = (did_you_mean(word.partition("=")[0], options) for word in words.split() if word.startswith("-"))
+        return next(filter(None, found), "") if unknown else ""
 
 
 def parser(name: str, description: str, arguments: str = "[options] model") -> Parser:
     """The parser of sub-command ``name``, with the options that all commands have: ``--json`` and ``--quiet``.
 
-    Its help has a line for an option, so that the whole of it fits a screen.
+    Its help begins with examples and where output goes, and has a line for an option.
     """
     script = os.path.basename(sys.argv[0])
+    about = ABOUT[name]
+    examples = "".join(f"\n  %(prog)s {words}" for words in about.examples)
+    output = textwrap.fill(f"output: {about.output}", _HELP_WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     result = Parser(
         prog=script if script == f"{name}.py" else f"tilewright {name}",
-        usage=f"%(prog)s {arguments}\n{description}",
+        usage=f"%(prog)s {arguments}\n{textwrap.fill(description, _HELP_WIDTH)}\n{output}\nexamples:{examples}",
         add_help=False,
         formatter_class=functools.partial(argparse.HelpFormatter, max_help_position=32),
     )
     result.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
+    result.add_argument("--version", action=_ShowVersion, help=argparse.SUPPRESS)
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
     result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
     return result
+
+
+class _ShowVersion(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        show([f"tilewright {tilewright.__version__}"])
+        parser.exit()
 
 
 THIS_CPU = "x86"  # what --target is where it is not given
@@ -350,6 +381,20 @@ def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | 
         taken[path.resolve()] = f"{option} writes it"
 
 
+def add_level(cli: argparse.ArgumentParser) -> None:
+    """Add ``-O``, and ``--opt-level``, what it is in Python."""
+    kind = {"dest": "opt_level", "type": int, "choices": range(4), "default": 3, "metavar": "N"}
+    cli.add_argument("-O", help="optimisation level, 0 to 3 (3)", **kind)
+    cli.add_argument("--opt-level", help=argparse.SUPPRESS, **kind)
+
+
+def add_rounds(cli: argparse.ArgumentParser, rounds: int, text: str) -> None:
+    """Add ``--rounds``, and ``--repeat``, what it was called before."""
+    kind = {"dest": "rounds", "type": int, "default": rounds, "metavar": "N"}
+    cli.add_argument("--rounds", help=f"{text} ({rounds})", **kind)
+    cli.add_argument("--repeat", help=argparse.SUPPRESS, **kind)
+
+
 def add_no_cache(cli: argparse.ArgumentParser) -> None:
     """Add ``--no-cache``."""
     cli.add_argument("--no-cache", action="store_true", help="neither read nor write the compile cache")
@@ -391,34 +436,6 @@ def _run_file(path: str) -> str:
     return path
 
 
-def counted(number: int, thing: str) -> str:
-    """``1 kernel``, ``2 kernels``"""
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def size_text(nbytes: int) -> str:
-    """A number of bytes for people: ``102.4 MB``."""
-    size, unit = float(nbytes), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-
-
-def tensor_record(info: TensorInfo) -> dict[str, Any]:
-    """An input or output for JSON; its shape is None where not even the rank is known."""
-    return {"name": info.name, "shape": info.shape if info.ranked else None, "dtype": info.dtype}
-
-
-def tensor_text(info: TensorInfo) -> str:
-    """An input or output for people: ``x float32[1..9,16]``."""
-    if not info.ranked:  # in the way of the type of an unranked tensor in MLIR
-        return f"{name_text(info.name)} {info.dtype}[*]"
-    extents = (dims.text(n, f"{info.name}.{axis}") for axis, n in enumerate(info.shape))
-    return f"{name_text(info.name)} {info.dtype}[{','.join(extents)}]"
-
-
 def show(lines: Iterable[str], file: TextIO | None = None, longest: int = LONGEST_LINE) -> None:
     """Print lines, each as one line that a terminal prints as it is; on stdout where no file is given."""
     file = file or sys.stdout
@@ -453,19 +470,6 @@ def wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows, the head first: a table for people on a terminal, aligned columns in a pipe."""
-    if not sys.stdout.isatty():
-        show(aligned(rows))
-        return
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    for index, name in enumerate(rows[0]):
-        table.add_column(name, justify="right" if index else "left")
-    for row in rows[1:]:
-        table.add_row(*(Text(line_text(cell)) for cell in row))
-    Console().print(table)
+def print_table(rows: Sequence[tuple[str, ...]], words: Sequence[str] = (), spare: Sequence[str] = ()) -> None:
+    """Print rows, the head first, for a terminal's width or aligned in a pipe; see ``_tables.fitted``."""
+    show(table_lines(rows, words, spare))

@@ -10,6 +10,7 @@ from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
 from tilewright.tools._common import (
     add_input_shape,
+    add_rounds,
     add_target,
     check_outputs,
     check_target,
@@ -19,6 +20,7 @@ from tilewright.tools._common import (
     parser,
     report,
 )
+from tilewright.tools._tables import markdown_lines
 
 DISAGREE = 1
 
@@ -64,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
-    cli.add_argument("--rounds", type=int, default=9, metavar="N", help="rounds of measurement (9)")
+    add_rounds(cli, 9, "rounds of measurement")
     cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE.md", help="write the table as markdown")
     add_input_shape(cli)
@@ -95,7 +97,7 @@ def _show(args: argparse.Namespace, record: dict, text: str) -> None:
 
         with replacing(args.output.absolute()) as temporary:
             temporary.write_text(text)
-    report(record, text.rstrip().splitlines(), args)
+    report(record, list(markdown_lines(text.rstrip().splitlines())), args)
 
 
 if __name__ == "__main__":

@@ -37,9 +37,6 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("action", choices=("ls", "prune", "verify"), metavar="ls|prune|verify", help="what to do")
     cli.add_argument("size", nargs="?", type=_size, help="what prune leaves, the last used: 500MB (the cache's limit)")
     cli.add_argument("--all", action="store_true", help="prune leaves nothing")
-    cli.epilog = (
-        "TILEWRIGHT_CACHE_DIR says where the cache is, TILEWRIGHT_CACHE_SIZE how large it may be (4GiB; 0 is no cache)."
-    )
     return cli
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
+import tilewright
+from tilewright.suggestions import did_you_mean
 from tilewright.tools._common import USER_ERROR, command, show
 
 # Each is a module in tools/, which ``home`` names, imported only when it is asked for.
@@ -23,6 +24,7 @@ COMMANDS = {
     "reduce": "find a small part of a model that fails to compile, or differs from onnxruntime",
     "header": "write a C header for a compiled program",
     "opt": "run passes on an .mlir file",
+    "completion": "print a script that completes commands and options in a shell",
     "zoo": "write one of the benchmark networks as an ONNX file",
 }
 # Commands with the name of a standard module, which none in tools/ may have.
@@ -36,7 +38,7 @@ def home(command: str) -> str:
 
 def usage() -> str:
     """The text of ``tilewright --help``."""
-    rows = (f"  {name:<9}{text}" for name, text in COMMANDS.items())
+    rows = (f"  {name:<12}{text}" for name, text in COMMANDS.items())
     head = ("usage: tilewright COMMAND [OPTIONS]", "", "A deep-learning compiler on MLIR.", "", "commands:")
     return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version tells the version."))
 
@@ -49,11 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         show(usage().splitlines())
         return 0
     if words and words[0] == "--version":
-        show([f"tilewright {version('tilewright')}"])
+        show([f"tilewright {tilewright.__version__}"])
         return 0
     if not words or words[0] not in COMMANDS:
         what = f"unknown command '{words[0]}'" if words else "no command given"
-        text = f"tilewright: error: {what}, choose from {', '.join(COMMANDS)} (see tilewright --help)"
+        meant = did_you_mean(words[0], COMMANDS) if words else ""
+        text = f"tilewright: error: {what}, choose from {', '.join(COMMANDS)}{meant} (see tilewright --help)"
         show([text], sys.stderr)
         return USER_ERROR
     return importlib.import_module(f"tilewright.tools.{home(words[0])}").main(words[1:])

@@ -16,6 +16,7 @@ from tilewright.errors import ArtifactError, CompileError, ModelError
 from tilewright.runtime.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
     add_no_cache,
     add_register,
     add_specialize,
@@ -38,6 +39,7 @@ from tilewright.tools._common import (
     tensor_record,
     tensor_text,
 )
+from tilewright.tools._tables import wrapped
 
 if TYPE_CHECKING:
     from tilewright.driver import CompileReport
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         show(str(context.instruments[0]).splitlines(), sys.stderr)
     tell(made.notes)
     seconds = time.perf_counter() - start
-    report(_record(path, manifest, made, seconds), _lines(path, manifest, made, seconds), args)
+    report(_record(path, manifest, made, seconds), list(wrapped(_lines(path, manifest, made, seconds))), args)
 
 
 def _output(args: argparse.Namespace) -> Path:
@@ -103,7 +105,7 @@ def _parser() -> argparse.ArgumentParser:
     add_input_shape(cli)
     add_specialize(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
-    cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
+    add_level(cli)
     cli.add_argument(
         "--emit",
         choices=SUFFIXES,

@@ -16,6 +16,9 @@ from tilewright.tools._common import (
     PROGRAMS,
     THIS_CPU,
     add_input_shape,
+    add_level,
+    add_no_cache,
+    add_register,
     command,
     file_name,
     file_path,
@@ -65,10 +68,12 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--save", type=file_path, metavar="DIR", help="write what shows the fault, with its inputs")
     text = "most bytes of nodes' values at a time (1g)"
     cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
-    cli.add_argument("--opt-level", type=int, choices=range(4), default=3, help="of the program to look into (3)")
+    add_level(cli)
     add_inputs(cli)
     add_limits(cli, timeout=300.0)
     add_input_shape(cli)
+    add_no_cache(cli)
+    add_register(cli)
     return cli
 
 
@@ -96,7 +101,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
 
     args.threads, args.target, args.untrusted = 1, THIS_CPU, False
     with progress(f"loading {args.model}", args) as say:
-        module = load(args, args.opt_level)
+        module = load(args)
         inputs = given_inputs(module.inputs, args)
         say(f"running {args.model}")
         debug = DebugModule(module, args.dump_dir)

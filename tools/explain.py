@@ -8,16 +8,17 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright.errors import InputError
-from tilewright.printed import name_text
+from tilewright.printed import counted, name_text, shortened
+from tilewright.runtime import tensor
 from tilewright.runtime.roofline import bound, peak_share, rate
 from tilewright.tools import _machine, _plot
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
     add_no_cache,
     add_register,
+    add_rounds,
     add_specialize,
     add_target,
     add_untrusted,
@@ -34,16 +35,20 @@ from tilewright.tools._common import (
     show,
     size_text,
 )
-from tilewright.tools.run import fill
+from tilewright.tools._tables import fact_lines
+from tilewright.tools.run import add_inputs, given_inputs
 
 if TYPE_CHECKING:
     from tilewright.dims import InputShapes
     from tilewright.options import Options
     from tilewright.product import Stepwise
 
-_HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "kernel")
+_HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
+_SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
 _LABEL = 10  # width of the names of a kernel's facts
 _SHOWN_CALLS = 3
+_SHOWN_NODES = 80  # characters of them in a row
+_SHOWN_PARTS = 6  # lines of a schedule, unless all are asked for
 
 
 @command
@@ -55,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     given = dict(args.input_shape)
     with progress(f"compiling {args.model}", args) as say:
-        options = driver.make_options(args.target, progress=say, cache=not args.no_cache, untrusted=args.untrusted)
+        asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
+        options = driver.make_options(args.target, progress=say, **asked)
         programs = driver.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
         records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
@@ -66,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for sizes, record in records.items():
         report(record, [*([f"specialized for {sizes}:"] if sizes else []), *_head(record)], args)
         if not args.quiet:
-            _print(record["kernels"][: None if args.all else args.top])
+            _print(record["kernels"][: None if args.all else args.top], args.full)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,11 +81,12 @@ def _parser() -> argparse.ArgumentParser:
     add_target(cli)
     cli.add_argument("--top", type=int, default=10, metavar="N", help="show the N slowest kernels (10)")
     cli.add_argument("--all", action="store_true", help="show all kernels, the slowest first")
-    cli.add_argument(
-        "--plot", type=file_path, metavar="FILE", help="draw a roofline and time bars: a .png or .svg file"
-    )
-    cli.add_argument("--rounds", type=int, default=15, metavar="N", help="runs of the model to measure (15)")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    cli.add_argument("--full", action="store_true", help="show schedules loop by loop")
+    text = "draw a roofline and time bars: a .png or .svg file"
+    cli.add_argument("--plot", type=file_path, metavar="FILE", help=text)
+    add_rounds(cli, 15, "runs of the model to measure")
+    add_level(cli)
+    add_inputs(cli)
     add_input_shape(cli)
     add_specialize(cli)
     add_no_cache(cli)
@@ -111,8 +118,8 @@ def _measured(
     made = driver.stepwise(args.model, shapes, options)
     say(f"measuring {args.model}")
     machine = _machine.Machine(options.target)
-    inputs = fill(made.program.inputs, "random", args.seed)
-    seconds = made.time([np.ascontiguousarray(a) for a in inputs.values()], args.rounds, machine.sample)
+    inputs = given_inputs(made.program.inputs, args)
+    seconds = made.time(tensor.ordered(inputs, made.program.inputs), args.rounds, machine.sample)
     return explain(args.model, made, seconds, machine.rates())
 
 
@@ -180,12 +187,21 @@ def _head(record: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _print(kernels: Sequence[dict[str, Any]]) -> None:
+def _print(kernels: Sequence[dict[str, Any]], full: bool) -> None:
     """The table of the kernels, and what each of them is."""
-    print_table([_HEAD, *map(_row, kernels)])
+    print_table([_HEAD, *map(_row, kernels)], words=_HEAD[-2:], spare=_SPARE)
     for kernel in kernels:
-        facts = (f"  {label:<{_LABEL}}{text}" for label, text in _facts(kernel))
-        show(["", kernel["name"], *facts])
+        show(["", _title(kernel), *fact_lines(_facts(kernel, full), _LABEL, "  ")])
+
+
+def _title(kernel: dict[str, Any]) -> str:
+    """The nodes of a kernel's first call, and how many others there are."""
+    more = f" (and {kernel['calls'] - 1} more)" if kernel["calls"] > 1 else ""
+    return f"{shortened(_nodes(kernel['nodes'][0]) if kernel['nodes'] else '', _SHOWN_NODES)}{more}"
+
+
+def _nodes(nodes: Sequence[str]) -> str:
+    return " + ".join(map(name_text, nodes)) or "made by the compiler"
 
 
 def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
@@ -199,23 +215,66 @@ def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
         f"{kernel['bytes_per_second'] / 1e9:.1f}",
         kernel["bound"],
         f"{kernel['peak_share']:.0%}",
+        _title(kernel),
         kernel["name"],
     )
 
 
-def _facts(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[str, str]]:
     """What a kernel is made from and does, a line each; the nodes are those that each call fuses."""
-    for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
-        yield "" if i else "nodes", " + ".join(map(name_text, nodes)) or "none: made by the compiler"
+    if [_title(kernel)] != list(map(_nodes, kernel["nodes"])):  # else they stand above
+        for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
+            yield "" if i else "nodes", _nodes(nodes)
     if (more := len(kernel["nodes"]) - _SHOWN_CALLS) > 0:
         yield "", f"and {more} more calls"
+    yield "kernel", kernel["name"]
     yield "shapes", f"{', '.join(kernel['inputs'])} -> {', '.join(kernel['results'])}"
     if kernel["layout"]:
         yield "layout", kernel["layout"]
-    loops = " / ".join(line.strip().rstrip(":") for line in kernel["schedule"].splitlines())
-    yield "schedule", f"{kernel['steps']} steps: {loops}" if loops else "plain loops, one thread"
+    for i, part in enumerate(_schedule(kernel, full)):
+        yield "" if i else "schedule", part
     if kernel["note"]:
         yield "note", kernel["note"]
+
+
+def _schedule(kernel: dict[str, Any], full: bool) -> list[str]:
+    """The schedule of a kernel, loop by loop or in a few lines."""
+    lines = kernel["schedule"].splitlines()
+    if not lines:
+        return ["plain loops, one thread"]
+    first, *parts = lines if full else schedule_parts(lines)
+    shown = parts if full else parts[:_SHOWN_PARTS]
+    more = [f"and {len(parts) - len(shown)} more: --full shows all"] if len(parts) > len(shown) else []
+    return [f"{kernel['steps']} steps: {first}", *shown, *more]
+
+
+def schedule_parts(lines: Sequence[str]) -> list[str]:
+    """What a schedule's text says in few lines: what threads share, then each tile or copy, with the loops around it.
+
+    Of a tile, that are its extents and what it becomes; which loops these are is in the whole text.
+    """
+    first, *others = [line.strip().rstrip(":") for line in lines]
+    if not first.startswith("parallel"):
+        first, others = "one thread", [first, *others]
+    parts, loops, stage = [], 0, ""
+    for line in others:
+        kind, _, rest = line.partition(" ")
+        if kind == "for":
+            loops += 1
+        elif kind == "stage":
+            stage, loops = f"{rest} ahead: ", 0
+        else:
+            around = f"{counted(loops, 'loop')} around a " if loops else ""
+            parts.append(f"{stage}{around}{_tile(rest) if kind == 'tile' else line}")
+            loops, stage = 0, ""
+    return [first, *parts]
+
+
+def _tile(text: str) -> str:
+    """``tile of 14 x 32, tensorize outer_product`` of a tile's line, without its loops' names."""
+    loops, _, forms = text.partition(": ")
+    kept = [form for form in forms.split(", ") if not form.startswith(("unroll", "vectorize"))]
+    return ", ".join([f"tile of {loops.rpartition(' of ')[2]}", *kept])
 
 
 if __name__ == "__main__":

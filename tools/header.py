@@ -23,13 +23,7 @@ from tilewright.tools._common import check_outputs, command, file_name, file_pat
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Write the header of a compiled program. Nothing of the program is run."""
-    cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", nargs="?", type=file_name, help="what compile wrote")
-    cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
-    cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
-    cli.add_argument("--name", help="what names in the header begin with (the file's name)")
-    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
-    cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
+    cli = _parser()
     args = cli.parse_args(argv)
     if args.link_flags:
         return _print_flags(args)
@@ -68,6 +62,17 @@ def _print_flags(args: argparse.Namespace) -> None:
 def _included(header: Path, source: Path) -> str:
     """The header's name in a C file: as it is beside it, or the way there."""
     return os.path.relpath(header.absolute(), source.absolute().parent)
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("header", "write a C header for a compiled program", "[options] model.so")
+    cli.add_argument("program", nargs="?", type=file_name, help="what compile wrote")
+    cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
+    cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
+    cli.add_argument("--name", help="what names in the header begin with (the file's name)")
+    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
+    cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
+    return cli
 
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:

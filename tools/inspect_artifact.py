@@ -15,6 +15,7 @@ from tilewright.runtime.shared import is_sealed
 from tilewright.runtime.variants import choose
 from tilewright.target import lacking
 from tilewright.tools._common import command, counted, file_name, parser, report, size_text, tensor_record, tensor_text
+from tilewright.tools._tables import wrapped
 
 DAMAGED = 1
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
         return DAMAGED if args.verify else 0
     record = about | _record(manifest, path, code, args.verify)
-    report(record, list(_lines(record, manifest)), args)
+    report(record, list(wrapped(_lines(record, manifest))), args)
     return DAMAGED if args.verify and record["weights"]["problem"] else 0
 
 
@@ -130,12 +131,11 @@ def _variant(manifest: Manifest, chosen: bool) -> dict[str, Any]:
 
 
 def _program(manifest: Manifest) -> dict[str, Any]:
-    steps = [step for step in manifest.routine.walk() if step.op == "func.call"] if manifest.routine else []
     return {
         "inputs": list(map(tensor_record, manifest.inputs)),
         "entry": manifest.routine is None,
         "kernels": len(manifest.kernels),
-        "calls": len(manifest.calls) + len(steps),
+        "calls": manifest.call_count,
         "arena_bytes": manifest.arena_bytes,
         "weight_bytes": sum(info.nbytes for info in manifest.params),
         "flops": sum(_flops(manifest)),
@@ -161,12 +161,20 @@ def _lines(record: dict[str, Any], manifest: Manifest) -> Iterator[str]:
     yield "options: " + (", ".join(f"{key} {value}" for key, value in manifest.options.items()) or "none")
     for side in ("inputs", "outputs"):
         yield f"{side}: " + (", ".join(map(tensor_text, getattr(manifest, side))) or "none")
+    for name, size in _long_sizes(manifest).items():
+        yield f"{name}: {size}"
     yield _weights_line(record["weights"])
     yield _denormals_line(record["flush_denormals"], manifest)
     if record["operators"]:
         yield f"operators to be registered before it is loaded (tw.register_op): {', '.join(record['operators'])}"
     for variant, each in zip(record["variants"], manifest.by_target, strict=True):
         yield from _variant_lines(variant, each)
+
+
+def _long_sizes(manifest: Manifest) -> dict[str, str]:
+    """The sizes that a shape shows by a name alone, and their expressions."""
+    extents = [extent for info in (*manifest.inputs, *manifest.outputs) for extent in info.shape]
+    return {repr(extent): str(extent) for extent in extents if repr(extent) != str(extent)}
 
 
 def _weights_line(weights: dict[str, Any]) -> str:

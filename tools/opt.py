@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright.tools._common import add_target, command, file_path, parser, read_schedules, show, show_bytes
+from tilewright.tools._common import add_level, add_target, command, file_path, parser, read_schedules, show, show_bytes
 
 KINDS = ("llvm", "asm", "obj")
 
@@ -15,20 +15,7 @@ KINDS = ("llvm", "asm", "obj")
 @command
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the file, run the passes in order, print the module; or do the step of a crash bundle again."""
-    cli = parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
-    cli.add_argument("file", nargs="?", help="the module to read; - is standard input")
-    cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
-    add_target(cli)
-    cli.add_argument("-O", dest="opt_level", type=int, choices=range(4), default=3, help="optimisation level (3)")
-    cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
-    cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
-    cli.add_argument("--list", action="store_true", help="list the passes")
-    cli.add_argument("--repro", metavar="BUNDLE", help="do the step of a crash bundle again")
-    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
-    cli.add_argument(
-        "--dump-dir", type=file_path, metavar="DIR", help="write the module after each pass to a file of DIR"
-    )
-    cli.add_argument("--locations", action="store_true", help="print locations too")
+    cli = _parser()
     args = cli.parse_args(argv)
     if args.list:
         return _list()
@@ -37,6 +24,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not args.file:
         cli.error("no file given")
     _run(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("opt", "run passes on an .mlir file and print the result", "[options] [file]")
+    cli.add_argument("file", nargs="?", help="the module to read; - is standard input")
+    cli.add_argument("--passes", default="", help="names in order, with options in braces: a,b{option=value}")
+    add_target(cli)
+    add_level(cli)
+    cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
+    cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
+    cli.add_argument("--list", action="store_true", help="list the passes")
+    cli.add_argument("--repro", metavar="BUNDLE", help="do the step of a crash bundle again")
+    cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
+    text = "write the module after each pass to a file of DIR"
+    cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help=text)
+    cli.add_argument("--locations", action="store_true", help="print locations too")
+    return cli
 
 
 def _list() -> None:

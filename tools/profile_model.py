@@ -16,7 +16,10 @@ from tilewright.sizes import is_open
 from tilewright.tools import _machine
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
     add_no_cache,
+    add_register,
+    add_rounds,
     add_target,
     check_outputs,
     check_target,
@@ -30,7 +33,7 @@ from tilewright.tools._common import (
     report,
     tell,
 )
-from tilewright.tools.run import fill, for_run, given_arrays
+from tilewright.tools.run import add_inputs, for_run, given_inputs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +46,7 @@ _TOGETHER: dict[str, Callable[[Report], Report]] = {
     "op": Report.by_op,
     "node": Report.by_node,
 }
+_SPARE = ("MB", "MFLOP", "min us", "max us", "total ms", "GB/s", "count")  # of a narrow table
 _SAMPLES = 5  # of the machine's rates, before the runs and after them
 
 
@@ -61,7 +65,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             _write(path, text)
     report(json.loads(made.json()) if args.json else {}, [*made.head(), ""], args)
     if not args.json and not args.quiet:
-        print_table(made.cells(args.sort, args.top))
+        group = ("kernel", "nodes") if args.by in ("kernel", "op") else ("nodes", "kernel")
+        print_table(made.cells(args.sort, args.top), words=group, spare=(*group[1:], *_SPARE))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,18 +74,18 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("model", type=file_name, help="model.onnx, model.so or model.tw")
     add_target(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
-    cli.add_argument("--rounds", type=int, default=10, metavar="N", help="runs to measure, after two others (10)")
+    add_rounds(cli, 10, "runs to measure, after two others")
+    add_level(cli)
     cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
     cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
     cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
     cli.add_argument("--csv", type=file_path, metavar="FILE", help="write all rows as comma-separated values")
-    cli.add_argument(
-        "--trace", type=file_path, metavar="FILE", help="write the first runs for Perfetto, chrome://tracing"
-    )
-    cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name (default: random ones)")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    text = "write the first runs for Perfetto, chrome://tracing"
+    cli.add_argument("--trace", type=file_path, metavar="FILE", help=text)
+    add_inputs(cli)
     add_input_shape(cli)
     add_no_cache(cli)
+    add_register(cli)
     return cli
 
 
@@ -102,20 +107,18 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
     from tilewright import driver
 
     say(f"compiling {args.model}")
-    shapes, cache = dict(args.input_shape), not args.no_cache
-    module = driver.compile(args.model, args.target, shapes, args.threads, cache=cache, profile=True)
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True}
+    module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module
 
 
 def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """The arrays that are given, or random ones; InputError where the sizes of these are open."""
+    """Inputs as given or made up; InputError where those have no sizes."""
     infos = for_run(module.inputs, args)
-    if args.inputs:
-        return given_arrays(args.inputs, infos)
-    if any(is_open(info.shape) for info in infos):
+    if not args.inputs and any(is_open(info.shape) for info in infos):
         raise InputError(f"{open_sizes(infos)}, or the arrays with --inputs")
-    return fill(infos, "random", args.seed)
+    return given_inputs(module.inputs, args)
 
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:

@@ -18,7 +18,10 @@ from tilewright.sizes import is_open
 from tilewright.specialization import fixed
 from tilewright.tools._common import (
     add_input_shape,
+    add_level,
+    add_no_cache,
     add_register,
+    add_rounds,
     add_target,
     add_untrusted,
     check_outputs,
@@ -49,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with progress(f"loading {args.model}", args):
         module = load(args)
     inputs = given_inputs(module.inputs, args)
-    outputs, times = _run(module, inputs, args.repeat)
+    outputs, times = _run(module, inputs, args.rounds)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
     if args.outputs:
         write_arrays(args.outputs, arrays)
@@ -61,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what cannot be done before the long work begins."""
-    for name, least in (("repeat", 1), ("print_top", 0)):
+    for name, least in (("rounds", 1), ("print_top", 0)):
         if (value := getattr(args, name)) < least:
             raise InputError(f"--{name.replace('_', '-')} is {value}: it must be at least {least}")
     check_target(args, [args.model])
@@ -81,10 +84,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--atol", type=not_negative, default=1e-6, help="or difference of each element to accept (1e-6)")
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
-    cli.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
+    add_rounds(cli, 1, "runs, whose times are told")
+    add_level(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     add_input_shape(cli)
     add_register(cli)
+    add_no_cache(cli)
     add_untrusted(cli)
     return cli
 
@@ -117,8 +122,8 @@ def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarra
     return arrays
 
 
-def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
-    """The program ``args.model``, or the model of that name, compiled for ``--target`` and ``--input-shape``."""
+def load(args: argparse.Namespace) -> Module:
+    """The program ``args.model``, or the model of that name, compiled as ``args`` say."""
     if is_program(args.model):
         from tilewright.runtime.module import load_module
 
@@ -126,7 +131,8 @@ def load(args: argparse.Namespace, opt_level: int = 3) -> Module:
     from tilewright import driver
 
     shapes = dict(args.input_shape)
-    module = driver.compile(args.model, args.target, shapes, args.threads, opt_level, untrusted=args.untrusted)
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
+    module = driver.compile(args.model, args.target, shapes, args.threads, **asked)
     tell(module.report.notes)
     return module
 
@@ -202,9 +208,9 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
     return {"name": name, "error": error, "largest": largest, "ok": error <= args.rtol or largest <= args.atol}
 
 
-def _run(module: Module, inputs: Mapping[str, np.ndarray], repeat: int) -> tuple[list[np.ndarray], list[float]]:
+def _run(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> tuple[list[np.ndarray], list[float]]:
     outputs, times = [], []
-    for _ in range(repeat):
+    for _ in range(rounds):
         start = time.perf_counter()
         outputs = module.run(inputs)
         times.append(time.perf_counter() - start)

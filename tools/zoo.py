@@ -16,18 +16,24 @@ from tilewright.tools._common import check_outputs, command, file_path, parser, 
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     """Write a network, or list them all."""
-    p = parser("zoo", "write a benchmark network as an ONNX file, with random weights", "[options] [name]")
-    p.add_argument("name", nargs="?", help="the network's name, see --list")
-    p.add_argument("-o", "--output", type=file_path, metavar="FILE", help="where to write it (default: NAME.onnx)")
-    p.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
-    args = p.parse_args(argv)
+    cli = _parser()
+    args = cli.parse_args(argv)
     if args.list:
         _list(args)
     elif args.name is None:
-        p.error("which network? --list shows them")
+        cli.error("which network? --list shows them")
     else:
         _write(args)
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    cli = parser("zoo", "write a benchmark network as an ONNX file, with random weights", "[options] [name]")
+    text = "the network's name, see --list"
+    cli.add_argument("name", nargs="?", choices=zoo.NAMES, metavar="name", help=text)
+    cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="where to write it (default: NAME.onnx)")
+    cli.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
+    return cli
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import ModelError
+from ..suggestions import did_you_mean
 from .producer import PRODUCER
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def build(name: str) -> onnx.ModelProto:
     """
     network = NETWORKS.get(name) or SMALL.get(name)
     if network is None:
-        raise ModelError(f"the zoo has no network '{name}': choose from {', '.join(NAMES)}")
+        raise ModelError(f"the zoo has no network '{name}': choose from {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     module = importlib.import_module(f".{network.module}", __name__)
     return getattr(module, network.function)(zlib.crc32(name.encode()))
 

@@ -386,9 +386,7 @@ def _index_put(
     return torch.where(chosen, x + values if accumulate else values, x)
 
 
-def _spread(
-    x: torch.Tensor, dim: int, mask: torch.Tensor, values: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _spread(x: torch.Tensor, dim: int, mask: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A mask from a dim on, and the values for its true elements, in order, or one for all, as they lie in ``x``."""
     rank = mask.dim()
     values = values.reshape(*[1] * (x.dim() - rank + 1 - values.dim()), *values.shape)

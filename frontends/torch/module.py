@@ -12,6 +12,8 @@ from torch.utils import _pytree as pytree
 
 from ...errors import InputError
 from ...model import TensorInfo
+from ...printed import name_text
+from ...runtime.description import described
 from ...runtime.module import Module
 from ...sizes import Extent, Sym, is_open
 from ..linalg.fitting import value_at
@@ -42,7 +44,7 @@ class Callee:
             self._refuse_gradients(tensors)
         if self._main is None or timeout is not None:
             arrays = {info.name: array_of(x, info) for x, info in zip(tensors, self._infos, strict=True)}
-            made = self.module.run(arrays, timeout)
+            made = self.module.run(arrays, timeout=timeout)
             return [tensor_of(array, info) for array, info in zip(made, self.module.outputs, strict=True)]
         given = []
         for x, (shape, dtype), info in zip(tensors, self._wanted, self._infos, strict=True):
@@ -87,6 +89,10 @@ class TorchModule:
         self._run = Callee(module)
         self._flat = _flat_arguments(self._in)
         self._unflatten = _unflatten(self._out, self._results)
+
+    def __repr__(self) -> str:
+        facts = [("takes", _nesting(self._in)), ("states", ", ".join(map(name_text, self.states)))]
+        return described(self.module, "TorchModule", [fact for fact in facts if fact[1]])
 
     def __call__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with.

@@ -9,8 +9,7 @@ from ...dialects import func, ir
 from ...dialects.positions import OUTSIDE
 from ...dialects.walk import collect
 from ..infra import Pass
-from ..structure import operations
-from .edit import is_private, known_values, programs, string_attr
+from .edit import known_values, programs, string_attr
 from .routine_ops import REPORT, is_control
 
 _NAME = "tw.report"

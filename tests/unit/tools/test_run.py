@@ -103,7 +103,7 @@ def test_what_is_no_number_is_not_made_up():
         (["--inputs", "none.npz"], "cannot read none.npz as an .npz file: No such file or directory"),
         (["--inputs", __file__], "as an .npz file"),
         (["--outputs", "none/y.npz"], "cannot write"),
-        (["--repeat", "0"], "--repeat is 0"),
+        (["--rounds", "0"], "--rounds is 0"),
         (["--threads", "0"], "at least 1"),
     ],
 )

@@ -87,3 +87,14 @@ def test_results_may_be_named_tuples():
 def test_refuses_a_module_in_training_mode():
     with pytest.raises(tw.ModelError, match=r"'1' \(Dropout\) is in training mode.*eval\(\)"):
         tw.compile(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)), example_inputs=(torch.zeros(1, 3),))
+
+
+def test_a_module_prints_what_it_takes_and_what_it_is():
+    class Net(torch.nn.Module):
+        def forward(self, x, others):
+            return x + others["y"]
+
+    x = torch.ones(2, 3)
+    lines = repr(tw.compile(Net().eval(), example_inputs=(x, {"y": x}))).splitlines()
+    assert lines[0].startswith("TorchModule 'Net'") and "float32[2,3]" in lines[1]
+    assert lines[-1].split(maxsplit=1) == ["takes", "(*, {y: *})"]

@@ -1,0 +1,47 @@
+"""What a loaded program says of itself where Python prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..model import TensorInfo
+from ..printed import counted, line_text, name_text, size_text
+from ..tensor_texts import tensor_text
+
+if TYPE_CHECKING:
+    from .module import Module
+
+_LABEL = 9  # width of the names of facts
+
+
+def described(module: Module, title: str = "Module", facts: Iterable[tuple[str, str]] = ()) -> str:
+    """The program's tensors, sizes, kernels and CPU, a line for each fact; ``facts`` stand behind its own."""
+    threads = counted(module.num_threads, "thread")
+    lines = [f"{title} '{name_text(module.manifest.name)}', {module.executor} on {threads}"]
+    lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_facts(module), *facts)]
+    return "\n".join(map(line_text, lines))
+
+
+def _facts(module: Module) -> Iterator[tuple[str, str]]:
+    manifest = module.manifest
+    yield from _tensors("inputs", manifest.inputs)
+    yield from _tensors("outputs", manifest.outputs)
+    for sizes in manifest.specializations:
+        yield "for sizes", f"{name_text(sizes)}, a program of its own"
+    yield "kernels", f"{len(manifest.kernels)}, called {counted(manifest.call_count, 'time')}"
+    weights = f"weights {size_text(manifest.weight_bytes)} in {counted(len(manifest.weights), 'tensor')}"
+    yield "memory", f"{weights}, arena {size_text(manifest.arena_bytes)}"
+    yield "CPU", f"{manifest.target}{_needs(manifest.cpu_features)}"
+
+
+def _needs(features: Sequence[str]) -> str:
+    """What the CPU has to have: the last feature, which the fewest have, and how many more."""
+    more = f" and {len(features) - 1} more" if len(features) > 1 else ""
+    return f" with {features[-1]}{more}" if features else ""
+
+
+def _tensors(label: str, infos: Iterable[TensorInfo]) -> Iterator[tuple[str, str]]:
+    """A line for each tensor."""
+    for number, info in enumerate(infos):
+        yield "" if number else label, tensor_text(info)
