@@ -57,7 +57,7 @@ def test_help_names_every_command(capsys):
 
 
 def test_the_demo_installs_no_more_than_it_needs(tmp_path):
-    nothing = [f"{name}={tmp_path}/none" for name in ("PROGRAM", "STAMP", "BENCH_STAMP")]
+    nothing = [f"{name}={tmp_path}/{name}" for name in ("PROGRAM", "STAMP", "BENCH_STAMP")]
     done = subprocess.run(["make", "-n", "-C", ROOT, "demo", *nothing], capture_output=True, text=True, check=True)
     installed = [line.split(" -e ")[1] for line in done.stdout.splitlines() if "pip install" in line]
     assert installed == ["."]
