@@ -41,7 +41,7 @@ def key(*parts: str | bytes) -> str:
     """The hash of a sequence of parts, in hex."""
     made = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogatepass") if isinstance(part, str) else part  # paths may be any bytes
         made.update(struct.pack("<Q", len(data)))
         made.update(data)
     return made.hexdigest()

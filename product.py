@@ -290,7 +290,7 @@ def _manifest(
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
     return Manifest(
-        name=planned.name,
+        name=planned.name.encode(errors="replace").decode(),  # a file's name may be any bytes
         inputs=program.inputs,
         outputs=program.outputs,
         params=program.params,

@@ -128,7 +128,7 @@ def open_shared(path: Path) -> tvm_ffi.Module:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         # A name that no library was loaded from: the system's loader gives an older library of the same name, even
         # when the file is another by now.
-        name = Path(folder, path.name)
+        name = Path(folder, path.name.encode(errors="replace").decode())  # tvm-ffi takes no other names
         name.symlink_to(path.resolve())
         try:
             return tvm_ffi.load_module(name)

@@ -165,7 +165,7 @@ def load_openmp() -> None:
 
 
 def _loaded_runtime() -> str | None:
-    with open("/proc/self/maps") as maps:
+    with open("/proc/self/maps", errors="surrogateescape") as maps:  # names of files may be any bytes
         paths = (line.split(maxsplit=5)[5].rstrip("\n") for line in maps if "/" in line)
         return next((path for path in paths if os.path.basename(path) in _RUNTIMES), None)
 

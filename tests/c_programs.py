@@ -43,10 +43,10 @@ def build_for_aarch64(folder: Path, manifest: Manifest, command: Sequence[str]) 
 
     It does not ask for the CPU's features: an emulator may show it the list of this machine.
     """
-    weights = Weights.open(folder / "net.safetensors") if manifest.weights else None
-    text = example(Interface("net", manifest, b"", weights, linked=True), "net.h")
+    weights = Weights.open(folder / "libnet.safetensors") if manifest.weights else None
+    text = example(Interface("net", manifest, b"", weights, linked=True), "libnet.h")
     (folder / "main.c").write_text(text.replace("net_load(argv[1], 0,", "net_load(argv[1], 1,"))
-    header = folder / "net.h"
+    header = folder / "libnet.h"
     header.write_text(re.sub(r"(cpu_flags\[\] = \{)[^}]*\}", r"\1NULL}", header.read_text()))
     # The package ziglang brings a C library that is linked in.
     words = [word.replace("linux-gnu", "linux-musl") if "-target" in command else word for word in command]

@@ -78,7 +78,9 @@ def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
     cli.add_argument("--atol", type=not_negative, default=0.0, help="with --rtol: absolute error to accept (0)")
     text = f"seconds that a compilation may take ({timeout:g})"
     cli.add_argument("--timeout", type=positive, default=timeout, metavar="S", help=text)
-    cli.add_argument("--budget", type=positive, default=600.0, metavar="S", help="seconds for the whole search (600)")
+    cli.add_argument(
+        "--budget", type=not_negative, default=600.0, metavar="S", help="seconds for the whole search (600)"
+    )
 
 
 def tolerance_of(args: argparse.Namespace) -> tuple[float, float] | None:

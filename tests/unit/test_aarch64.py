@@ -112,7 +112,7 @@ def test_an_emulator_gives_the_answer_of_this_machine(name, cpu, tmp_path):
     for i, array in enumerate(inputs):
         array.tofile(tmp_path / f"in{i}")
     files = [tmp_path / f"in{i}" for i in range(len(inputs))]
-    done = subprocess.run([QEMU, "-cpu", "max", program, tmp_path / "net.safetensors", *files, tmp_path / "out"])
+    done = subprocess.run([QEMU, "-cpu", "max", program, tmp_path / "libnet.safetensors", *files, tmp_path / "out"])
     assert done.returncode == 0
     [want] = lib(*inputs)
     got = np.fromfile(tmp_path / "out", want.dtype).reshape(want.shape)
@@ -168,7 +168,7 @@ def test_an_object_needs_no_compiler_for_the_other_machine(tmp_path, monkeypatch
     assert compile_tool.main([str(tmp_path / "net.onnx"), "--target", "aarch64", "--emit", "obj", "--quiet"]) == 0
     assert elf.machine((tmp_path / "net.o").read_bytes()) == "aarch64"
     assert "fmla" in disassembled(tmp_path / "net.o")
-    assert (tmp_path / "net.safetensors").exists()
+    assert (tmp_path / "libnet.safetensors").exists()
 
 
 def test_the_compiler_of_the_other_machine_links(monkeypatch):

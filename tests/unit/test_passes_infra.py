@@ -94,7 +94,7 @@ def test_options_on_the_command_line():
     ("text", "message"),
     [
         ("mark{time=3}", "no option 'time'; its options: times, loud"),
-        ("mark{times=x}", "is 'x', not a int"),
+        ("mark{times=x}", "is 'x', which is no int"),
         ("mark{times}", "write times=VALUE"),
         ("frobnicate", "unknown pass 'frobnicate'"),
     ],

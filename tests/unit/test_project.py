@@ -54,3 +54,10 @@ def test_help_names_every_command(capsys):
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for name in cli.COMMANDS)
+
+
+def test_the_demo_installs_no_more_than_it_needs(tmp_path):
+    nothing = [f"{name}={tmp_path}/{name}" for name in ("PROGRAM", "STAMP", "BENCH_STAMP")]
+    done = subprocess.run(["make", "-n", "-C", ROOT, "demo", *nothing], capture_output=True, text=True, check=True)
+    installed = [line.split(" -e ")[1] for line in done.stdout.splitlines() if "pip install" in line]
+    assert installed == ["."]

@@ -21,9 +21,9 @@ X = np.random.default_rng(1).standard_normal((8, 48)).astype(np.float32)
 
 # Runs all three on one input and writes their outputs one after another.
 MAIN = """
-#include "first.h"
-#include "again.h"
-#include "other.h"
+#include "libfirst.h"
+#include "libagain.h"
+#include "libother.h"
 
 static float x[FIRST_IN_X_ELEMENTS], y[3][FIRST_OUT_Y_ELEMENTS];
 
@@ -72,7 +72,7 @@ def test_models_are_linked_together_and_give_the_answers_of_python(folder, tmp_p
     libraries = [folder / f"lib{name}.a" for name in names]
     made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{folder}", *libraries)
     X.tofile(tmp_path / "x")
-    command = [made, tmp_path / "x", *(folder / f"{name}.safetensors" for name in names)]
+    command = [made, tmp_path / "x", *(folder / f"lib{name}.safetensors" for name in names)]
     done = subprocess.run(list(map(str, command)), capture_output=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, b"")
     got = np.frombuffer(done.stdout, np.float32).reshape(3, 8, 40)
@@ -82,12 +82,12 @@ def test_models_are_linked_together_and_give_the_answers_of_python(folder, tmp_p
 
 def test_a_linked_model_needs_its_weights_alone(folder, tmp_path):
     (tmp_path / "use.c").write_text(
-        '#include "first.h"\nint main(int n, char **a) { char e[99]; first_t *m = first_load(a[n - 1], 1, e, 99); '
+        '#include "libfirst.h"\nint main(int n, char **a) { char e[99]; first_t *m = first_load(a[n - 1], 1, e, 99); '
         "return puts(m ? first_program.name : e), first_free(m), !m; }"
     )
     made = c_programs.build(tmp_path / "use.c", tmp_path / "use", f"-I{folder}", folder / "libfirst.a")
-    assert c_programs.run(made, folder / "first.safetensors").stdout == "first\n"
-    done = c_programs.run(made, folder / "other.safetensors")
+    assert c_programs.run(made, folder / "libfirst.safetensors").stdout == "first\n"
+    done = c_programs.run(made, folder / "libother.safetensors")
     assert (done.returncode, done.stdout) == (0, "first\n")  # the same weights
     assert "No such file" in c_programs.run(made, folder / "none").stdout
 
@@ -107,9 +107,9 @@ def test_only_functions_under_its_own_name_are_seen(folder):
 
 # Two programs of open sizes, one of them for several CPUs, and another one for several with its weights inside.
 FORMS = """
-#include "open.h"
-#include "wide.h"
-#include "inside.h"
+#include "libopen.h"
+#include "libwide.h"
+#include "libinside.h"
 
 static float x[FIRST_ROOM], y[3][FIRST_ROOM];
 
@@ -142,12 +142,15 @@ def test_open_programs_and_one_with_variants_and_weights_inside_are_linked_toget
         assert (
             compile_tool.main([path, "--emit", "lib", "-o", str(tmp_path / f"lib{name}.a"), "--quiet", *options]) == 0
         )
-    assert sorted(file.name for file in tmp_path.glob("*.safetensors")) == ["open.safetensors", "wide.safetensors"]
+    assert sorted(file.name for file in tmp_path.glob("*.safetensors")) == [
+        "libopen.safetensors",
+        "libwide.safetensors",
+    ]
     (tmp_path / "main.c").write_text(FORMS.replace("FIRST_ROOM", "8 * 48"))
     libraries = [tmp_path / f"lib{name}.a" for name in ("open", "wide", "inside")]
     made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{tmp_path}", *libraries)
     X.tofile(tmp_path / "x")
-    command = [made, tmp_path / "x", tmp_path / "open.safetensors", tmp_path / "wide.safetensors"]
+    command = [made, tmp_path / "x", tmp_path / "libopen.safetensors", tmp_path / "libwide.safetensors"]
     done = subprocess.run(list(map(str, command)), capture_output=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, b"")
     got = np.split(np.frombuffer(done.stdout, np.float32), [7 * 40, 12 * 40])

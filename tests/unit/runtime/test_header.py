@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +25,8 @@ from tilewright.runtime import c_routine, c_tensor, c_text
 from tilewright.runtime.variants import CHOICE
 from tilewright.sizes import Sym
 from tilewright.tools import header as header_tool
+
+README = Path(__file__).parents[3] / "README.md"
 
 W = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
 X = np.random.default_rng(1).standard_normal((8, 48)).astype(np.float32)
@@ -46,6 +53,37 @@ def example(program: Path, *options: str) -> Path:
     source = program.with_suffix(".c")
     assert header_tool.main([str(program), "--example", str(source), "--quiet", *options]) == 0
     return c_programs.build(source, program.with_suffix(""))
+
+
+def test_the_readmes_lines_run_as_they_are_printed(tmp_path):
+    c_programs.require_compiler()
+    block = README.read_text().split("From C, without Python:\n\n")[1].split("\n\n")[0]
+    compiled(tmp_path, "resnet18")
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # and no LD_LIBRARY_PATH
+    done = subprocess.run(
+        ["sh", "-ec", block], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
+        "resnet18.h", "main.c", "int float32[8,40]", "INT float32[8,40]"
+    ]  # fmt: skip
+
+
+def test_the_flags_build_a_static_library_into_a_program(tmp_path, capsys):
+    c_programs.require_compiler()
+    driver.compile_to_file(str(save(tmp_path / "net.onnx")), tmp_path / "libnet.a")
+    assert header_tool.main(["--link-flags", "--json"]) == 0
+    flags = json.loads(capsys.readouterr().out)["flags"]
+    assert header_tool.main(["--link-flags"]) == 0
+    assert capsys.readouterr().out == f"{shlex.join(flags)}\n"
+    (tmp_path / "use.c").write_text(
+        '#include "libnet.h"\nint main(int n, char **a) { char e[99]; net_t *m = net_load(a[n - 1], 1, e, 99); '
+        "return puts(m ? net_program.name : e), net_free(m), !m; }"
+    )
+    command = ["cc", "-std=c99", "use.c", "libnet.a", *flags, "-o", "use"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./use", "libnet.safetensors"], cwd=tmp_path, capture_output=True, text=True, env={})
+    assert (done.returncode, done.stdout) == (0, "net\n")
 
 
 @pytest.fixture(scope="module")

@@ -38,13 +38,14 @@ def check(lib: tw.Module) -> None:
     np.testing.assert_array_equal(lib.run({"in/x:0": x})[0], np.maximum(x + W, 0))
 
 
-def test_writes_the_program_beside_the_model_and_says_so_in_three_lines(path, capsys):
+def test_writes_the_program_beside_the_model_and_says_so_in_four_lines(path, capsys):
     assert compile_tool.main(["--target", "x86", path]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     assert lines[0].endswith("net.so: in/x:0 float32[8,16] -> y float32[8,16]")
     assert lines[1].startswith("1 call of 1 kernel (")
     assert lines[2].startswith("compiled in ")
+    assert re.fullmatch(r"wrote \S*net\.so \([\d.]+ kB\), \S*net\.safetensors \(\d+ B\)", lines[3])
     os.unlink(path)  # the program does not need it any more
     check(tw.load_module(path.replace(".onnx", ".so")))
 

@@ -17,11 +17,11 @@ from tilewright.runtime import elf, shared
 from tilewright.runtime.manifest import ABI
 from tilewright.tools import cli
 from tilewright.tools import compile as compile_tool
-from tilewright.tools.inspect_artifact import main
+from tilewright.tools.inspect_artifact import DAMAGED, main
 
 
-def record(capsys: pytest.CaptureFixture[str], *words: object) -> dict[str, Any]:
-    assert main([*map(str, words), "--json"]) == 0
+def record(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> dict[str, Any]:
+    assert main([*map(str, words), "--json"]) == code
     return json.loads(capsys.readouterr().out)
 
 
@@ -89,12 +89,14 @@ def test_weights_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], n
     assert (weights["there"], weights["problem"], weights["verified"]) == (True, None, True)
     replaced(file, file.read_bytes()[:-1] + b"!")
     assert record(capsys, path)["weights"]["problem"] is None
-    assert "is damaged: it is not as it was written" in record(capsys, path, "--verify")["weights"]["problem"]
+    problem = record(capsys, path, "--verify", code=DAMAGED)["weights"]["problem"]
+    assert "is damaged: it is not as it was written" in problem
     replaced(file, file.read_bytes()[:-1])
     assert "is truncated" in record(capsys, path)["weights"]["problem"]
     file.unlink()
     weights = record(capsys, path)["weights"]
     assert not weights["there"] and "is missing" in weights["problem"]
+    assert record(capsys, path, "--verify", code=DAMAGED)["weights"] == {**weights, "verified": True}
     assert any(line.startswith("weights: 2 tensors") and "is missing" in line for line in lines(capsys, path))
 
 
