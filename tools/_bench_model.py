@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ import numpy as np
 
 from tilewright.errors import InputError
 from tilewright.model import open_sizes
-from tilewright.printed import line_text
 from tilewright.sizes import is_open
 from tilewright.tools import _children, _machine, _rivals
 from tilewright.tools._common import PROGRAMS, print_table, progress, report
@@ -47,7 +45,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         with progress(f"compiling {model}", args) as say:
             program, compiled = _compile(model, folder, dict(args.input_shape), args.target)
-            say(f"running {program} alone")
+            say(f"running {model} alone")
             peak = _children.running(program)
             say(f"loading {model}")
             modules = _load(program, args.threads)
@@ -56,7 +54,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)
-        with bar(f"measuring {model}", args.rounds, args) as show:
+        with rounds(f"measuring {model}", args) as show:
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show)
     weights = manifest.weight_bytes if Path(model).suffix in PROGRAMS else _children.weight_bytes(model)
     record = {
@@ -137,16 +135,10 @@ def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[],
 
 
 @contextmanager
-def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
-    """A progress bar that is drawn between rounds alone: an animation would take part in what is measured."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    hidden = args.quiet or args.json or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), auto_refresh=False, transient=True, disable=hidden) as drawn:
-        task = drawn.add_task(escape(line_text(text)), total=rounds)
-        yield lambda done: drawn.update(task, completed=done, refresh=True)
+def rounds(text: str, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+    """Shows the count of the rounds, between these alone: an animation would take part in what is measured."""
+    with progress(text, args, animated=False) as say:
+        yield lambda done: say(f"{text}, rounds", done, args.rounds)
 
 
 def _memory(weights: int, manifest: Manifest, compiled: dict[str, Any] | None, peak: int) -> dict[str, Any]:

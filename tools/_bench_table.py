@@ -21,8 +21,8 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
     with progress("measuring", args) as say:
         records = []
-        for model in args.models:
-            say(f"measuring {model}")
+        for number, model in enumerate(args.models):
+            say("measuring models", number, len(args.models))
             records.append(run_module("bench", [model, *options])[0])
     means = {str(n): mean for i, n in enumerate(args.threads) if (mean := _mean(records, i)) is not None}
     return {"models": records, "geometric_means": means}, "\n".join(_text(records, args))

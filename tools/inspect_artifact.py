@@ -14,7 +14,7 @@ from tilewright.runtime.manifest import FORMAT, Manifest, ranges
 from tilewright.runtime.shared import is_sealed
 from tilewright.runtime.variants import choose
 from tilewright.target import lacking
-from tilewright.tools._common import command, counted, parser, report, size_text, tensor_record, tensor_text
+from tilewright.tools._common import command, counted, parser, progress, report, size_text, tensor_record, tensor_text
 from tilewright.tools._tables import wrapped
 
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
@@ -34,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ArtifactError as error:
         record = about | _of_another_version(text, path) | {"note": str(error)}
         return report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
-    record = about | _record(manifest, path, code, args.verify)
+    with progress(f"reading {path}", args):
+        record = about | _record(manifest, path, code, args.verify)
     report(record, list(wrapped(_lines(record, manifest))), args)
 
 

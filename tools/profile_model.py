@@ -35,6 +35,7 @@ from tilewright.tools.run import add_inputs, given_inputs
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.progress import Teller
     from tilewright.runtime.module import Module
 
 _TOGETHER: dict[str, Callable[[Report], Report]] = {
@@ -55,8 +56,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with progress(f"loading {args.model}", args) as say:
         module = _load(args, say)
         inputs = _inputs(module, args)
-        say(f"profiling {args.model}")
-        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
+    with progress(f"profiling {args.model}", args, animated=False) as say:
+        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds, say))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
         if path:
             _write(path, text)
@@ -96,7 +97,7 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
 
 
-def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
+def _load(args: argparse.Namespace, say: Teller) -> Module:
     """The program; a model is compiled to one that times its calls itself."""
     if Path(args.model).suffix in PROGRAMS:
         from tilewright.runtime.module import load_module
@@ -104,8 +105,7 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
         return load_module(args.model, args.threads)
     from tilewright import driver
 
-    say(f"compiling {args.model}")
-    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True}
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True, "progress": say}
     module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module
@@ -118,14 +118,14 @@ def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
     return given_inputs(module.inputs, args)
 
 
-def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:
+def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:
     """The profile, with the machine's rates as they are before and after it."""
     from tilewright.target import Target
 
     machine = _machine.Machine(Target.parse(module.manifest.target), module.num_threads)
     for _ in range(_SAMPLES):
         machine.sample()
-    made = module.profile(inputs, rounds)
+    made = module.profile(inputs, rounds, on_round=lambda done: say("profiling, rounds", done, rounds))
     for _ in range(_SAMPLES):
         machine.sample()
     return replace(made, rates=machine.rates())
