@@ -18,7 +18,7 @@ from tilewright.sizes import is_open
 from tilewright.tools import _children, _machine, _rivals
 from tilewright.tools._common import PROGRAMS, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, ratio, relative_error
-from tilewright.tools.run import fill
+from tilewright.tools.run import given_inputs
 
 if TYPE_CHECKING:
     from tilewright.runtime.manifest import Manifest
@@ -50,7 +50,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             say(f"loading {model}")
             modules = _load(program, args.threads)
             manifest = modules[args.threads[0]].manifest
-            inputs = fill(manifest.inputs, "random", args.seed)
+            inputs = given_inputs(manifest.inputs, args)
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)

@@ -19,6 +19,7 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
     options += [f"--input-shape={name}:{','.join(map(str, shape))}" for name, shape in args.input_shape]
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
+    options += [f"--fill={args.fill}", *([f"--inputs={args.inputs}"] if args.inputs else [])]
     with progress("measuring", args) as say:
         records = []
         for number, model in enumerate(args.models):

@@ -10,6 +10,7 @@ from tilewright.errors import InputError
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
 from tilewright.tools._common import add_input_shape, add_rounds, add_target, check_target, command, parser, report
 from tilewright.tools._tables import markdown_lines
+from tilewright.tools.run import add_inputs
 
 DISAGREE = 1
 
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     add_rounds(cli, 9, "rounds of measurement")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    add_inputs(cli)
     cli.add_argument("-o", "--output", type=Path, metavar="FILE.md", help="write the table as markdown")
     add_input_shape(cli)
     return cli

@@ -47,8 +47,8 @@ def test_examples_are_ones_that_the_command_takes(name: str) -> None:
 @pytest.mark.parametrize(("option", "commands"), [
     ("-O", "compile run explain profile debug opt"),
     ("--rounds", "run bench explain profile"),
-    ("--inputs", "run explain profile debug reduce"),
-    ("--fill", "run explain profile debug reduce"),
+    ("--inputs", "run bench explain profile debug reduce"),
+    ("--fill", "run bench explain profile debug reduce"),
     ("--no-cache", "compile run explain profile debug"),
     ("--register", "compile run check explain profile debug"),
 ])  # fmt: skip
