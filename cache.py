@@ -187,14 +187,19 @@ class Cache:
             removed.append(item)
         return removed
 
-    def verify(self, intact: Callable[[int, Item], bool]) -> list[Item]:
+    def verify(
+        self, intact: Callable[[int, Item], bool], on_item: Callable[[int, int], object] = lambda done, total: None
+    ) -> list[Item]:
         """Read and hash every file, remove and return those that are damaged or no entries.
 
-        ``intact`` says it of weights, and takes over a descriptor of the file.
+        ``intact`` says it of weights, and takes over a descriptor of the file. ``on_item`` is told before each of the
+        files how many are done, and of how many.
         What may be somebody else's is not read: ``strangers`` has it.
         """
         bad = []
-        for item in self.items():
+        items = self.items()
+        for done, item in enumerate(items):
+            on_item(done, len(items))
             try:
                 good = _KEY.fullmatch(item.key) and self._intact(item, intact)
             except FileNotFoundError:  # evicted meanwhile

@@ -31,11 +31,16 @@ def compile_kernels(
     report.cached_kernels = len(kernels)
     ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
+
+    def on_done(number: int) -> None:
+        options.progress("compiling kernels", len(wanted) - len(ordered) + number, len(wanted))
+
+    on_done(0)
     for part in ordered:
         name, target, opt_level = part
         settings = replace(options.fork(_label(part, options)), target=target, opt_level=opt_level)
         work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
-    for part, (kernel, forked) in zip(ordered, pool.run(work), strict=True):
+    for part, (kernel, forked) in zip(ordered, pool.run(work, on_done), strict=True):
         options.join(_label(part, options), forked)
         kernels[part] = kernel
         if options.cache:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,9 @@ from .limits import MOST_THREADS, limits_for
 from .model import ForeignSource, Model
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import Asked, plan_model, plan_source, settled_source
+from .printed import counted
 from .product import Product, Stepwise
+from .progress import LOG, Listening, teller
 from .runtime import archive, artifact, belongings
 from .runtime.manifest import Manifest
 from .runtime.module import Module
@@ -70,6 +72,8 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    *,
+    progress: Listening = None,
 ) -> Module: ...
 @overload
 def compile(
@@ -89,6 +93,7 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
+    progress: Listening = None,
 ) -> TorchModule: ...
 
 
@@ -110,6 +115,8 @@ def compile(
     profile: bool = False,
     example_inputs: Sequence[Any] | None = None,
     dynamic_shapes: Any = None,
+    *,
+    progress: Listening = None,
 ) -> Any:
     """Compile an ONNX model, or a PyTorch module, to a program that is ready to be called.
 
@@ -140,6 +147,8 @@ def compile(
         profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
         example_inputs: the arguments that a PyTorch module is exported with: the program takes the like.
         dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
+        progress: is called with a ``Progress`` for each stage and each kernel, in this thread; what it raises ends the
+            compilation. True prints lines on stderr. The log "tilewright" has the same, at the level INFO.
 
     Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
     InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
@@ -156,6 +165,7 @@ def compile(
         untrusted=untrusted,
         weights=weights,
         profile=profile,
+        progress=progress,
     )
     options.refuse_foreign()
     report = CompileReport()
@@ -179,13 +189,16 @@ def build(
     memory_limit: int | None = None,
     max_concurrency: int | None = None,
     profile: bool = False,
+    *,
+    progress: Listening = None,
 ) -> Module:
     """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
 
     Of the cache it uses the kernels, not whole programs.
     """
     limits = Limits.given(timeout, memory_limit)
-    options = make_options(target, num_threads, opt_level, executor, cache=cache, limits=limits, profile=profile)
+    asked = {"cache": cache, "limits": limits, "profile": profile, "progress": progress}
+    options = make_options(target, num_threads, opt_level, executor, **asked)
     options.refuse_foreign()
     report = CompileReport()
     pool = _pool(workers, options)
@@ -221,6 +234,7 @@ def compile_to_file(
     report = CompileReport()
     made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
     save = artifact.save_object if suffix == ".o" else artifact.save
+    options.progress(f"writing {path.name}")
     with report.stage("link"):
         if suffix == archive.SUFFIX:
             written = archive.save(path, made.code, made.manifest, made.weights)
@@ -274,7 +288,7 @@ def make_options(
     num_threads: int | None = None,
     opt_level: int = 3,
     executor: ExecutorKind = "objects",
-    progress: Callable[[str], None] = lambda text: None,
+    progress: Listening = None,
     cache: CacheChoice = True,
     limits: Limits | None = None,
     untrusted: bool = False,
@@ -304,7 +318,8 @@ def make_options(
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
     first, *others = Target.parse_all(target)
     settings = (first, level, context, accepted)
-    options = Options(*settings, executor, num_threads, progress, store, allowed, tuple(others), weights, profile)
+    tell = teller(progress)
+    options = Options(*settings, executor, num_threads, tell, store, allowed, tuple(others), weights, profile)
     if executor == "engine":
         options.refuse_several("an engine")
     return options
@@ -357,6 +372,8 @@ def _settled(made: Made, options: Options, report: CompileReport) -> Made:
     """What was made, with the cache kept to its size and what went wrong with it in the report."""
     if options.cache:
         report.notes += options.cache.close()
+    how = "taken from the cache" if report.cached else "compiled"
+    LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), counted(report.kernels, "kernel"))
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 from .cache import Cache
 from .errors import TargetError
 from .jobs import Settings
+from .progress import Teller
 from .target import Target
 from .workers.process import Limits
 
@@ -79,7 +80,7 @@ class Options(Settings):
 
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
-    progress: Callable[[str], None] = lambda text: None
+    progress: Teller = field(default_factory=Teller, compare=False)
     cache: Cache | None = None
     limits: Limits = field(default_factory=Limits)
     variants: tuple[Target, ...] = ()

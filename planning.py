@@ -170,7 +170,12 @@ def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
         settings = replace(options.fork(labels[-1]), target=target)
         what = f"{part.what} for {name}" if name else part.what
         work.append(Job(what, part.function, (*part.arguments, settings), faults.nodes_at_fault))
-    for label, (planned, forked) in zip(labels, pool.run(work), strict=True):
+
+    def on_done(number: int) -> None:
+        if len(work) > 1:
+            options.progress("planning for all sizes and targets", number, len(work))
+
+    for label, (planned, forked) in zip(labels, pool.run(work, on_done), strict=True):
         options.join(label, forked)
         made.append(planned)
     if len(made) > 1:

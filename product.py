@@ -100,6 +100,7 @@ def make(
     kernels, weights = _make_parts(planned, main, options, pool, report, weights_folder, keep)
     if whole and plan.main.routine is not None:
         raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
+    options.progress("making the entry")
     with report.stage("entry"):
         describe = partial(_manifests, planned, weights, options)
         if whole:
@@ -150,13 +151,11 @@ def _make_parts(
     once = level if options.context else min(_ONCE, level)  # a context says how all is compiled
     prepare = [part if part in main else part._replace(opt_level=once) for part in prepare]
     wanted = dict.fromkeys([*main, *prepare])
-    options.progress(f"compiling {len(wanted)} kernels")
     with report.stage("kernels"):
         kernels = compile_kernels(plan, list(wanted), options, pool, report)
-    options.progress("preparing the weights")
     with report.stage("weights"):
         executor = _executor({part.name: kernels[part] for part in prepare}, pool) if prepare else None
-        writer = partial(_stream_weights, planned, executor, pool)
+        writer = partial(_stream_weights, planned, executor, pool, options)
         weights = _write_weights(planned, writer, weights_folder, options.cache if keep else None)
     return {part.name: kernels[part] for part in main}, weights
 
@@ -246,11 +245,14 @@ def _write_weights(
     return stream(folder)
 
 
-def _stream_weights(planned: Planned, executor: Executor | None, pool: Pool, folder: Path | None) -> Weights:
+def _stream_weights(
+    planned: Planned, executor: Executor | None, pool: Pool, options: Options, folder: Path | None
+) -> Weights:
     """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
     with WeightsWriter(plan.params, folder) as writer:
-        for info in plan.params:
+        for number, info in enumerate(plan.params):
+            options.progress("preparing weights", number, len(plan.params))
             pool.check(f"the weight '{info.name}'")
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())

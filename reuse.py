@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,9 +163,9 @@ def keep_program(cache: Cache, asked: Request, planned: Planned, found: Found) -
     cache.write("programs", name, Entry(value, found.code.all_objects()))
 
 
-def verify(cache: Cache) -> list[Item]:
-    """Hash everything in the cache again; remove and return what is damaged."""
-    return cache.verify(_intact_weights)
+def verify(cache: Cache, on_item: Callable[[int, int], object] = lambda done, total: None) -> list[Item]:
+    """Hash everything in the cache again; remove and return what is damaged. See ``Cache.verify``."""
+    return cache.verify(_intact_weights, on_item)
 
 
 def _base(settings: Settings) -> str:

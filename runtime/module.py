@@ -234,19 +234,26 @@ class Module:
 
         return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
 
-    def profile(self, inputs: Feeds, rounds: int = 10, rates: Mapping[str, float] | None = None) -> Report:
+    def profile(
+        self,
+        inputs: Feeds,
+        rounds: int = 10,
+        rates: Mapping[str, float] | None = None,
+        on_round: Callable[[int], object] = lambda done: None,
+    ) -> Report:
         """Run ``rounds`` times, and twice before, on inputs as ``run`` takes them, and report the times of all calls.
 
         These runs have counters of their own: calls that other threads make meanwhile do not count. Where the program
         was not compiled with a profile, its kernels are called one by one, which takes some microseconds more for each.
         ``rates`` are those of the machine, ``flops`` and ``bytes`` a second, for as many threads as the module has.
+        ``on_round`` is told before each of the rounds how many are done.
         InputError as ``run`` raises it, and for no rounds.
         """
         from .profiling import profile
 
         arrays = self._arrays(inputs)
         number = [self._main, *self._specialized.values()].index(self._runner(arrays))
-        return profile(self._program, self._threads, number, arrays, rounds, rates)
+        return profile(self._program, self._threads, number, arrays, rounds, rates, on_round)
 
     def _runner(self, arrays: Sequence[Any]) -> Runner:
         """The program for the inputs' sizes; InputError where they are none that it may have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -69,6 +69,7 @@ def profile(
     arrays: Sequence[Any],
     rounds: int,
     rates: Mapping[str, float] | None,
+    on_round: Callable[[int], object] = lambda done: None,
 ) -> Report:
     """Run the ``number``-th of an artifact's programs ``rounds`` times, after ``WARM_UP``. See ``Module.profile``."""
     if rounds < 1:
@@ -78,7 +79,8 @@ def profile(
         runner.run(arrays)
     assert runner.counters is not None
     runner.counters.reset()
-    for _ in range(rounds):
+    for done in range(rounds):
+        on_round(done)
         start = time.perf_counter_ns()
         runner.run(arrays)
         elapsed += time.perf_counter_ns() - start

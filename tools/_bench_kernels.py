@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.tools import _machine
-from tilewright.tools._bench_model import bar, numbers, spread
+from tilewright.tools._bench_model import numbers, rounds, spread
 from tilewright.tools._common import progress
 from tilewright.tools._markdown import table, where
 from tilewright.tools._measure import interleave
@@ -32,10 +32,11 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     options = driver.make_options(args.target)
     peak = _machine.multiply_adds(options.target)
     records = []
-    for name, model in models.items():
-        with progress(f"compiling {name}", args):
+    for number, (name, model) in enumerate(models.items(), 1):
+        which = f"{name} ({number} of {len(models)})"
+        with progress(f"compiling {which}", args):
             made = driver.stepwise(model.build(), options=options)
-        with bar(f"measuring {name}", args.rounds, args) as show:
+        with rounds(f"measuring {which}", args) as show:
             records.append({"name": name, "text": model.text, **_measure(model, made, peak, args, show)})
     return {"rounds": args.rounds, "kernels": records}, _text(records, args)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,13 +15,12 @@ import numpy as np
 from tilewright.dims import InputShapes
 from tilewright.errors import InputError
 from tilewright.model import TensorInfo, open_sizes
-from tilewright.printed import line_text
 from tilewright.sizes import is_open
 from tilewright.specialization import fixed
 from tilewright.tools import _children, _machine, _rivals
 from tilewright.tools._common import is_program, print_table, progress, report
 from tilewright.tools._measure import Spread, interleave, percentiles, ratio, relative_error
-from tilewright.tools.run import fill
+from tilewright.tools.run import given_inputs
 
 if TYPE_CHECKING:
     from tilewright.runtime.module import Module
@@ -51,11 +49,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             say(f"loading {model}")
             modules = _load(program, args.threads)
             manifest = modules[args.threads[0]].manifest
-            inputs = fill(infos, "random", args.seed)
+            inputs = given_inputs(infos, args)
             runs, errors = _prepare(modules, inputs, args.compare, path)
             if len(modules) > 1:
                 runs |= _machine_runs(manifest.target, args.threads)
-        with bar(f"measuring {model}", args.rounds, args) as show:
+        with rounds(f"measuring {model}", args) as show:
             calls: dict[Run, list[float]] = {}
             times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls)
     weights = manifest.weight_bytes if is_program(model) else _children.weight_bytes(model)
@@ -140,16 +138,10 @@ def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[],
 
 
 @contextmanager
-def bar(text: str, rounds: int, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
-    """A progress bar that is drawn between rounds alone: an animation would take part in what is measured."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    hidden = args.quiet or args.json or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), auto_refresh=False, transient=True, disable=hidden) as drawn:
-        task = drawn.add_task(escape(line_text(text)), total=rounds)
-        yield lambda done: drawn.update(task, completed=done, refresh=True)
+def rounds(text: str, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+    """Shows the count of the rounds, between these alone: an animation would take part in what is measured."""
+    with progress(text, args, animated=False) as say:
+        yield lambda done: say(f"{text}, rounds", done, args.rounds)
 
 
 def _run(

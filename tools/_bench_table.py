@@ -20,10 +20,11 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     options = [f"--compare={name}" for name in args.compare] + [f"--threads={number}" for number in args.threads]
     options += [f"--input-shape={option_text(name, said)}" for name, said in args.input_shape]
     options += [f"--target={args.target}", f"--rounds={args.rounds}", f"--seed={args.seed}", "--json"]
+    options += [f"--fill={args.fill}", *([f"--inputs={args.inputs}"] if args.inputs else [])]
     with progress("measuring", args) as say:
         records = []
-        for model in args.models:
-            say(f"measuring {model}")
+        for number, model in enumerate(args.models):
+            say("measuring models", number, len(args.models))
             records.append(run_module("bench", [model, *options])[0])
     means = {str(n): mean for i, n in enumerate(args.threads) if (mean := _mean(records, i)) is not None}
     return {"models": records, "geometric_means": means}, "\n".join(_text(records, args))

@@ -29,6 +29,7 @@ from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightE
 from tilewright.printed import LONGEST_LINE, line_text, one_line
 from tilewright.printed import counted as counted
 from tilewright.printed import size_text as size_text
+from tilewright.progress import Teller
 from tilewright.specialization import Sizes, given
 from tilewright.suggestions import did_you_mean
 from tilewright.tensor_texts import tensor_record as tensor_record
@@ -347,19 +348,34 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 @contextmanager
-def progress(text: str, args: argparse.Namespace) -> Iterator[Callable[[str], None]]:
-    """Show ``text`` with a spinner on stderr while the body runs; the yielded function changes the text.
+def progress(text: str, args: argparse.Namespace, animated: bool = True) -> Iterator[Teller]:
+    """Show ``text`` on stderr while the body runs, with a count if there is one, the time, and about what is left.
 
-    Shows nothing with ``--quiet``, with ``--json``, or where stderr is no terminal.
+    What is yielded changes the text and the count. Without an animation, which would take part in what is measured,
+    that alone draws. Shows nothing with ``--quiet``, with ``--json``, or where stderr is no terminal.
     """
     if args.quiet or args.json or not sys.stderr.isatty():
-        yield lambda _: None
+        yield Teller()
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(line_text(text))) as status:  # a text has no markup
-        yield lambda new: status.update(Text(line_text(new)))
+    class Line:
+        """What is drawn: the teller's state at that moment."""
+
+        spinner = Spinner("dots")
+
+        def __rich__(self) -> Spinner:
+            self.spinner.update(text=Text(line_text(str(say.now()))))  # a text has no markup
+            return self.spinner
+
+    drawn = Live(Line(), console=Console(stderr=True), transient=True, auto_refresh=animated, refresh_per_second=8)
+    say = Teller(None if animated else lambda _: drawn.refresh())
+    with drawn:
+        say(text)
+        yield say
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tilewright.progress import Say, silent
 from tilewright.tools._verdict import Verdict
 
 LEVELS = range(4)
@@ -35,20 +36,21 @@ class Bisection:
     whole: bool = True
 
 
-def bisect(judged: Judged, end: float, say: Callable[[str], None] = lambda text: None) -> Bisection:
+def bisect(judged: Judged, end: float, say: Say = silent) -> Bisection:
     """Try all levels, and all passes of the least one that fails, until the time ``end`` (of ``time.monotonic``)."""
     levels: dict[int, str] = {}
-    for level in LEVELS:
-        say(f"trying level {level}")
+    for number, level in enumerate(LEVELS):
+        say("trying levels", number, len(LEVELS), end)
         levels[level] = judged({"opt_level": level}).kind
     failing = [level for level, kind in levels.items() if kind == "differs"]
     if not failing:
         return Bisection(levels)
     level, found = failing[0], []
-    for name in candidates(level):
+    names = candidates(level)
+    for number, name in enumerate(names):
         if time.monotonic() > end:
             return Bisection(levels, level, tuple(found), None, False)
-        say(f"trying without pass {name}")
+        say("leaving out passes", number, len(names), end)
         if judged({"opt_level": level, "disabled_pass": [name]}).kind == "agrees":
             found.append(name)
     limit = _fuse_limit(judged, level) if FUSION in found else None

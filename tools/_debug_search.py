@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
+from tilewright.progress import Say, silent
 from tilewright.tools._debug_bisect import Bisection, bisect
 from tilewright.tools._debug_walk import Group, Walk, called
 from tilewright.tools._oracle import ORDER, taken
@@ -50,12 +51,12 @@ class Search:
     tolerance: tuple[float, float] | None = None
     opt_level: int = 3
     end: float = float("inf")
-    say: Callable[[str], None] = lambda text: None
+    say: Say = silent
 
     def find(self, walk: Walk, inputs: Mapping[str, np.ndarray]) -> Finding:
         """Compare the whole model; where that differs, find the first bad node, isolate it, and bisect."""
         model = Case(walk.model, dict(inputs))
-        self.say("comparing the outputs")
+        self.say("comparing the outputs", 0, 0, self.end)
         found = Finding(self.judged(model))
         if found.whole.kind != "differs":
             return found
@@ -79,8 +80,10 @@ class Search:
         return judge(case.model, case.inputs, self.ask, self.tolerance, run=run, order=self.order)
 
     def _first_bad(self, walk: Walk, found: Finding) -> None:
+        done = 0
         for group in walk.groups():
-            self.say(f"comparing {called(group.nodes[0])} and {len(group.nodes) - 1} nodes behind it")
+            self.say("comparing nodes", done, len(walk.model.graph.node), self.end)
+            done += len(group.nodes)
             for part, verdict in self._verdicts(group, found):
                 if verdict.kind == "differs":
                     self._isolate(part, verdict, found)

@@ -65,7 +65,7 @@ def _laid_out(columns: Sequence[Sequence[str]], width: int, words: Sequence[str]
                 part.rjust(w) if n else part.ljust(w) for part, w, n in zip(parts, widths, numbers, strict=True)
             ).rstrip()
         if number == 0:
-            yield "─" * min(width, _width(widths))
+            yield "-" * min(width, _width(widths))
 
 
 def _least(column: Sequence[str], breakable: bool) -> int:

@@ -21,6 +21,7 @@ from tilewright.tools._common import (
     report,
 )
 from tilewright.tools._tables import markdown_lines
+from tilewright.tools.run import add_inputs
 
 DISAGREE = 1
 
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     add_rounds(cli, 9, "rounds of measurement")
-    cli.add_argument("--seed", type=int, default=0, metavar="N", help="of the random inputs (0)")
+    add_inputs(cli)
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE.md", help="write the table as markdown")
     add_input_shape(cli)
     return cli

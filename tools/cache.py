@@ -10,7 +10,7 @@ from typing import Any
 from tilewright import reuse
 from tilewright.cache import KINDS, Cache, Item, unsafe
 from tilewright.errors import CompileError
-from tilewright.tools._common import command, parser, print_table, report, size_text
+from tilewright.tools._common import command, parser, print_table, progress, report, size_text
 
 DAMAGED = 1
 _HEAD = ("kind", "entries", "size", "last used", "oldest")
@@ -77,7 +77,8 @@ def _prune(cache: Cache, args: argparse.Namespace) -> int:
 def _verify(cache: Cache, args: argparse.Namespace) -> int:
     strange = cache.strangers()
     removed = [found for found in strange if cache.remove(found)]
-    bad = reuse.verify(cache)
+    with progress("verifying the cache", args) as say:
+        bad = reuse.verify(cache, lambda done, total: say("verifying entries", done, total))
     lines = [f"removed {found.path}: {found.why}, so it was not used" for found in removed]
     lines += [f"removed {item.path}: damaged, or not an entry of the cache" for item in bad]
     others = f", {len(strange)} not ours alone" if strange else ""

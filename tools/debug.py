@@ -101,7 +101,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
 
     args.threads, args.target, args.untrusted = 1, THIS_CPU, False
     with progress(f"loading {args.model}", args) as say:
-        module = load(args)
+        module = load(args, say)
         inputs = given_inputs(module.inputs, args)
         say(f"running {args.model}")
         debug = DebugModule(module, args.dump_dir)

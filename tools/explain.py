@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tilewright.dims import InputShapes
     from tilewright.options import Options
     from tilewright.product import Stepwise
+    from tilewright.progress import Teller
 
 _HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
 _SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
@@ -109,17 +111,19 @@ def _check(args: argparse.Namespace) -> None:
     check_outputs({"--plot": args.plot}, args.model)
 
 
-def _measured(
-    args: argparse.Namespace, shapes: InputShapes, options: Options, say: Callable[[str], None]
-) -> dict[str, Any]:
+def _measured(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
     """What ``explain`` says of the program for inputs of these shapes."""
     from tilewright import driver
 
     made = driver.stepwise(args.model, shapes, options)
-    say(f"measuring {args.model}")
-    machine = _machine.Machine(options.target)
+    machine, measured = _machine.Machine(options.target), itertools.count(1)
+
+    def between() -> None:
+        machine.sample()
+        say(f"measuring {args.model}, rounds", next(measured), args.rounds)
+
     inputs = given_inputs(made.program.inputs, args)
-    seconds = made.time(tensor.ordered(inputs, made.program.inputs), args.rounds, machine.sample)
+    seconds = made.time(tensor.ordered(inputs, made.program.inputs), args.rounds, between)
     return explain(args.model, made, seconds, machine.rates())
 
 

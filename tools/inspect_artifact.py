@@ -14,7 +14,17 @@ from tilewright.runtime.manifest import FORMAT, Manifest, ranges
 from tilewright.runtime.shared import is_sealed
 from tilewright.runtime.variants import choose
 from tilewright.target import lacking
-from tilewright.tools._common import command, counted, file_name, parser, report, size_text, tensor_record, tensor_text
+from tilewright.tools._common import (
+    command,
+    counted,
+    file_name,
+    parser,
+    progress,
+    report,
+    size_text,
+    tensor_record,
+    tensor_text,
+)
 from tilewright.tools._tables import wrapped
 
 DAMAGED = 1
@@ -38,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         record = about | _of_another_version(text, path) | {"note": str(error)}
         report(record, [_head(record), *(f"{key}: {record[key]}" for key in (*_LASTING, "note"))], args)
         return DAMAGED if args.verify else 0
-    record = about | _record(manifest, path, code, args.verify)
+    with progress(f"reading {path}", args):
+        record = about | _record(manifest, path, code, args.verify)
     report(record, list(wrapped(_lines(record, manifest))), args)
     return DAMAGED if args.verify and record["weights"]["problem"] else 0
 

@@ -38,6 +38,7 @@ from tilewright.tools.run import add_inputs, for_run, given_inputs
 if TYPE_CHECKING:
     import numpy as np
 
+    from tilewright.progress import Teller
     from tilewright.runtime.module import Module
 
 _TOGETHER: dict[str, Callable[[Report], Report]] = {
@@ -58,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     with progress(f"loading {args.model}", args) as say:
         module = _load(args, say)
         inputs = _inputs(module, args)
-        say(f"profiling {args.model}")
-        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds))
+    with progress(f"profiling {args.model}", args, animated=False) as say:
+        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds, say))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
         if path:
             _write(path, text)
@@ -98,7 +99,7 @@ def _check(args: argparse.Namespace) -> None:
     check_outputs({"--csv": args.csv, "--trace": args.trace}, args.model, args.inputs)
 
 
-def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
+def _load(args: argparse.Namespace, say: Teller) -> Module:
     """The program; a model is compiled to one that times its calls itself."""
     if is_program(args.model):
         from tilewright.runtime.module import load_module
@@ -106,8 +107,7 @@ def _load(args: argparse.Namespace, say: Callable[[str], None]) -> Module:
         return load_module(args.model, args.threads)
     from tilewright import driver
 
-    say(f"compiling {args.model}")
-    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True}
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True, "progress": say}
     module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module
@@ -121,14 +121,14 @@ def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
     return given_inputs(module.inputs, args)
 
 
-def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> Report:
+def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:
     """The profile, with the machine's rates as they are before and after it."""
     from tilewright.target import Target
 
     machine = _machine.Machine(Target.parse(module.manifest.target), module.num_threads)
     for _ in range(_SAMPLES):
         machine.sample()
-    made = module.profile(inputs, rounds)
+    made = module.profile(inputs, rounds, on_round=lambda done: say("profiling, rounds", done, rounds))
     for _ in range(_SAMPLES):
         machine.sample()
     return replace(made, rates=machine.rates())

@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from tilewright.errors import InputError, ModelError
+from tilewright.progress import Say, silent
 from tilewright.tools._common import (
     add_input_shape,
     check_outputs,
@@ -97,7 +98,7 @@ def shrink(
     ask: Callable[[tuple[Any, ...]], Any],
     tolerance: tuple[float, float] | None = None,
     budget: float = 600.0,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = silent,
     second_opinion: bool = False,
     run: Callable[[bytes, Mapping[str, np.ndarray]], list[np.ndarray]] = run_ours,
     order: Sequence[str] = ORDER,
@@ -116,7 +117,7 @@ def shrink(
         if not found.alike(verdict):
             return False
         last = found
-        say(f"{len(case.nodes)} nodes: {found.reason}")
+        say(f"{len(case.nodes)} nodes: {found.reason}", 0, 0, end)
         return True
 
     def record(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Values | None:

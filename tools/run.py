@@ -39,6 +39,7 @@ from tilewright.tools._common import (
 )
 
 if TYPE_CHECKING:
+    from tilewright.progress import Teller
     from tilewright.runtime.module import Module
 
 MISMATCH = 1
@@ -49,10 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; the exit code is 1 where an output differs from what is expected."""
     args = _parser().parse_args(argv)
     _check(args)
-    with progress(f"loading {args.model}", args):
-        module = load(args)
+    with progress(f"loading {args.model}", args) as say:
+        module = load(args, say)
     inputs = given_inputs(module.inputs, args)
-    outputs, times = _run(module, inputs, args.rounds)
+    with progress(f"running {args.model}", args, animated=False) as say:
+        outputs, times = _run(module, inputs, args.rounds, say)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
     if args.outputs:
         write_arrays(args.outputs, arrays)
@@ -122,7 +124,7 @@ def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarra
     return arrays
 
 
-def load(args: argparse.Namespace) -> Module:
+def load(args: argparse.Namespace, say: Teller) -> Module:
     """The program ``args.model``, or the model of that name, compiled as ``args`` say."""
     if is_program(args.model):
         from tilewright.runtime.module import load_module
@@ -131,7 +133,7 @@ def load(args: argparse.Namespace) -> Module:
     from tilewright import driver
 
     shapes = dict(args.input_shape)
-    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
+    asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted, "progress": say}
     module = driver.compile(args.model, args.target, shapes, args.threads, **asked)
     tell(module.report.notes)
     return module
@@ -208,9 +210,12 @@ def _compare(name: str, got: np.ndarray, want: np.ndarray, args: argparse.Namesp
     return {"name": name, "error": error, "largest": largest, "ok": error <= args.rtol or largest <= args.atol}
 
 
-def _run(module: Module, inputs: Mapping[str, np.ndarray], rounds: int) -> tuple[list[np.ndarray], list[float]]:
+def _run(
+    module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller
+) -> tuple[list[np.ndarray], list[float]]:
     outputs, times = [], []
-    for _ in range(rounds):
+    for number in range(rounds):
+        say("running, rounds", number, rounds)
         start = time.perf_counter()
         outputs = module.run(inputs)
         times.append(time.perf_counter() - start)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -51,15 +51,19 @@ class Pool:
         if self.workers:
             self.crew.start()
 
-    def run(self, jobs: Sequence[Job]) -> list[Any]:
-        """Do all jobs and return their results in order.
+    def run(self, jobs: Sequence[Job], on_done: Callable[[int], object] = lambda number: None) -> list[Any]:
+        """Do all jobs and return their results in order; ``on_done`` is told how many are done, each time that one is.
 
         The first error ends it. A job whose worker dies is done again, for it may have been killed from outside; who
         dies again has crashed, which is an InternalError. CompileTimeoutError where the compilation's time is up.
         """
         if self.workers == 0:
-            return [self._run_here(job) for job in jobs]
-        return Round(self, jobs).run()
+            results = []
+            for job in jobs:
+                results.append(self._run_here(job))
+                on_done(len(results))
+            return results
+        return Round(self, jobs, on_done).run()
 
     def check(self, where: str) -> None:
         """Raise CompileTimeoutError where the compilation's time is up; ``where`` is what it does."""

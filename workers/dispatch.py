@@ -6,7 +6,7 @@ import pickle
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -50,8 +50,9 @@ class _Running:
 class Round:
     """Jobs on their way through a pool."""
 
-    def __init__(self, pool: Pool, jobs: Sequence[Job]) -> None:
+    def __init__(self, pool: Pool, jobs: Sequence[Job], on_done: Callable[[int], object]) -> None:
         self._pool, self._crew, self._jobs = pool, pool.crew, jobs
+        self._on_done = on_done
         self._waiting = deque(range(len(jobs)))
         self._running: dict[Connection, _Running] = {}
         self._suspects: set[int] = set()  # jobs whose worker has died once
@@ -65,8 +66,11 @@ class Round:
         with self._folders:
             try:
                 while len(self._results) < len(self._jobs):
+                    done = len(self._results)
                     self._assign()
                     self._collect()
+                    if len(self._results) > done:
+                        self._on_done(len(self._results))
             except TilewrightError:
                 self._end(_LAST_SECONDS)
                 raise

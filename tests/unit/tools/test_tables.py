@@ -51,7 +51,7 @@ def test_words_are_broken_and_nothing_of_them_is_lost() -> None:
 def test_numbers_stand_under_each_other_and_words_at_the_left() -> None:
     assert fitted([("name", "ms"), ("a", "1.25"), ("bcd", "10.50")], 80) == [
         "name     ms",
-        "───────────",
+        "-----------",
         "a      1.25",
         "bcd   10.50",
     ]
