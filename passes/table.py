@@ -71,6 +71,7 @@ _ALL: tuple[type[Pass], ...] = (
     ExpandPowers,
     RaiseMinmax,
     StartAtZero,
+    ReportOutside,
     OutlineControl,
     Generalize,
     SimplifyInference,

@@ -9,8 +9,7 @@ from ...dialects import func, ir
 from ...dialects.positions import OUTSIDE
 from ...dialects.walk import collect
 from ..infra import Pass
-from ..structure import operations
-from .edit import is_private, known_values, programs, string_attr
+from .edit import known_values, programs, string_attr
 from .routine_ops import REPORT, is_control
 
 _NAME = "tw.report"
@@ -22,12 +21,12 @@ class ReportOutside(Pass):
 
     Before::
 
-        %s = linalg.generic {maxui, reduction} ins(%indices) {tw.outside = "has an index outside of 9 rows"} loc("gather")
+        %s = linalg.generic {maxui, reduction} ins(%indices) {tw.outside = "has an index outside of 9 rows"}
 
     After::
 
         %s = linalg.generic {maxui, reduction} ins(%indices)
-        call @tw.report(%s) {tw.report = "has an index outside of 9 rows"} loc("gather")
+        call @tw.report(%s) {tw.report = "has an index outside of 9 rows"}
 
     Without this pass nobody reads such words, and nothing computes them. The kernels hold indices within their axes in
     any case. What depends on weights alone, and what is inside of a kernel, is not reported.
