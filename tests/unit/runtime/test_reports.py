@@ -59,8 +59,8 @@ def test_all_executors_say_so(inputs, tmp_path):
 
 
 @pytest.mark.parametrize("inputs", [FIXED, OPEN])
-def test_without_the_pass_indices_are_held_inside(inputs):
-    with PassContext(disabled_pass=["report-outside"]):
+def test_without_reports_indices_are_held_inside(inputs):
+    with PassContext(config={"report-outside.enabled": False}):
         module = compiled(model_of(inputs))
     np.testing.assert_array_equal(module(ROWS, at(-9, 9))[0], ROWS[[0, 2]])
 
