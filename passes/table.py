@@ -38,6 +38,7 @@ from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
 from .legalize.expand_powers import ExpandPowers
 from .legalize.fold_scalars import FoldScalars
+from .legalize.hold_inside import HoldInside
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
@@ -62,6 +63,7 @@ from .schedule.vectorize import Vectorize
 _ALL: tuple[type[Pass], ...] = (
     ConvertTmTensor,
     DropAsserts,
+    HoldInside,
     CropPads,
     StoreBools,
     DropUnusedResults,
