@@ -93,10 +93,10 @@ class Step:
     ``func.call`` calls a kernel: ``facts`` are its ``kernel``, the ``types`` of its results ([element type, shape with
     None for open extents]) and the ``open`` axes of each tensor among the operands; the operands behind the tensors are
     sizes, the last ones the open extents of the results. Where there is ``over``, the result lies where that operand
-    does. ``cf.assert`` says the ``text`` where its first operand does not hold, and the two
-    numbers behind it, if there are. ``tw.report`` refuses a run where the word in its operand is not 0, and says the ``text`` and that word.
-    ``host.call`` calls a ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and
-    results. After the step nobody reads the registers ``dead``.
+    does. ``cf.assert`` says the ``text`` where its first operand does not hold, with the two numbers behind it, if
+    there are. ``tw.report`` says it where the word in its operand is not 0, with that word. ``host.call`` calls a
+    ``function`` of the host with ``attributes``; ``dtypes`` are those of its operands and results. After the step
+    nobody reads the registers ``dead``.
     """
 
     op: str
@@ -156,7 +156,7 @@ class Program:
     """``@main`` after planning: what it takes and gives, the weights it needs, and its calls in order.
 
     With sizes that only the run knows it has a ``routine``, whose arguments are the inputs and then the weights; the
-    calls are then those that the routine makes, in no memory of the arena.
+    calls are then those that the routine makes, in no memory of the arena, and its steps are its ``reports``.
     """
 
     inputs: tuple[TensorInfo, ...]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..sizes import Extent, is_open
 from . import ir, scalars
 from .broadcasting import elementwise
@@ -13,19 +15,28 @@ from .walk import defining_op
 OUTSIDE = "tw.outside"
 
 
-def report_outside(values: ir.Value, low: Extent, high: Extent, otherwise: str, signed: bool = True) -> None:
+def report_outside(
+    values: ir.Value,
+    low: Extent,
+    high: Extent,
+    otherwise: str,
+    signed: bool = True,
+    index_of: Callable[[ir.Value], ir.Value] | None = None,
+) -> None:
     """Have a run refused in which an integer of a tensor is not from ``low`` to below ``high``; 0 has to be there.
 
-    ``otherwise`` says what is wrong, in words that the number is put behind. What is emitted is one word: 0, or a
-    number from outside. The pass `report-outside` lets the program read it.
+    ``index_of`` makes the index, which has to be there, of an integer that is none itself. ``otherwise`` says what is
+    wrong, in words that the number is put behind. What is emitted is one word: 0, or a number from outside. The pass
+    `report-outside` lets the program read it.
     """
     word = ir.IntegerType.get_signless(64)
     values = _once(values)
 
     def outside(value: ir.Value) -> ir.Value:
         wide = scalars.from_index(scalars.to_index(value, signed), word)
-        below = scalars.compare("lt", wide, scalars.like(wide, low))
-        above = scalars.compare("ge", wide, scalars.like(wide, high))
+        at = wide if index_of is None else scalars.from_index(index_of(value), word)
+        below = scalars.compare("lt", at, scalars.like(at, low))
+        above = scalars.compare("ge", at, scalars.like(at, high))
         return scalars.select(scalars.either(below, above), wide, scalars.like(wide, 0))
 
     def greatest(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -54,7 +65,12 @@ def position(value: ir.Value, extent: Extent, inside: bool = False) -> ir.Value:
     at = scalars.to_index(value)
     if inside:
         return at
-    at = scalars.maximum(wrapped(at, extent), scalars.like(at, 0))
+    return held(wrapped(at, extent), extent)
+
+
+def held(at: ir.Value, extent: Extent) -> ir.Value:
+    """An index at the border of an axis where it lies outside."""
+    at = scalars.maximum(at, scalars.like(at, 0))
     return scalars.minimum(at, scalars.like(at, extent - 1))
 
 

@@ -50,6 +50,7 @@ from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
 from .legalize.expand_powers import ExpandPowers
 from .legalize.fold_scalars import FoldScalars
+from .legalize.hold_inside import HoldInside
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
@@ -86,6 +87,8 @@ def legalize_passes() -> tuple[Pass, ...]:
     return (
         ConvertTmTensor(),
         DropAsserts(),
+        HoldInside(),
+        ReportOutside(),  # before what nobody reads goes
         CropPads(),
         Generalize(),
         StoreBools(),

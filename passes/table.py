@@ -37,6 +37,7 @@ from .legalize.drop_asserts import DropAsserts
 from .legalize.drop_unused_results import DropUnusedResults
 from .legalize.expand_powers import ExpandPowers
 from .legalize.fold_scalars import FoldScalars
+from .legalize.hold_inside import HoldInside
 from .legalize.raise_minmax import RaiseMinmax
 from .legalize.squeeze_reductions import SqueezeReductions
 from .legalize.start_at_zero import StartAtZero
@@ -61,6 +62,7 @@ from .schedule.vectorize import Vectorize
 _ALL: tuple[type[Pass], ...] = (
     ConvertTmTensor,
     DropAsserts,
+    HoldInside,
     CropPads,
     StoreBools,
     DropUnusedResults,
@@ -70,6 +72,7 @@ _ALL: tuple[type[Pass], ...] = (
     ExpandPowers,
     RaiseMinmax,
     StartAtZero,
+    ReportOutside,
     OutlineControl,
     Generalize,
     SimplifyInference,

@@ -84,7 +84,7 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
     return tuple(planned), arena_bytes, tuple(_report(op, slots) for op in reports)
 
 
-def _report(op: ir.Operation, slots: Mapping[ir.Value, Slot]) -> Report:
+def _report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
     where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
     return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, REPORT) or ""))
 

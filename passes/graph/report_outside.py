@@ -21,18 +21,19 @@ class ReportOutside(Pass):
 
     Before::
 
-        %s = linalg.generic {maxui, reduction} ins(%indices) {tw.outside = "has an index outside of 9 rows"} loc("gather")
+        %s = linalg.generic {maxui, reduction} ins(%indices) {tw.outside = "has an index outside of 9 rows"}
 
     After::
 
         %s = linalg.generic {maxui, reduction} ins(%indices)
-        call @tw.report(%s) {tw.report = "has an index outside of 9 rows"} loc("gather")
+        call @tw.report(%s) {tw.report = "has an index outside of 9 rows"}
 
-    Without this pass nobody reads such words, and nothing computes them. The kernels hold indices within their axes in
-    any case. What depends on weights alone, and what is inside of a kernel, is not reported.
+    Where it is not ``enabled`` nobody reads such words, and nothing computes them. The kernels hold indices within
+    their axes in any case. What depends on weights alone, and what is inside of a kernel, is not reported.
     """
 
     name: ClassVar[str] = "report-outside"
+    enabled: bool = True
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module, and the regions of control flow that programs carry out."""
@@ -42,7 +43,13 @@ class ReportOutside(Pass):
                 text = string_attr(op.attributes, OUTSIDE)
                 del op.attributes[OUTSIDE]
                 status = op.results[0]
-                if text and status not in known and status not in neutral and _is_of_program(op, function):
+                if (
+                    self.enabled
+                    and text
+                    and status not in known
+                    and status not in neutral
+                    and _is_of_program(op, function)
+                ):
                     _report(module, op, text)
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...dialects import arith, builders, ir, scalars, tensor
 from ...dialects.context import at_node
 from ...dialects.loops import sequential
-from ...dialects.positions import position
+from ...dialects.positions import position, report_outside
 from ...dialects.scans import Fold2, prefix_scan, scan_in_order
 from ...dialects.sorting import Before, sort_order
 from ...dialects.walk import collect, defining_op
@@ -131,6 +131,10 @@ def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     shape, slices = builders.shape_of(into), builders.shape_of(updates)[1:]
     dims: list[int] = list(attributes["dimension_map"])
     body, first = _cloned(op), len(shape) - len(slices)
+    for i, dim in enumerate(dims):
+        column = builders.slice_(indices, [0, i], [builders.shape_of(indices)[0], 1])
+        otherwise = f"has an index that is out of range for an extent of {shape[dim]}"
+        report_outside(column, -1 * shape[dim], shape[dim], otherwise)
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
         where: list[Any] = [scalars.const(0, ir.IndexType.get())] * first + list(at[1:])

@@ -19,7 +19,7 @@ class DropAsserts(Pass):
         linalg.generic ins(%x) { cf.assert %nonzero, "unimplemented: tensor with zero element"; divf; yield }
 
     After: the division alone. What such a check stands for is a number that the arithmetic gives anyway (an infinity),
-    or a read out of bounds, which frameworks refuse before they run.
+    or an index, which `hold-inside` takes care of.
     """
 
     name: ClassVar[str] = "drop-asserts"

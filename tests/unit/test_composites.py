@@ -300,7 +300,7 @@ def test_a_norm_of_one_number_is_zero_and_an_offset_costs_no_digits(length: int,
       y = LayerNormalization<epsilon = 0.00001>(x, w) }}"""
     module = tw.compile(parser.parse_model(text), workers=0, cache=False)
     ones = np.ones(length, np.float32)
-    numbers = np.float32(np.logspace(-3, 7, 16))[:, None]
+    numbers = np.logspace(-3, 7, 16).astype(np.float32)[:, None]
     assert not module(np.repeat(numbers, length, axis=1), ones)[0].any()
     x = (np.random.default_rng(0).standard_normal((16, length)) + 1e5).astype(np.float32)
     wide = x.astype(np.float64)

@@ -24,8 +24,9 @@ from .movement import cut
 
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    axis = ctx.axis(axis, x.rank)
-    return taken(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+    axis, shape = ctx.axis(axis, x.rank), indices.shape
+    made = taken(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+    return ctx.reshape(made, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])  # a known index may have become a vector
 
 
 def taken(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:

@@ -30,7 +30,7 @@ class _Axis:
     """Windows along one spatial axis: ``out`` of them, with ``low`` and ``high`` elements of padding as asked for."""
 
     extent: Any
-    size: int
+    size: Any
     stride: int
     dilation: int
     low: Any
@@ -62,7 +62,7 @@ class _Windows:
     axes: tuple[_Axis, ...]
 
     @property
-    def sizes(self) -> list[int]:
+    def sizes(self) -> list[Any]:
         return [a.size for a in self.axes]
 
     @property

@@ -23,8 +23,10 @@ class _Norm:
     bias: Read | None
 
     def emit(self) -> ir.Value:
-        """The mean, then mean and mean square of what is left: that mean is but the first one's rounding. Both are taken
-        away one after the other, so that a row of one number gives 0 and a large offset costs no digits."""
+        """The mean, then mean and mean square of what is left: that mean is but the first one's rounding.
+
+        Both are taken away one after the other, so that a row of one number gives 0 and an offset costs no digits.
+        """
         length = row_length(self.x, self.axes)
 
         def total(value: ir.Value) -> ir.Value:
