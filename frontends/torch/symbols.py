@@ -16,6 +16,8 @@ from ...errors import UnsupportedError
 from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
 from .sampling import ranges
 
+_ASSUMED = 2  # the least size that torch exports for where nobody says one: programs take smaller ones, as it does
+
 
 class Symbols:
     """What the sizes in a program are. A symbol bears the name of the first input that has it: ``x.0``, ``n``."""
@@ -87,7 +89,7 @@ class Symbols:
 
     def _add(self, own: str, label: str, within: Any) -> None:
         low, high = (int(bound) if isinstance(bound, sympy.Integer) else None for bound in (within.lower, within.upper))
-        self._symbols[own] = Sym(label, max(low or 0, 0), high)
+        self._symbols[own] = Sym(label, 0 if low in (None, _ASSUMED) else max(low, 0), high)
 
     def _extent(self, expr: Any) -> Extent:
         return extent_of(expr, self._symbols)
