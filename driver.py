@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from .workers import Limits, Pool
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-    from torch import nn
+    from torch import Tensor, nn
     from torch.export import ExportedProgram
 
     from .frontends.torch.module import TorchModule
@@ -113,7 +113,7 @@ def compile(
     max_concurrency: int | None = None,
     weights: WeightsPlace = "beside",
     profile: bool = False,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
     dynamic_shapes: Any = None,
     *,
     progress: Listening = None,
@@ -145,7 +145,8 @@ def compile(
         max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
         weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
         profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
-        example_inputs: the arguments that a PyTorch module is exported with: the program takes the like.
+        example_inputs: the arguments that a PyTorch module is exported with, in order, by name in a dict, or the only
+            one: the program takes the like.
         dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
         progress: is called with a ``Progress`` for each stage and each kernel, in this thread; what it raises ends the
             compilation. True prints lines on stderr. The log "tilewright" has the same, at the level INFO.

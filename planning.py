@@ -118,7 +118,7 @@ def titled(label: str) -> str:
 
 
 def settled_source(
-    source: Any, example_inputs: Sequence[Any] | None = None, dynamic_shapes: Any = None
+    source: Any, example_inputs: Any = None, dynamic_shapes: Any = None
 ) -> str | os.PathLike[str] | bytes | ForeignSource:
     """What a user gives as a path or bytes of an ONNX model, or as a source of another frontend.
 
@@ -129,9 +129,20 @@ def settled_source(
     made = frontends.foreign(source, example_inputs, dynamic_shapes)
     if made is not None:
         return made
+    if isinstance(source, type) or (callable(source) and not hasattr(source, "SerializeToString")):
+        raise ModelError(_no_module(source))
     if example_inputs is not None or dynamic_shapes is not None:
         raise ModelError("example inputs and dynamic shapes are for PyTorch modules: give input shapes")
     return source if isinstance(source, (str, os.PathLike)) else model_bytes(source)
+
+
+def _no_module(source: Any) -> str:
+    """What to say of a class, or of a function, that was given in place of a module."""
+    name = getattr(source, "__name__", type(source).__name__)
+    if isinstance(source, type):
+        return f"cannot compile the class '{name}': give an instance of it, and eval() that first"
+    remedy = 'give an nn.Module whose forward calls it, or use torch.compile(function, backend="tilewright")'
+    return f"cannot compile the function '{name}': {remedy}"
 
 
 def model_bytes(source: Any) -> bytes:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     import onnx
 
 
-def foreign(
-    source: Any, example_inputs: Sequence[Any] | None = None, dynamic_shapes: Any = None
-) -> ForeignSource | None:
+def foreign(source: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> ForeignSource | None:
     """The source of another frontend than ONNX's that a user's object is, or None.
 
     Raises ModelError where it is one that cannot be used, UnsupportedError where torch cannot export it.

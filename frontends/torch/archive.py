@@ -22,7 +22,8 @@ from ...limits import GIB, ORDINARY, ModelLimits
 from ...workers import CONVERTER, Job, Pool, pool
 from .conversion import read_file
 from .nesting import BadNestingError, check_types
-from .package import REMEDY, Package, Stored, refuse_odd_file
+from .package import Package, Stored, refuse_odd_file
+from .program_text import REMEDY
 
 READ_SECONDS, READ_BYTES = 300, 16 * GIB  # of a worker's CPU, and its memory: weights are not read there
 

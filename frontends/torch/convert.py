@@ -21,7 +21,9 @@ from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 from ...errors import UnsupportedError
 from .conversion import Answer
 from .decompositions import decompositions
-from .sampling import NoSampleError, Point, samples
+from .export import first_line
+from .operators import name_of
+from .sampling import NoSampleError, Point, ranges, samples
 
 _PIPELINES = (
     "builtin.module(torchdynamo-export-to-torch-backend-pipeline{extra-library=})",
@@ -68,7 +70,11 @@ def convert(saved: bytes, name: str) -> Answer:
 
 def _loaded(saved: bytes) -> ExportedProgram:
     """The program; memory for weights is asked for and never touched, so that it takes none."""
-    program = torch.export.load(io.BytesIO(saved))
+    try:
+        program = torch.export.load(io.BytesIO(saved))
+    except Exception as error:
+        causes = (error.__cause__ or error.__context__ or error, error)
+        raise _Refused("", f"torch cannot read what it exported: {first_line(causes[0])}") from error
     for held in (program._state_dict, program._constants):
         for name, value in held.items():
             if isinstance(value, torch.Tensor):
@@ -84,8 +90,9 @@ def _refuse_unknown_sizes(program: ExportedProgram) -> None:
 
 
 def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
+    table = decompositions(bool(ranges(program)))
     try:
-        return samples(program, lambda program: program.run_decompositions(decompositions()))
+        return samples(program, lambda program: program.run_decompositions(table))
     except NoSampleError as error:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
 
@@ -229,12 +236,3 @@ class _Named(ContextCache):
 
     def get_node_location(self, node: Node) -> ir.Location:
         return ir.Location.name(name_of(node), context=self._c)
-
-
-def name_of(node: Node) -> str:
-    """``layer1.0.conv1`` for what a module of torch's own computes, ``layer1.0/add_3`` for an op between modules."""
-    stack = list(node.meta.get("nn_module_stack", {}).values())
-    path, kind = (stack[-1][0], str(stack[-1][1])) if stack else ("", "")
-    path = path.replace("L['self'].", "").replace("L['self']", "")
-    own = kind.startswith("torch.nn.modules.") and ".container." not in kind
-    return path if own and path else "/".join(filter(None, (path, node.name)))

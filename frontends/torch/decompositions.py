@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -12,12 +12,14 @@ from torch._decomp import decomposition_table
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from .arithmetic import ARITHMETIC
+from .grouped import grouped_mm, grouped_product
+from .operators import GROUPED
 
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """By operator, the function that computes it with others.
+def decompositions(open_sizes: bool = False) -> dict[Any, Callable[..., Any]]:
+    """By operator, the function that computes it with others; with ``open_sizes`` for a program that has such ones.
 
     torch-mlir's own choice, what it has no lowering for (``arithmetic.py``), and here those whose own choice loses what
     an operator is: variances go through float64 there, and a clamp gives numbers for NaN.
@@ -44,6 +46,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
             aten._unsafe_index_put.default: _index_put,
             aten.constant_pad_nd.default: _pad,
             aten.roll.default: _roll,
+            aten.histc.default: _histc,
+            aten._grouped_mm.default: partial(grouped_mm, open_sizes),
+            GROUPED: partial(grouped_product, open_sizes),
             aten.clamp.default: _clamp,
             aten.clamp_min.default: lambda x, low: _clamp(x, low, None),
             aten.clamp_max.default: lambda x, high: _clamp(x, None, high),
@@ -409,6 +414,17 @@ def _is_place(index: torch.Tensor, size: int) -> torch.Tensor:
     """A mask of one dim, true at an index, which may count from the end."""
     index = index.reshape([])
     return torch.arange(size, device=index.device) == torch.where(index < 0, index + size, index)
+
+
+def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Any:
+    """How many elements each of the bins between two numbers has; between an input's own extremes torch-mlir's."""
+    if not min < max:
+        return NotImplemented
+    flat = x.reshape(-1)
+    places = ((flat - min) * bins / (max - min)).to(torch.int64).clamp(max=bins - 1)
+    within = (flat >= min) & (flat <= max)
+    found = (places == torch.arange(bins, device=x.device)[:, None]) & within
+    return found.to(torch.int64).sum(1).to(x.dtype)
 
 
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -20,7 +22,15 @@ from ..linalg.fitting import value_at
 from .tensors import array_of, dtype_of, tensor_of
 
 NEXT = ".next"  # behind the name of a buffer that the module changes: its value after a call
-TENSOR = object()  # among the results of a module, one that is no constant
+
+
+class _Result(Enum):
+    """What a result of a module is that is no constant."""
+
+    TENSOR = "tensor"
+
+
+TENSOR = _Result.TENSOR
 
 
 class Callee:
@@ -68,21 +78,25 @@ class TorchModule:
     ``module`` is the program, a ``tilewright.Module``, whose attributes this has, too. ``states`` are the buffers that
     the PyTorch module changes, by their names: a call reads and replaces them. Threads may share it; those of a module
     with states wait for each other. ``scalars`` are what inputs are that are sizes. Of ``results`` an extent is a size
-    that is computed from those of the inputs.
+    that is computed from those of the inputs. ``names`` are those of the arguments, in the order of the module's.
+
+    It is pickled with its program and its states, and a copy has states of its own.
     """
 
     def __init__(
         self,
         module: Module,
-        spec: Any,
+        spec: tuple[Any, Any],
         results: Sequence[Any],
         states: Mapping[str, torch.Tensor],
         scalars: Mapping[str, Extent],
+        names: Sequence[str] = (),
     ) -> None:
         self.module = module
+        self._names = tuple(names)
         self.states = {name: tensor.detach().clone() for name, tensor in states.items()}
         self._lock = threading.Lock() if states else None
-        self._in, self._out = spec.in_spec, spec.out_spec
+        self._in, self._out = spec
         self._results, self._scalars = list(results), dict(scalars)
         self._gives_sizes = any(isinstance(result, Sym) for result in results)
         self._given = [info.name for info in module.inputs if info.name not in self.states]
@@ -97,8 +111,8 @@ class TorchModule:
     def __call__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with.
 
-        Behind ``timeout`` seconds, TimeoutError ends the run. (A module that has an argument of that name takes it by
-        its position.) The results' memory is their own.
+        They may be given by name, as to the module. Behind ``timeout`` seconds, TimeoutError ends the run. (A module
+        that has an argument of that name takes it by its position.) The results' memory is their own.
         """
         if kwargs or len(args) != self._flat or not all(isinstance(x, torch.Tensor) for x in args):
             args = self._leaves(args, kwargs)
@@ -111,7 +125,7 @@ class TorchModule:
 
     def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         """The tensors among the arguments, in order."""
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = pytree.tree_flatten(self._ordered(args, kwargs) if kwargs else (args, kwargs))
         if spec != self._in:
             raise InputError(f"the module takes arguments nested as {_nesting(self._in)}, these are {_nesting(spec)}")
         if self._scalars:
@@ -122,6 +136,17 @@ class TorchModule:
             besides = f" besides {', '.join(others)}" if others else ""
             raise InputError(f"the module takes {len(self._given)} tensors, {len(tensors)} were given{besides}")
         return tensors
+
+    def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as they were in the export: by position, or by name. InputError for what is given twice."""
+        positional, named = self._in.children()
+        places, rest = list(args), dict(kwargs)
+        for name in self._names[: positional.num_children]:
+            if name in rest and self._names.index(name) < len(args):
+                raise InputError(f"the module's argument '{name}' is given by its position and by its name")
+            if name in rest and self._names.index(name) == len(places):
+                places.append(rest.pop(name))
+        return tuple(places), {key: rest[key] for key in (*filter(rest.__contains__, named.context or ()), *rest)}
 
     def _run_on_states(self, args: Sequence[torch.Tensor], timeout: float | None) -> list[torch.Tensor]:
         inputs = self.states | dict(zip(self._given, args, strict=True))
@@ -143,11 +168,24 @@ class TorchModule:
         ]
         return pytree.tree_unflatten(results, self._out)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What pickle keeps."""
+        with self._lock or contextlib.nullcontext():
+            states = dict(self.states)
+        nested = tuple(pytree.tree_unflatten(range(spec.num_leaves), spec) for spec in (self._in, self._out))
+        return _unpickled, (self.module, nested, self._results, states, self._scalars, self._names)
+
     def __getattr__(self, name: str) -> Any:
         """What a ``tilewright.Module`` has: ``export_library``, ``inputs``, ``profile`` and the rest."""
-        if name == "module":
+        if name == "module" or name.startswith("__"):  # what copies and pickles a Module is none of this
             raise AttributeError(name)
         return getattr(self.module, name)
+
+
+def _unpickled(module: Module, nested: tuple[Any, Any], *rest: Any) -> TorchModule:
+    """What was pickled; torch warns of a spec that was."""
+    given, made = map(pytree.tree_structure, nested)
+    return TorchModule(module, (given, made), *rest)
 
 
 def _static(info: TensorInfo) -> tuple[int, ...]:

@@ -16,11 +16,10 @@ from torch.export.pt2_archive import constants as places
 
 from ...errors import ModelError
 from ...limits import ModelLimits
-from .program_text import BadProgramError, Checker, Program, bytes_of, check_program, load_json
+from .program_text import REMEDY, BadProgramError, Checker, Program, bytes_of, check_program, load_json
 
 MODEL = "model"  # what torch.export.save calls the program
 MOST_ENTRIES = 1_000_000
-REMEDY = "write it by torch.export.save"
 _SPREAD, _SPREAD_BYTES = 4, 256 << 20  # what weights may have together, against the file: some share elements
 
 
@@ -69,7 +68,7 @@ def read_package(path: str, label: str, limits: ModelLimits) -> Package:
                 raise ModelError(f"{label} is no exported program: {REMEDY}")
             return _package(file, limits)
     except BadProgramError as error:
-        raise ModelError(f"{label} {error}: {REMEDY}") from None
+        raise ModelError(f"{label} {error}: {error.remedy}") from None
     except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(f"{label} cannot be read as an exported program: {reason}") from None

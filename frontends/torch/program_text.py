@@ -23,7 +23,8 @@ from torch._export.serde.union import _Union
 
 from ...limits import ModelLimits
 from .nesting import BadNestingError, flat_nesting, read_nesting
-from .size_expressions import SYMBOL, BadSizeError, check_size
+from .operators import GROUPED_ARGUMENTS, GROUPED_TARGET, STAND_INS
+from .size_expressions import SYMBOL, BadSizeError, FractionError, check_size
 
 MOST_RANK = 64
 _IDENTIFIER = re.compile(r"(?:[A-Za-z_]\w{0,1023})?", re.ASCII)
@@ -40,8 +41,15 @@ _SPECIALS = ("Infinity", "-Infinity", "NaN")
 _MOST_TEXT = 1 << 16
 
 
+REMEDY = "write it by torch.export.save"
+
+
 class BadProgramError(ValueError):
-    """What is wrong with a program's text."""
+    """What is wrong with a program's text, and what to do about it."""
+
+    def __init__(self, wrong: str, remedy: str = REMEDY) -> None:
+        super().__init__(wrong)
+        self.remedy = remedy
 
 
 class Program(NamedTuple):
@@ -100,7 +108,7 @@ class Checker:
         self._limits = limits
         self._nodes, self._depth = 0, 0
         self._operators = frozenset(torch._C._dispatch_get_all_op_names())
-        self._known = set(_SYMBOLIC | _HIGHER)
+        self._known = set(_SYMBOLIC | _HIGHER | {GROUPED_TARGET})
 
     def value(self, kind: Any, value: Any, where: str) -> Any:
         """A value of a place, ``where``, that the schema gives a ``kind``: with all that is in it, and nothing more."""
@@ -129,6 +137,8 @@ class Checker:
 
     def _object(self, kind: Any, value: Any, where: str) -> dict[str, Any]:
         _of(dict, value, where)
+        if kind is schema.Node:
+            value = _with_own_operator(value)
         if kind in (schema.CustomObjArgument, schema.InputToCustomObjSpec):
             raise BadProgramError("has an object of a class of its own, which is not loaded")
         nested = kind is schema.Graph
@@ -178,6 +188,9 @@ class Checker:
         elif where == "SymExpr.expr_str":
             try:
                 check_size(value)
+            except FractionError as error:
+                remedy = "compile it for known sizes, or let the module compute sizes from whole numbers"
+                raise BadProgramError(f"has a size that {error}", remedy) from None
             except BadSizeError as error:
                 raise BadProgramError(f"has a size that is none: it {error}") from None
         elif rule is None:
@@ -197,7 +210,8 @@ class Checker:
             if full in self._operators and name not in _OF_FILES:
                 self._known.add(target)
                 return
-        raise BadProgramError(f"has an op that is not torch's own, {_shown(target)}")
+        remedy = "write it with torch's operators, and export it again"
+        raise BadProgramError(f"has an op that is not torch's own, {_shown(target)}", remedy)
 
     def _check_tensor(self, tensor: dict[str, Any]) -> None:
         extents = [size["as_int"] for size in tensor["sizes"] if "as_int" in size]
@@ -210,6 +224,21 @@ class Checker:
         if nbytes > self._limits.tensor_bytes and 0 not in extents:
             most = self._limits.tensor_bytes
             raise BadProgramError(f"has a tensor of shape {extents}, larger than the {most} bytes that one may have")
+
+
+def _with_own_operator(node: dict[str, Any]) -> dict[str, Any]:
+    """A node with our operator, and its names of arguments, where it has what another library has in its place."""
+    target, inputs = node.get("target"), node.get("inputs")
+    for other, names in STAND_INS.items():
+        if target != f"torch.ops.{other.replace('::', '.')}.default" or not isinstance(inputs, list):
+            continue
+        ours = dict(zip(names, GROUPED_ARGUMENTS, strict=True))
+        given = [_of(dict, each, "Node.inputs") for each in inputs]
+        node = node | {
+            "target": GROUPED_TARGET,
+            "inputs": [each | {"name": ours.get(str(each.get("name")), each.get("name"))} for each in given],
+        }
+    return node
 
 
 def bytes_of(dtype: int) -> int:

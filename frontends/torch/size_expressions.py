@@ -18,6 +18,7 @@ MOST_EXPONENT = 64
 SYMBOL = re.compile(r"(?:[suz]|zuf)\d{1,6}", re.ASCII)  # torch counts up to the number of one
 
 _TOKEN = re.compile(r" *([A-Za-z_]\w*|-?\d+|'\w*'|[(),=])", re.ASCII)
+_FRACTION = re.compile(r"\bFloat\(")
 _CONSTANTS = frozenset(("oo", "int_oo", "true", "false", "True", "False"))
 _ASSUMPTIONS = frozenset(("positive", "integer", "nonnegative", "nonzero"))
 _POWERS = frozenset(("Pow", "PowByNatural", "FloatPow", "LShift", "RShift"))
@@ -38,6 +39,10 @@ class BadSizeError(ValueError):
     """Why a text is no size."""
 
 
+class FractionError(BadSizeError):
+    """A size that is computed with a number of torch's that is not whole."""
+
+
 class _Measure(NamedTuple):
     """How large a size may become: bits of its value, terms when it is multiplied out; ``number``: if it is one."""
 
@@ -50,6 +55,8 @@ def check_size(text: str) -> None:
     """BadSizeError for a text that sympy must not see."""
     if len(text) > MOST_CHARACTERS:
         raise BadSizeError(f"has {len(text)} characters, at most {MOST_CHARACTERS} are read")
+    if _FRACTION.search(text):
+        raise FractionError("is computed with a fraction, as an image's is that is resized by one, and is not read")
     reader = _Reader(_tokens(text))
     reader.expression(0)
     if reader.rest:

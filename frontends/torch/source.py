@@ -28,6 +28,7 @@ from . import archive
 from .conversion import Answer, converted
 from .export import exported, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
+from .operators import with_own_operators
 from .symbols import Symbols
 from .tensors import dtype_of, to_numpy
 
@@ -68,7 +69,7 @@ class TorchSource(ForeignSource):
 
     def conversion(self) -> tuple[Callable[..., Answer], tuple[Any, ...]]:
         """See ``ForeignSource``; UnsupportedError for a program that torch cannot save."""
-        saved, shell = io.BytesIO(), _without_weights(self.program)
+        saved, shell = io.BytesIO(), _without_weights(with_own_operators(self.program, self.name))
         try:
             torch.export.save(shell, saved)
         except Exception as error:
@@ -123,7 +124,9 @@ class TorchSource(ForeignSource):
         """The compiled program as a ``TorchModule``."""
         states = {name: _held(self.program, name) for name in changed(module)}
         scalars = Symbols(self.program).scalars()
-        return TorchModule(module, self.program.call_spec, self.constant_outputs(), states, scalars)
+        call, root = self.program.call_spec, self.program.module_call_graph[0].signature
+        names = (root.forward_arg_names if root else None) or ()
+        return TorchModule(module, (call.in_spec, call.out_spec), self.constant_outputs(), states, scalars, names)
 
     def constant_outputs(self) -> list[Any]:
         """For each result of the module what it always is, ``TENSOR`` where it is one, and the extent of a size."""
@@ -170,7 +173,7 @@ def add_tensor(digest: Any, tensor: torch.Tensor) -> None:
     digest.update(to_numpy(tensor).reshape(-1).view(np.uint8).data)
 
 
-def torch_source(source: Any, example_inputs: Sequence[Any] | None, dynamic_shapes: Any) -> TorchSource | None:
+def torch_source(source: Any, example_inputs: Any, dynamic_shapes: Any) -> TorchSource | None:
     """The source that an object of torch's, or an exported program's file, is; None for what is neither."""
     if isinstance(source, (str, os.PathLike)):
         return FileSource(Path(source))

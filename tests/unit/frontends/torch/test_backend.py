@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import warnings
 from pathlib import Path
@@ -13,7 +14,7 @@ from torch import nn
 
 import tilewright as tw
 from tilewright.frontends.torch.backend import tilewright as backend
-from tilewright.frontends.torch.graph import GraphSource
+from tilewright.frontends.torch.graph import Border, GraphSource
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -207,6 +208,42 @@ def test_encoders_in_one_operator(masked):
     with torch.no_grad():
         x = torch.randn(2, 5, 16)
         close(compiled(module)(x, src_key_padding_mask=mask), module(x, src_key_padding_mask=mask))
+
+
+class Plain(nn.Module):
+    """Has tensors that are no buffers, some of which are called as what modules have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds, self.offset = nn.Linear(3, 3), torch.randn(3)
+        self.kind, self.site, self._run = torch.randn(3), torch.randn(3), torch.randn(3)
+        self.parts, self.named = [torch.randn(3), torch.randn(3)], {"a.b": torch.randn(3)}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.kinds(x) * self.offset + self.kind * self.site - self._run
+        return x * self.parts[0] + self.parts[1] * self.named["a.b"]
+
+
+def test_plain_tensors_of_modules_are_weights(monkeypatch):
+    given, of = [], Border.of
+    monkeypatch.setattr(Border, "of", lambda graph: given.append(of(graph)) or given[-1])
+    first, second, x = Plain(), Plain(), torch.randn(2, 3)
+    module = nn.Sequential(first, second)
+    with torch.no_grad():
+        made = compiled(module)
+        close(made(x), module(x))
+        second.offset = torch.ones(3)
+        close(made(x), module(x))
+        first.offset.mul_(3)
+        close(made(x), module(x))
+    assert {"0.offset", "1.site_", "0.parts_0", "1.named_a_b"} <= {a.name for a in given[0].arguments}
+
+
+def test_compiled_modules_are_pickled():
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        made = compiled(Plain())
+        close(pickle.loads(pickle.dumps(made))(x=x), made(x))
 
 
 def test_tensors_elsewhere_are_refused():

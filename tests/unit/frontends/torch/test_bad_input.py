@@ -60,6 +60,12 @@ def calling(function: Any) -> nn.Module:
         (nn.Linear(3, 3).eval(), (torch.zeros(2, 4),), "Linear cannot be exported: a and b must have same"),
         (nn.Linear(3, 3).eval(), None, r"Linear needs example inputs.*example_inputs=\(x, \.\.\.\)"),
         (nn.Linear(3, 3, device="meta").eval(), (X.to("meta"),), r"'weight' on meta.*cpu\(\)"),
+        (
+            lambda x: x,
+            (X,),
+            r"the function '<lambda>': give an nn\.Module whose forward calls it, or use torch\.compile",
+        ),
+        (nn.ReLU, (X,), "the class 'ReLU': give an instance of it"),
         (torch.zeros(3), (X,), "example inputs and dynamic shapes are for PyTorch modules"),
     ],
 )
@@ -156,6 +162,10 @@ def _pickled(file: str) -> Any:
         (_with("model.json", b"Symbol('s77'", b"print('s77'"), "a size that is none"),
         (_with("model.json", b'"p_linear_weight"', b'"p_linear_weight=print()"'), "a name that is none"),
         (_with("model.json", b"torch.ops.aten.linear.default", b"torch.hub.load"), "an op that is not torch's own"),
+        (
+            _with("model.json", b"Symbol('s77'", b"Mul(Float('1.5', precision=53), Symbol('s77'"),
+            "a fraction.*: compile it",
+        ),
         (lambda name, data: None if name.endswith("model.json") else data, "another archive of torch"),
         (lambda name, data: data[:9] if name.endswith("model.json") else data, "cannot be read as an exported program"),
         (lambda name, data: data[:6] if name.endswith("weight_0") else data, r"has 6 bytes of 'linear\.weight'"),

@@ -146,9 +146,87 @@ def test_sizes_that_a_module_does_not_take_are_refused_with_torch_s_remedy():
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.view(4, 6)
 
-    with pytest.raises(tw.UnsupportedError, match="dynamic_shapes leave open: give batch = 4") as caught:
+    with pytest.raises(
+        tw.UnsupportedError, match=r"leave open: You marked batch as dynamic .*\(4\): give batch = 4"
+    ) as caught:
         compiled(Pairs(), (torch.randn(4, 6),), ({0: BATCH},))
     assert "\n" not in str(caught.value)
+
+
+class Joined(nn.Module):
+    """A cache and its mask, of one length."""
+
+    def forward(self, cache: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(cache @ cache.mT + mask, -1)
+
+
+def test_the_constraints_that_torch_found_violated_are_named():
+    shapes = ({1: Dim("length", max=64)}, {2: Dim("total", max=64)})
+    said = r"of total = mask\.shape\[2\] and length = cache\.shape\[1\] must always be equal: give "
+    with pytest.raises(tw.UnsupportedError, match=said) as caught:
+        compiled(Joined(), (torch.randn(2, 7, 4), torch.randn(2, 1, 7)), shapes)
+    assert "\n" not in str(caught.value)
+
+
+class Guarded(nn.Module):
+    """Takes many rows otherwise than few."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:5] if x.shape[0] > 5 else x
+
+
+def test_the_guard_of_an_export_is_said():
+    said = r"values of batch = x\.shape\[0\] .* guard 6 <= x\.shape\[0\].*give batch = Dim\('batch', min=6, max=64\)"
+    with pytest.raises(tw.UnsupportedError, match=said) as caught:
+        compiled(Guarded(), (torch.randn(7, 4),), ({0: BATCH},))
+    assert "\n" not in str(caught.value)
+
+
+class Rolled(nn.Module):
+    """Rolls known axes, as Swin's windows are shifted, the batch, and all elements."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.roll(x, (-2, 9), (1, 2)), torch.roll(x, 1, 0), torch.roll(x, 3), torch.roll(x, 5, 1)
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: BATCH},)])
+def test_rolls_along_known_and_open_axes(shapes):
+    module = Rolled()
+    made = compiled(module, (torch.randn(3, 5, 6),), shapes)
+    assert_equals_eager(made, module, [(torch.randn(n, 5, 6),) for n in ((1, 2, 7) if shapes else (3,))])
+
+
+class Written(nn.Module):
+    """Writes where masks are true."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        one, rows, inner, last, sums, given = (x.clone() for _ in range(6))
+        one[mask] = 0.5
+        rows[mask[:, 0]] = torch.arange(6.0)
+        inner[:, mask[0]] = x.sum()
+        last[mask[:, 0], torch.tensor([-1])] = 0.25
+        third = torch.zeros_like(mask)
+        third[:, 2] = True
+        given[third] = x[:, 0]
+        return one, rows, inner, last, sums.index_put((mask,), torch.tensor(2.0), accumulate=True), given
+
+
+@pytest.mark.parametrize("shapes", [None, ({0: BATCH}, {0: BATCH})])
+def test_masks_say_where_is_written(shapes):
+    module = Written()
+    made = compiled(module, (torch.randn(4, 6), torch.rand(4, 6) > 0.5), shapes)
+    counts = (1, 2, 7) if shapes else (4, 4)
+    masks = [torch.rand(n, 6) > 0.5 for n in counts] + [torch.zeros(counts[-1], 6, dtype=torch.bool)]
+    assert_equals_eager(made, module, [(torch.randn(len(mask), 6), mask) for mask in masks])
+
+
+def test_masks_of_several_places_are_refused():
+    class Pairs(nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return x.index_put((mask, torch.tensor([0, 1])), torch.tensor(1.0))
+
+    with pytest.raises(tw.UnsupportedError, match=r"index_put: a mask among other indices .*: use torch.where"):
+        compiled(Pairs(), (torch.randn(4, 6), torch.tensor([True, False, True, False])), None)
 
 
 class Chosen(nn.Module):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import tilewright as tw
 
@@ -98,3 +101,57 @@ def test_a_module_prints_what_it_takes_and_what_it_is():
     lines = repr(tw.compile(Net().eval(), example_inputs=(x, {"y": x}))).splitlines()
     assert lines[0].startswith("TorchModule 'Net'") and "float32[2,3]" in lines[1]
     assert lines[-1].split(maxsplit=1) == ["takes", "(*, {y: *})"]
+
+
+class Named(nn.Module):
+    """Has an argument that is given by its name alone."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor, *, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"made": torch.where(mask > 0, x, 0.0) * scale}
+
+
+def test_arguments_may_be_given_by_name():
+    x, mask, scale = torch.randn(2, 3), torch.randn(2, 3), torch.randn(3)
+    expected = Named()(x, mask, scale=scale)
+    named = tw.compile(Named().eval(), example_inputs={"x": x, "mask": mask, "scale": scale}, cache=False)
+    mixed = tw.compile(torch.export.export(Named(), (x, mask), {"scale": scale}), cache=False)
+    torch.testing.assert_close(named(mask=mask, scale=scale, x=x), expected)
+    for found in (mixed(x, mask, scale=scale), mixed(x, scale=scale, mask=mask), mixed(scale=scale, mask=mask, x=x)):
+        torch.testing.assert_close(found, expected)
+    with pytest.raises(tw.InputError, match="'mask' is given by its position and by its name"):
+        mixed(x, mask, mask=mask, scale=scale)
+    with pytest.raises(tw.InputError, match=r"nested as \(\*, \*\), {scale: \*}, these are \(\*\), {scale: \*}"):
+        mixed(x, scale=scale)
+
+
+def test_one_tensor_is_the_only_argument():
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(tw.compile(nn.ReLU().eval(), example_inputs=x, cache=False)(x), x.relu())
+    with pytest.raises(tw.ModelError, match=r"ReLU has a int as example inputs: give a tuple"):
+        compile_: Any = tw.compile
+        compile_(nn.ReLU().eval(), example_inputs=3, cache=False)
+
+
+def test_programs_are_pickled_and_copied_with_their_states():
+    x, parts = torch.randn(2, 3), {"a": torch.randn(2, 3), "b": torch.ones(4)}
+    nested = compiled(Several(), x, parts)
+    for other in (pickle.loads(pickle.dumps(nested)), copy.copy(nested), copy.deepcopy(nested)):
+        torch.testing.assert_close(other(x, parts), nested(x, parts))
+    counting, one = compiled(Counting(), torch.ones(3)), torch.ones(3)
+    counting(one)
+    other = pickle.loads(pickle.dumps(counting))
+    assert other(one).tolist() == [4.0] * 3
+    assert copy.deepcopy(other)(one).tolist() == [6.0] * 3
+    assert (counting.states["seen"].tolist(), other.states["seen"].tolist()) == ([1.0] * 3, [2.0] * 3)
+
+
+@pytest.mark.parametrize("dim", [Dim.DYNAMIC, Dim("batch", max=64)])
+def test_an_example_may_have_an_open_batch_of_one(dim):
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval()
+    for rows in (1, 3):
+        made = tw.compile(
+            module, example_inputs=torch.randn(rows, 4), dynamic_shapes=({0: dim},), num_threads=1, cache=False
+        )
+        with torch.no_grad():
+            for x in (torch.randn(n, 4) for n in (1, 2, 5)):
+                torch.testing.assert_close(made(x), module(x), rtol=1e-5, atol=1e-5)
