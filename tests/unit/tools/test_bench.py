@@ -13,6 +13,7 @@ from onnx import helper
 import tilewright as tw
 from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _children, _markdown, _resident, _rivals, bench
 from tilewright.tools._measure import relative_error
+from tilewright.tools.run import fill, write_arrays
 from tilewright.zoo import kernels
 
 SHAPE = ("--input-shape", "x:2,16")
@@ -232,7 +233,7 @@ def test_the_kernels_are_valid_models(name):
 def test_the_kernels_compute_what_the_oracle_does(name):
     model = kernels.get(name).build()
     module = tw.compile(model, num_threads=1)
-    inputs = _bench_model.fill(module.inputs, "random", 0)
+    inputs = fill(module.inputs, "random", 0)
     [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
     assert relative_error(module.run(inputs)[0], np.asarray(want)) < 1e-5
 
@@ -280,8 +281,8 @@ def test_takes_a_compiled_program(program, capsys):
 
 def test_takes_inputs_that_are_given(program, tmp_path, capsys):
     arrays = {info.name: np.ones(info.static_shape, info.dtype) for info in tw.load_module(program).inputs}
-    np.savez(tmp_path / "x.npz", **arrays)
-    np.savez(tmp_path / "small.npz", **{name: array[:1] for name, array in arrays.items()})
+    write_arrays(tmp_path / "x.npz", arrays)
+    write_arrays(tmp_path / "small.npz", {name: array[:1] for name, array in arrays.items()})
     assert bench.main([program, "--inputs", str(tmp_path / "x.npz"), *FEW]) == 0
     assert bench.main([program, "--inputs", str(tmp_path / "small.npz"), *FEW]) == 2
     assert "must have shape" in capsys.readouterr().err
