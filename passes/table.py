@@ -24,6 +24,7 @@ from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory
 from .graph.recognize_composites import RecognizeComposites
+from .graph.report_outside import ReportOutside
 from .graph.simplify_inference import SimplifyInference
 from .graph.sink_views import SinkViews
 from .graph.split_prepare import SplitPrepare
