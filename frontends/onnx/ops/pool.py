@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, bounds, if_less, largest, smallest
+from ....sizes import Extent, Sym, bounds, if_less, is_open, largest, smallest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
@@ -202,7 +202,7 @@ def average_pool(
     counts = []
     for position, axis in enumerate(windows.axes, 1):
         shape = (axis.out, *[1] * (len(windows.axes) - position))
-        if isinstance(axis.out, Sym):
+        if is_open((axis.out, axis.size, axis.extent)):
             counts.append(ctx.reshape(_open_counts(ctx, axis, bool(count_include_pad), wide.dtype), shape))
         else:
             counts.append(ctx.const(axis.counts(bool(count_include_pad)).reshape(shape), wide.dtype))
