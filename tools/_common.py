@@ -313,7 +313,7 @@ def _flush() -> None:
         raise failed
 
 
-def _of_stream(error: OSError, stream: TextIO) -> OSError:
+def _of_stream(error: OSError, stream: TextIO | None) -> OSError:
     """The error with the name of the stream that it is about; the system gives it none."""
     return type(error)(error.errno, error.strerror, getattr(stream, "name", "the output"))
 

@@ -218,7 +218,8 @@ def test_compiling_without_mlir_says_what_is_missing(words, tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_behind(number, tmp_path):
     temporary, out = tmp_path / "tmp", tmp_path / "out"
-    temporary.mkdir(), out.mkdir()
+    for folder in (temporary, out):
+        folder.mkdir()
     env = {**os.environ, "TMPDIR": str(temporary)}
     words = ["compile", "open.onnx", "--no-cache", "-o", str(out / "net.so")]
     with subprocess.Popen([*TILEWRIGHT, *words], env=env, stderr=subprocess.PIPE) as process:
