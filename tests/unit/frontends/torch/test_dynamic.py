@@ -123,7 +123,9 @@ def test_sizes_that_a_module_does_not_take_are_refused_with_torch_s_remedy():
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.view(4, 6)
 
-    with pytest.raises(tw.UnsupportedError, match=r"leave open: You marked batch as dynamic .*\(4\): give batch = 4") as caught:
+    with pytest.raises(
+        tw.UnsupportedError, match=r"leave open: You marked batch as dynamic .*\(4\): give batch = 4"
+    ) as caught:
         compiled(Pairs(), (torch.randn(4, 6),), ({0: BATCH},))
     assert "\n" not in str(caught.value)
 
