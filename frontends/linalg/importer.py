@@ -10,7 +10,7 @@ from ...errors import CompileError, ModelError, UnsupportedError
 from ...model import ELEMENTS, Model, Param, Samples, TensorInfo
 from .differences import differences
 from .fitting import Fit
-from .open_sizes import join_open_values, open_sizes, remember_extents
+from .open_sizes import open_sizes, remember_extents
 
 # The signless types are taken for signed ones, where nobody says otherwise.
 _DTYPES = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"} | ELEMENTS
@@ -43,9 +43,6 @@ def import_linalg(
         remember_extents(main)
         if samples is not None:
             _open(main, inputs, outputs, samples, name)
-        else:
-            with extents.scope():
-                join_open_values(main)
         names = [("tw.name", info.name) for info in inputs] + [("tw.param", param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")

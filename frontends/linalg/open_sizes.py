@@ -82,22 +82,11 @@ def _replace(op: ir.Operation, value: ir.Value) -> None:
 
 def remember_extents(main: func.FuncOp) -> None:
     """Let a concat read what its operands were before casts that forget their extents, which torch-mlir puts there."""
-    for op in collect(main, _is_concat):
+    for op in collect(main, lambda op: op.name == "tensor.concat"):
         for number, value in enumerate(op.operands):
             made = defining_op(value)
             if made is not None and made.name == "tensor.cast" and _is_open(value):
                 op.operands[number] = made.operands[0]
-
-
-def join_open_values(main: func.FuncOp) -> None:
-    """Rewrite concats whose results' sizes only the run knows: the op does not say how these are computed."""
-    for op in collect(main, lambda op: _is_concat(op) and _is_open(op.results[0])):
-        with ir.InsertionPoint(op), op.location:
-            _concat(op, {})
-
-
-def _is_concat(op: ir.Operation) -> bool:
-    return op.name == "tensor.concat"
 
 
 def _known_shape(op: ir.Operation, value: ir.Value) -> tuple[Extent, ...]:
