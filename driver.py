@@ -80,7 +80,7 @@ def compile(
     source: nn.Module | ExportedProgram | ForeignSource,
     target: str | Target = "x86",
     *,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
     dynamic_shapes: Any = None,
     num_threads: int | None = None,
     opt_level: int = 3,
