@@ -26,7 +26,7 @@ from tilewright.tools._common import (
     progress,
     report,
 )
-from tilewright.tools.run import add_inputs, given_inputs, load
+from tilewright.tools.run import add_inputs, for_run, given_inputs, load
 
 if TYPE_CHECKING:
     from tilewright.tools._debug_search import Finding
@@ -102,7 +102,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     args.threads, args.target, args.untrusted = 1, THIS_CPU, False
     with progress(f"loading {args.model}", args) as say:
         module = load(args, say)
-        inputs = given_inputs(module.inputs, args)
+        inputs = given_inputs(for_run(module.inputs, args), args)
         say(f"running {args.model}")
         debug = DebugModule(module, args.dump_dir)
         found = debug.first_nonfinite(inputs, args.watch) if args.watch else None

@@ -118,7 +118,7 @@ def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
     infos = for_run(module.inputs, args)
     if not args.inputs and any(is_open(info.shape) for info in infos):
         raise InputError(f"{open_sizes(infos)}, or the arrays with --inputs")
-    return given_inputs(module.inputs, args)
+    return given_inputs(infos, args)
 
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check(args)
     with progress(f"loading {args.model}", args) as say:
         module = load(args, say)
-    inputs = given_inputs(module.inputs, args)
+    inputs = given_inputs(for_run(module.inputs, args), args)
     with progress(f"running {args.model}", args, animated=False) as say:
         outputs, times = _run(module, inputs, args.rounds, say)
     arrays = {info.name: array for info, array in zip(module.outputs, outputs, strict=True)}
@@ -104,9 +104,8 @@ def add_inputs(cli: argparse.ArgumentParser) -> None:
 
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """What the options of ``add_inputs`` give; of the sizes of ``--input-shape``, where ``args.model`` is a program."""
-    sized = for_run(infos, args)
-    return given_arrays(args.inputs, sized) if args.inputs else fill(sized, args.fill, args.seed)
+    """What the options of ``add_inputs`` give. InputError for an array that has not the input's size."""
+    return given_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
 
 
 def for_run(infos: Sequence[TensorInfo], args: argparse.Namespace) -> Sequence[TensorInfo]:
