@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..sizes import Extent, is_open
+from ..sizes import Extent
 from . import ir, scalars
 from .broadcasting import elementwise
 from .reductions import reduce
@@ -48,9 +48,12 @@ def report_outside(
 
 
 def _once(values: ir.Value) -> ir.Value:
-    """A tensor with all numbers of one that may repeat them, as indices of whole rows are."""
+    """A tensor with all numbers of one that may repeat them, as indices of whole rows are.
+
+    Of one that a run repeats no time it has numbers that are read nowhere: these are refused as well.
+    """
     op = defining_op(values)
-    if op is None or op.name != "linalg.generic" or is_open(shape_of(values)) or len(op.operands) != 2:
+    if op is None or op.name != "linalg.generic" or len(op.operands) != 2:
         return values
     block = op.regions[0].blocks[0]
     copies = block.operations[0].operation.operands[0] == block.arguments[0]

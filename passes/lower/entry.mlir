@@ -30,8 +30,9 @@ llvm.mlir.global internal constant @tw_create_usage("create takes (weight addres
 // A team pays where its threads have a CPU each. They may have none (another process computes), or sleep, and the caller
 // waits at the end of the kernel until each has come by. So the context has a credit, in nanoseconds: a kernel adds what
 // the others' steps would have taken the caller, and takes off what the caller has waited. Once that is less than
-// nothing the program runs alone, until 16 times the loss has been computed, and tries again. A program with a team
-// takes little longer so than without, and one whose kernels are too small for a team finds that out.
+// nothing the program runs alone, until 16 times the loss has been computed, and tries again, with a credit for threads to
+// wake up. A program with a team takes little longer so than without, and one whose kernels are too small for a team
+// finds that out.
 llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %pieces: i64, %scratch: !llvm.ptr,
                            %scratch_stride: i64, %context: !llvm.ptr) {
   %zero = arith.constant 0 : i64
@@ -161,13 +162,11 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
     llvm.call @tw_add_credit(%credit_at, %gain) : (!llvm.ptr, i64) -> ()
   } else {
     scf.if %repaying {
-      %sixteen = arith.constant 16 : i64
       %begun = llvm.call @tw_clock() : () -> i64
       llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
       %ready = llvm.call @tw_clock() : () -> i64
       %time = arith.subi %ready, %begun : i64
-      %share = arith.divui %time, %sixteen : i64
-      llvm.call @tw_add_credit(%credit_at, %share) : (!llvm.ptr, i64) -> ()
+      llvm.call @tw_repay(%credit_at, %time) : (!llvm.ptr, i64) -> ()
     } else {
       llvm.call %kernel(%args, %zero, %extent, %scratch) : !llvm.ptr, (!llvm.ptr, i64, i64, !llvm.ptr) -> ()
     }
@@ -175,16 +174,36 @@ llvm.func @tw_parallel_for(%kernel: !llvm.ptr, %args: !llvm.ptr, %extent: i64, %
   llvm.return
 }
 
-// Adds to the credit, which stays within 16 milliseconds: what was gained long ago says little about now, and neither does
-// a process that was stopped. Calls at the same time may lose what one of them adds.
+// Adds what a team has gained to the credit, which stays within 16 milliseconds: what was gained long ago says little about
+// now, and neither does a process that was stopped. Who has lost owes what it was given for the trial as well.
+// Calls at the same time may lose what one of them adds.
 llvm.func internal @tw_add_credit(%credit_at: !llvm.ptr, %gain: i64) {
+  %zero = arith.constant 0 : i64
   %most = arith.constant 16000000 : i64
   %least = arith.constant -16000000 : i64
+  %trial = arith.constant 200000 : i64
   %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %sum = arith.addi %credit, %gain : i64
-  %high = arith.minsi %sum, %most : i64
+  %lost = arith.cmpi slt, %sum, %zero : i64
+  %owed = arith.subi %sum, %trial : i64
+  %left = llvm.select %lost, %owed, %sum : i1, i64
+  %high = arith.minsi %left, %most : i64
   %within = arith.maxsi %high, %least : i64
   llvm.store %within, %credit_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Takes a sixteenth of what one thread has computed off what is owed. Who owes nothing more may try the team again.
+llvm.func internal @tw_repay(%credit_at: !llvm.ptr, %time: i64) {
+  %zero = arith.constant 0 : i64
+  %sixteen = arith.constant 16 : i64
+  %trial = arith.constant 200000 : i64
+  %credit = llvm.load %credit_at atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %share = arith.divui %time, %sixteen : i64
+  %sum = arith.addi %credit, %share : i64
+  %owing = arith.cmpi slt, %sum, %zero : i64
+  %left = llvm.select %owing, %sum, %trial : i1, i64
+  llvm.store %left, %credit_at atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return
 }
 
