@@ -152,8 +152,8 @@ _exported: dict[int, tuple[DLManagedTensor, Any, np.ndarray]] = {}
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-def _release(address: int) -> None:
-    _exported.pop(address, None)
+def _release(address: int, exported: dict[int, Any] = _exported) -> None:  # a default outlives the module's globals
+    exported.pop(address, None)
 
 
 # A tensor may be the last thing that dies with the process: its deleter must still be there.
