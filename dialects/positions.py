@@ -56,7 +56,8 @@ def _once(values: ir.Value) -> ir.Value:
     if op is None or op.name != "linalg.generic" or len(op.operands) != 2:
         return values
     block = op.regions[0].blocks[0]
-    copies = block.operations[0].operation.operands[0] == block.arguments[0]
+    ends = block.operations[0].operation  # of a copy there is nothing before
+    copies = ends.name == "linalg.yield" and ends.operands[0] == block.arguments[0]
     return _once(op.operands[0]) if copies else values
 
 

@@ -52,7 +52,7 @@ def _hold(op: ir.Operation, extract: ir.Operation) -> None:
             extract.operands[1 + axis] = held(index, extent)
         if len(read) == 1 and not any(inner.name in ("linalg.index", "tensor.extract") for inner in chain):
             place = arguments.index(read[0])
-            if place < num_inputs(op):
+            if place < num_inputs(op) and isinstance(read[0].type, ir.IntegerType):  # places made of floats are clamped
                 _report(op, op.operands[place], chain, read[0], index, extent)
 
 

@@ -168,7 +168,7 @@ def test_an_object_needs_no_compiler_for_the_other_machine(tmp_path, monkeypatch
     assert compile_tool.main([str(tmp_path / "net.onnx"), "--target", "aarch64", "--emit", "obj", "--quiet"]) == 0
     assert elf.machine((tmp_path / "net.o").read_bytes()) == "aarch64"
     assert "fmla" in disassembled(tmp_path / "net.o")
-    assert (tmp_path / "libnet.safetensors").exists()
+    assert (tmp_path / "net.safetensors").exists()
 
 
 def test_the_compiler_of_the_other_machine_links(monkeypatch):

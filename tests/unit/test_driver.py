@@ -99,7 +99,7 @@ def test_an_instrument_that_cannot_travel_keeps_the_compilation_here(path):
     names = Names()
     with tw.PassContext(instruments=[names]):
         check(tw.compile(path))
-    assert names.seen[0] == "outline-control" and names.seen[-1] == "wrap-kernel"
+    assert names.seen[0] == "report-outside" and names.seen[-1] == "wrap-kernel"
 
 
 def test_equal_compilations_make_equal_files(path, tmp_path):
