@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from ...errors import ModelError, UnsupportedError
 from ...limits import ORDINARY, ModelLimits
-from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned
+from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned, numpy_dtype
 from ...runtime.module import Module
 from ...workers import Pool
 from . import archive
@@ -57,6 +57,15 @@ class TorchSource(ForeignSource):
     @cached_property
     def _digest(self) -> str:
         return self._hash()
+
+    def _data(self, info: TensorInfo) -> np.ndarray:
+        """A weight's data. ModelError where the program holds another shape or dtype than its graph says."""
+        array = to_numpy(_held(self.program, info.name))
+        if array.shape != info.static_shape or array.dtype != numpy_dtype(info.dtype):
+            held, said = (f"{dtype}{list(n)}" for dtype, n in ((array.dtype, array.shape), (info.dtype, info.shape)))
+            what = f"{self.name}: weight '{info.name}' is {held}, and the graph says {said}"
+            raise ModelError(f"{what}: export the program again")
+        return array
 
     def _hash(self) -> str:
         digest = hashlib.sha256()
@@ -97,7 +106,7 @@ class TorchSource(ForeignSource):
                 inputs.append(TensorInfo(name, symbols.shape(node), entry["dtype"]))
             else:
                 info = TensorInfo(entry["target"], tuple(entry["shape"]), entry["dtype"])
-                params[info.name] = Param(info, aligned(to_numpy(_held(self.program, info.name))))
+                params[info.name] = Param(info, aligned(self._data(info)))
         shapes = [result for _, result in self._results() if isinstance(result, tuple)]
         named = zip(self.output_names(), shapes, strict=True)
         outputs = []

@@ -53,6 +53,15 @@ def test_an_attack_is_one_line(saved, tmp_path, monkeypatch, name):
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("weight", [torch.zeros(1), torch.zeros(3, dtype=torch.float64)])
+def test_a_weight_that_is_not_the_graphs_is_named(weight):
+    program = torch.export.export(Plain().eval(), (torch.zeros(2, 3),))
+    program.state_dict["linear.bias"] = nn.Parameter(weight)
+    said = r"weight 'linear.bias' is float\d\d\[.*\], and the graph says float32\[3\]: export the program again"
+    with pytest.raises(tw.ModelError, match=said):
+        tw.compile(program, cache=False)
+
+
 def test_commands_give_2(saved, tmp_path, capsys):
     path, attack = tmp_path / "hostile.pt2", hostile.ATTACKS["a library"]
     hostile.write(saved, path, attack, tmp_path / "marker")
