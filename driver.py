@@ -24,7 +24,7 @@ from . import emission, operators, product, reuse, workers
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
 from .dims import InputShapes
 from .errors import CompileError
-from .limits import MOST_THREADS, limits_for
+from .limits import broken_bound, limits_for
 from .model import ForeignSource, Model
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
 from .planning import Asked, plan_model, plan_source, settled_source
@@ -305,10 +305,8 @@ def make_options(
         raise CompileError("weights inside need the executor 'objects': an engine's program has them beside it")
     if opt_level not in range(4):
         raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
-    if num_threads is not None and num_threads < 1:
-        raise CompileError(f"num_threads is {num_threads}: it must be at least 1")
-    if num_threads is not None and num_threads > MOST_THREADS:
-        raise CompileError(f"num_threads is {num_threads}: it must be at most {MOST_THREADS}")
+    if num_threads is not None and (bound := broken_bound(num_threads)):
+        raise CompileError(f"num_threads is {num_threads}: it must be {bound}")
     # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
     # run, or changes what they do: then nothing comes from the cache, unless the cache tells that from all else.
     infra = sys.modules.get(f"{__package__}.passes.infra")

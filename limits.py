@@ -44,7 +44,14 @@ UNTRUSTED = ModelLimits(
 )
 
 
-MOST_THREADS = 1024  # of a program: more than a machine has CPUs; the system may not give more
+_MOST_THREADS = 1024  # of a program: more than a machine has CPUs; the system may not give more
+
+
+def broken_bound(threads: int) -> str:
+    """The bound that a program's number of threads breaks, in words; "" where it may have so many."""
+    if threads < 1:
+        return "at least 1"
+    return f"at most {_MOST_THREADS}" if threads > _MOST_THREADS else ""
 
 
 def limits_for(untrusted: bool) -> ModelLimits:

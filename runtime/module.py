@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import InputError
-from ..limits import MOST_THREADS
+from ..limits import broken_bound
 from ..model import OBJECTS, TensorInfo
 from ..specialization import shapes
 from . import artifact, tensor
@@ -76,10 +76,8 @@ class Module:
         self._start(int(chosen) if isinstance(chosen, int) else default_threads())
 
     def _start(self, threads: int) -> None:
-        if threads < 1:
-            raise InputError(f"num_threads must be at least 1, got {threads}")
-        if threads > MOST_THREADS:
-            raise InputError(f"num_threads must be at most {MOST_THREADS}, got {threads}")
+        if bound := broken_bound(threads):
+            raise InputError(f"num_threads must be {bound}, got {threads}")
         self._main = self._make_main(self._program, threads, 0)
         self._specialized: dict[Shapes, Runner] = {
             tuple(info.static_shape for info in manifest.inputs): self._make_specialized(self._program, threads, number)
@@ -142,7 +140,7 @@ class Module:
         """The most threads that a call uses, when no other call does.
 
         It may be set: calls that begin from then on have as many, and so have packed functions that are asked for then.
-        InputError for less than 1.
+        InputError for less than 1, or more than a program may have.
         """
         return self._threads
 

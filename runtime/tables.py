@@ -91,18 +91,19 @@ class CallTable:
         return Memory(bases, block.ctypes.data + self.nbytes - self._scratch_bytes, arrays)
 
     def run(self, memory: Memory, deadline: Deadline | None = None) -> None:
-        """Make all calls in order, and ``check``; TimeoutError behind the ``deadline``."""
-        self._run(0, len(self._calls), memory, deadline)
-        self.check(memory)
+        """Make all calls in order.
 
-    def check(self, memory: Memory) -> None:
-        """InputError where a run that has made all calls has to be refused for an operand's number."""
+        TimeoutError behind the ``deadline``, and InputError where the run is refused for an operand's number.
+        """
+        self._run(0, len(self._calls), memory, deadline)
+
+    def _check(self, memory: Memory) -> None:
         for base, offset, text in self._reports:
             if word := ctypes.c_int64.from_address(int(memory.bases[base]) + offset).value:
                 raise InputError(f"{text}: {word}")
 
     def run_call(self, number: int, memory: Memory, deadline: Deadline | None = None) -> None:
-        """Make one of the calls; TimeoutError behind the ``deadline``."""
+        """Make one of the calls. Raises as ``run`` does, for operands with the last one."""
         self._run(number, 1, memory, deadline)
 
     def _run(self, first: int, count: int, memory: Memory, deadline: Deadline | None = None) -> None:
@@ -112,6 +113,8 @@ class CallTable:
         row = self._calls.strides[0] * first
         which, offsets = which + skipped, offsets + skipped
         self._team.run_calls(count, calls + row, which, offsets, self._most, bases, scratch, deadline)
+        if first + count == len(self._calls):
+            self._check(memory)
 
 
 def _row(loaded: LoadedKernel, words: int, threads: int) -> tuple[int, int, int, int, int]:

@@ -59,7 +59,7 @@ ABOUT = {
         "the module, or its code with --emit, on stdout; IR of --print-ir-after on stderr",
         ("kernel.mlir --passes=apply-schedule,vectorize", "--repro FOLDER"),
     ),
-    "zoo": About("NAME.onnx in this folder, or FILE of -o", ("resnet18", "bert_base -o /tmp/bert.onnx")),
+    "zoo": About("NAME.onnx in this folder, or FILE of -o", ("resnet18", "bert_base -o models/bert.onnx")),
     "completion": About(
         "a script on stdout, for the shell to read",
         ("bash > ~/.tilewright.bash", "zsh > ~/.tilewright.zsh"),

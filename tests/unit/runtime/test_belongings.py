@@ -47,11 +47,12 @@ def test_a_program_may_be_made_again(model, tmp_path):
             save(model, tmp_path / f"net{suffix}", scale) if suffix != ".a" else save(model, tmp_path / "libn.a", scale)
     (tmp_path / "net.so").write_bytes((tmp_path / "net.so").read_bytes()[:-100])  # damaged
     save(model, tmp_path / "net.so")
-    tw.load_module(tmp_path / "net.so")
+    assert tw.load_module(tmp_path / "net.so").outputs
     (tmp_path / "net.so").unlink()
     save(model, tmp_path / "net.so", 5.0)  # the weights that were left belong to nobody
     (tmp_path / "empty.so").touch()
     save(model, tmp_path / "empty.so")
+    assert tw.load_module(tmp_path / "empty.so").outputs
 
 
 def test_programs_of_one_name_share_equal_weights_and_no_others(model, tmp_path):

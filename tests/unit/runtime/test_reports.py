@@ -59,6 +59,15 @@ def test_all_executors_say_so(inputs, tmp_path):
 
 
 @pytest.mark.parametrize("inputs", [FIXED, OPEN])
+def test_guarded_runs_say_so(inputs, monkeypatch):
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
+    module = compiled(model_of(inputs))
+    np.testing.assert_array_equal(module(ROWS, at(2, 0))[0], ROWS[[2, 0]])
+    with pytest.raises(InputError, match=SAID):
+        module(ROWS, at(0, 9))
+
+
+@pytest.mark.parametrize("inputs", [FIXED, OPEN])
 def test_without_reports_indices_are_held_inside(inputs):
     with PassContext(config={"report-outside.enabled": False}):
         module = compiled(model_of(inputs))

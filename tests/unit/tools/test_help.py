@@ -41,7 +41,7 @@ def test_help_has_examples_and_says_where_output_goes(name: str, capsys: pytest.
 def test_examples_are_ones_that_the_command_takes(name: str) -> None:
     for example in ABOUT[name].examples:
         words = shlex.split(example.partition(" > ")[0])
-        parser_of(name).parse_args(words)
+        assert parser_of(name).parse_args(words)
 
 
 @pytest.mark.parametrize(("option", "commands"), [

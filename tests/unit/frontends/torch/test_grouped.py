@@ -30,8 +30,11 @@ def _library() -> Iterator[None]:
     theirs, mine = torch.library.Library("transformers", "FRAGMENT"), torch.library.Library("mine", "FRAGMENT")
     theirs.define("grouped_mm_fallback(Tensor input, Tensor weight, Tensor offs) -> Tensor")
     theirs.impl("grouped_mm_fallback", by_group, "CPU")
-    shape = lambda x, w, offs: x.new_empty(x.shape[0], w.shape[2])  # noqa: E731
-    torch.library.register_fake("transformers::grouped_mm_fallback", shape, lib=theirs)
+
+    def shaped(x: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
+        return x.new_empty(x.shape[0], weight.shape[2])
+
+    torch.library.register_fake("transformers::grouped_mm_fallback", shaped, lib=theirs)
     mine.define("twice(Tensor x) -> Tensor")
     mine.impl("twice", lambda x: x * 2, "CPU")
     torch.library.register_fake("mine::twice", torch.empty_like, lib=mine)
