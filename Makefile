@@ -84,7 +84,7 @@ bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
 bench-torch: $(BENCH_STAMP) $(patsubst %,build/bench/%.onnx,resnet18 mobilenet_v2 bert_base vit_b16)
 	cd tests && ../$(BIN)/python -m torch_bench
 
-build/bench/%.onnx: zoo/*.py | $(STAMP)
+build/bench/%.onnx: tools/networks/*.py | $(STAMP)
 	mkdir -p build/bench
 	$(BIN)/tilewright zoo $* -o $@ --quiet
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .errors import (
+from .core.errors import (
     ArtifactError,
     CompileError,
     CompileTimeoutError,
@@ -37,18 +37,18 @@ from .errors import (
 
 if TYPE_CHECKING:
     from . import runtime
-    from .driver import build, check_model, compile, import_model
-    from .inspection import CheckReport
-    from .model import Model, TensorInfo
-    from .operators import Operand, register_op
-    from .options import CompileReport
-    from .passes.infra import PassContext
-    from .passes.schedule.schedule import Schedule
+    from .core.custom_ops import Operand, register_op
+    from .core.model import Model, TensorInfo
+    from .core.report import CheckReport
+    from .core.target import Target
+    from .driver.api import build, check_model, compile, import_model
+    from .driver.options import CompileReport
+    from .passes.infra.context import PassContext
+    from .passes.schedule.language.schedule import Schedule
     from .runtime import nd
     from .runtime.module import Module, load_module
     from .runtime.nd import cpu, device
     from .runtime.registry import get_global_func, register_func
-    from .target import Target
 
     __version__: str
 
@@ -91,25 +91,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CheckReport": ".inspection",
-    "CompileReport": ".options",
-    "Model": ".model",
+    "CheckReport": ".core.report",
+    "CompileReport": ".driver.options",
+    "Model": ".core.model",
     "Module": ".runtime.module",
-    "Operand": ".operators",
-    "PassContext": ".passes.infra",
-    "Schedule": ".passes.schedule.schedule",
-    "Target": ".target",
-    "TensorInfo": ".model",
-    "build": ".driver",
-    "check_model": ".driver",
-    "compile": ".driver",
+    "Operand": ".core.custom_ops",
+    "PassContext": ".passes.infra.context",
+    "Schedule": ".passes.schedule.language.schedule",
+    "Target": ".core.target",
+    "TensorInfo": ".core.model",
+    "build": ".driver.api",
+    "check_model": ".driver.api",
+    "compile": ".driver.api",
     "cpu": ".runtime.nd",
     "device": ".runtime.nd",
     "get_global_func": ".runtime.registry",
-    "import_model": ".driver",
+    "import_model": ".driver.api",
     "load_module": ".runtime.module",
     "register_func": ".runtime.registry",
-    "register_op": ".operators",
+    "register_op": ".core.custom_ops",
 }
 _MODULES = {"nd": ".runtime.nd", "runtime": ".runtime"}
 

@@ -6,7 +6,7 @@ vocabulary is ``dialects.transform``, ours, not the wheel's module of that name.
 
 from __future__ import annotations
 
-from ..errors import NO_MLIR, CompileError
+from ..core.errors import NO_MLIR, CompileError
 
 try:
     from mlir import ir, rewrite

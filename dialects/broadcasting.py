@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from ..sizes import Extent, Sym, if_equal
+from ..core.sizes import Extent, Sym, if_equal
 from . import arith, cf, extents, ir, scalars, tensor
 from .structured import Body, MapItem, element_of, empty, extract, generic, index_map, ranked, shape_of
 

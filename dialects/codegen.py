@@ -18,9 +18,9 @@ import llvm
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 
-from ..cpus import AARCH64
-from ..errors import InternalError, TargetError
-from ..target import NATIVE, Target
+from ..core.cpus import AARCH64
+from ..core.errors import InternalError, TargetError
+from ..core.target import NATIVE, Target
 from .context import at_node
 from .walk import collect
 

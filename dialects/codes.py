@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..model import NARROW
+from ..core.model import NARROW
 from . import arith, ir, scalars
 from .types import element_type, is_float, is_signed
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import CompileError, InternalError
+from ..core.errors import CompileError, InternalError
 from . import ir
 
 MLIRError: type[Exception] = ir.MLIRError  # type: ignore[attr-defined]  # made when the wheel is imported

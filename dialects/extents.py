@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ..atoms import Atom, atoms_of
-from ..errors import OpenExtentError
-from ..sizes import Extent, Sym, is_open, less
+from ..core.atoms import Atom, atoms_of
+from ..core.errors import OpenExtentError
+from ..core.sizes import Extent, Sym, is_open, less
 from . import arith, cf, ir, tensor
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..sizes import Extent
+from ..core.sizes import Extent
 from . import builders, extents, ir, scalars, scf, tensor
 from .walk import collect, integer_of
 

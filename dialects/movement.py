@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import OpenExtentError
-from ..sizes import Extent, Sym, is_open, may_be_equal, product, quotient
+from ..core.errors import OpenExtentError
+from ..core.sizes import Extent, Sym, is_open, may_be_equal, product, quotient
 from . import arith, extents, ir, scalars, tensor
 from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
 

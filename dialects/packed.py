@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..dlpack import dlpack_dtype
-from ..model import TensorInfo, numpy_dtype
-from ..sizes import static
+from ..core.dlpack import dlpack_dtype
+from ..core.model import TensorInfo, numpy_dtype
+from ..core.sizes import static
 
 SUPPORT = Path(__file__).with_name("packed.mlir")
 

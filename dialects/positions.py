@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..sizes import Extent
+from ..core.sizes import Extent
 from . import ir, scalars
 from .broadcasting import elementwise
 from .reductions import reduce

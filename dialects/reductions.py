@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..sizes import Extent, Sym, is_open
+from ..core.sizes import Extent, Sym, is_open
 from . import arith, extents, ir, scalars
 from .broadcasting import convert_elements
 from .structured import Body, MapItem, MapSpec, element_of, full, generic, scalar, shape_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ..sizes import Sym
+from ..core.sizes import Sym
 from . import arith, extents, ir, math
 
 Number = float | int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ..sizes import Extent, Sym, if_less
+from ..core.sizes import Extent, Sym, if_less
 from . import arith, builders, ir, scalars, tensor
 from .loops import index, sequential
 

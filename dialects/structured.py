@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..model import bits_of
-from ..sizes import Extent, Sym
+from ..core.model import bits_of
+from ..core.sizes import Extent, Sym
 from . import arith, extents, ir, linalg, scalars, tensor
 
 MAX_CONSTANT = 64  # elements of a constant in the IR, unless it is a splat

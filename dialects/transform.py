@@ -13,7 +13,7 @@ from mlir import ir
 from mlir.dialects import transform as upstream
 from mlir.dialects.transform import interpreter, loop, structured
 
-from ..errors import InternalError
+from ..core.errors import InternalError
 from .context import MLIRError
 
 Handle = ir.Value

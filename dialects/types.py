@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from ..errors import UnsupportedError
-from ..model import NARROW
+from ..core.errors import UnsupportedError
+from ..core.model import NARROW
 from . import ir
 
 # Signless everywhere: the frontend keeps signs in dtype names and picks signed or unsigned ops by them. A bool is a

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..sizes import Extent
+from ..core.sizes import Extent
 from . import ir, scalars
 from .broadcasting import convert_elements
 from .movement import reshape

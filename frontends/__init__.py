@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..dims import InputShapes
-from ..errors import ModelError
-from ..inspection import CheckReport
-from ..limits import ORDINARY, ModelLimits
-from ..model import ForeignSource, Model, TensorInfo
+from ..core.dims import InputShapes
+from ..core.errors import ModelError
+from ..core.limits import ORDINARY, ModelLimits
+from ..core.model import Model, TensorInfo
+from ..core.report import CheckReport
+from .foreign import ForeignSource
 
 if TYPE_CHECKING:
     import onnx
@@ -43,7 +44,8 @@ def from_pytorch(
     ``TensorInfo``, or name, shape and dtype (float32 if there is none). A worker converts it, and this process parses
     the result. Raises ModelError for what is none of them, UnsupportedError for what cannot be exported or converted.
     """
-    from ..workers import CONVERTER, Job, pool
+    from ..workers import pool
+    from ..workers.process import CONVERTER, Job
     from .linalg.importer import import_linalg
     from .torch.source import of_program
 

@@ -6,16 +6,17 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..breadcrumbs import step
+from ..core.breadcrumbs import step
+from ..core.errors import CompileError
+from ..core.target import Target
 from ..dialects import codegen, ir
 from ..dialects.context import diagnostics, make_context
-from ..errors import CompileError
-from ..target import Target
-from .infra import SCHEDULE, SCHEDULES, TARGET, Pass, PassContext, check_context, parse_pipeline
-from .kernel import functions, symbol
-from .pipeline import EMIT
-from .schedule import by_hand
-from .table import PASSES
+from .infra.base import Pass
+from .infra.context import SCHEDULE, SCHEDULES, TARGET, PassContext, check_context
+from .infra.options import parse_pipeline
+from .ir.kernel import functions, symbol
+from .pipeline import EMIT, PASSES
+from .schedule.language import by_hand
 
 
 def run(

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..core.model import FileSlice, Param, TensorInfo
+from ..core.program import Call, Plan, Program, Routine, Step
 from ..dialects import ir
 from ..dialects.context import make_context
-from ..model import FileSlice, Param, TensorInfo
-from ..program import Call, Plan, Program, Routine, Step
-from .kernel import functions, symbol
+from .ir.kernel import functions, symbol
 from .pipeline import to_bytecode
 
 Params = Mapping[str, Param]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from ..breadcrumbs import step
+from ..core.breadcrumbs import step
+from ..core.errors import CompileError, ScheduleError
+from ..core.limits import ORDINARY, ModelLimits
+from ..core.model import ELEMENTS, Model, TensorInfo, check_size
+from ..core.program import Call, Kernel, Plan, Program, Routine
+from ..core.target import Target
 from ..dialects import codegen, func, ir, transform
 from ..dialects.context import diagnostics, reused_context
-from ..errors import CompileError, ScheduleError
-from ..limits import ORDINARY, ModelLimits
-from ..model import ELEMENTS, Model, TensorInfo
-from ..program import Call, Kernel, Plan, Program, Routine
-from ..target import Target
-from .cost import cost
+from .analysis.cost import cost
+from .analysis.signature import signature
 from .graph.canonicalize_ops import CanonicalizeOps
 from .graph.combine_parallel_conv2d import CombineParallelConv2d
 from .graph.combine_parallel_dense import CombineParallelDense
 from .graph.convert_layout import ConvertLayout
 from .graph.dead_code import DeadCode
-from .graph.edit import is_dynamic, programs, string_attr
 from .graph.eliminate_common_subexpr import EliminateCommonSubexpr
 from .graph.fold_quantization import FoldQuantization
 from .graph.fold_scale_axis import FoldScaleAxis
@@ -33,7 +33,6 @@ from .graph.outline_control import OutlineControl
 from .graph.pack_weights import PackWeights
 from .graph.pad_rows import PadRows
 from .graph.plan_memory import PlanMemory, check_arena, plan_calls
-from .graph.plan_routine import plan_routine
 from .graph.recognize_composites import RecognizeComposites
 from .graph.report_outside import ReportOutside
 from .graph.simplify_inference import SimplifyInference
@@ -42,20 +41,10 @@ from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra import SCHEDULES, Pass, PassContext, check_context, snapshot
-from .kernel import SCRATCH, describe, functions, symbol
-from .legalize.convert_tm_tensor import ConvertTmTensor
-from .legalize.crop_pads import CropPads
-from .legalize.drop_asserts import DropAsserts
-from .legalize.drop_unused_results import DropUnusedResults
-from .legalize.expand_powers import ExpandPowers
-from .legalize.fold_scalars import FoldScalars
-from .legalize.hold_inside import HoldInside
-from .legalize.raise_minmax import RaiseMinmax
-from .legalize.squeeze_reductions import SqueezeReductions
-from .legalize.start_at_zero import StartAtZero
-from .legalize.store_bools import StoreBools
-from .legalize.widen_floats import WidenFloats
+from .infra.base import Pass
+from .infra.context import SCHEDULES, PassContext, check_context, snapshot
+from .ir.edit import is_dynamic, programs, string_attr
+from .ir.kernel import SCRATCH, describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -68,13 +57,24 @@ from .lower.reduce_strength import ReduceStrength
 from .lower.stream_stores import StreamStores
 from .lower.unroll_sums import UnrollSums
 from .lower.wrap_kernel import WrapKernel
-from .schedule import by_hand
+from .normalize.convert_tm_tensor import ConvertTmTensor
+from .normalize.crop_pads import CropPads
+from .normalize.drop_asserts import DropAsserts
+from .normalize.drop_unused_results import DropUnusedResults
+from .normalize.expand_powers import ExpandPowers
+from .normalize.fold_scalars import FoldScalars
+from .normalize.hold_inside import HoldInside
+from .normalize.raise_minmax import RaiseMinmax
+from .normalize.squeeze_reductions import SqueezeReductions
+from .normalize.start_at_zero import StartAtZero
+from .normalize.store_bools import StoreBools
+from .normalize.widen_floats import WidenFloats
+from .plan_routine import plan_routine
 from .schedule.apply_schedule import ApplySchedule
 from .schedule.collapse_loops import CollapseLoops
-from .schedule.schedule import Schedule
+from .schedule.language import by_hand
+from .schedule.language.schedule import Schedule
 from .schedule.vectorize import Vectorize
-from .signature import signature
-from .table import PASSES
 from .verify_kernel import stated_sizes
 
 EMIT = "emit-object"  # what instruments call code generation
@@ -82,57 +82,57 @@ EMIT = "emit-object"  # what instruments call code generation
 ENDLESS = "upstream's patterns found no end in its vectors"
 
 
-def legalize_passes() -> tuple[Pass, ...]:
+def normalize_passes() -> tuple[Pass, ...]:
     """The passes that bring linalg of another compiler to the rules of ``@main``."""
     return (
-        ConvertTmTensor(),
-        DropAsserts(),
-        HoldInside(),
-        ReportOutside(),  # before what nobody reads goes
-        CropPads(),
-        Generalize(),
+        ConvertTmTensor(),  # ops of a dialect that only torch-mlir has; what follows sees linalg alone
+        DropAsserts(),  # checks of sizes that the program makes itself
+        HoldInside(),  # reads at computed places, before they can be moved or merged
+        ReportOutside(),  # before ops without readers go, for their operands are checked too
+        CropPads(),  # before upstream folds a padding by amounts that cancel
+        Generalize(),  # the rest looks at generics
         StoreBools(),
         DropUnusedResults(),
         SqueezeReductions(),
-        WidenFloats(),
+        WidenFloats(),  # bodies compute in f32
         FoldScalars(),
         ExpandPowers(),
         RaiseMinmax(),
-        StartAtZero(),
+        StartAtZero(),  # last: what is recognized as a contraction starts at zero
     )
 
 
 def graph_passes(target: Target, opt_level: int = 3) -> tuple[Pass, ...]:
     """The passes on ``@main``, from what a frontend makes to calls of kernels."""
     return (
-        ReportOutside(),
-        OutlineControl(),
+        ReportOutside(),  # first: checks hold for all nodes of the model, also for those that are optimised away
+        OutlineControl(),  # regions become functions, which all that follows rewrites like ``@main``
         Generalize(),
         SimplifyInference(),
-        CanonicalizeOps(),
+        CanonicalizeOps(),  # what the import makes of shapes and transposes, before patterns are looked for
         EliminateCommonSubexpr(),
         DeadCode(),
-        FoldQuantization(),
+        FoldQuantization(),  # before composites: dequantized operands hide products
         KeepPacked(),
-        RecognizeComposites(),
-        FoldScaleAxis(),
+        RecognizeComposites(),  # before scales move, which would break the patterns
+        FoldScaleAxis(),  # before products are combined and weights change their layout
         CombineParallelConv2d(target=target),
         CombineParallelDense(target=target),
         ConvertLayout(),
-        CanonicalizeOps(),
-        EliminateCommonSubexpr(),
-        Winograd(),
+        CanonicalizeOps(),  # again: the transposes and slices that layouts and combined products leave
+        EliminateCommonSubexpr(),  # again: equal conversions of layout
+        Winograd(),  # in the layout that is final
         FoldTransposes(),
-        PackWeights(target=target),
-        SplitPrepare(),
+        PackWeights(target=target),  # after all passes that change a weight
+        SplitPrepare(),  # after all passes that compute with weights alone
         JoinSums(),
-        SinkViews(),
+        SinkViews(),  # before fusion, which a view between two ops ends
         PadRows(),
         StoreConcat(),
-        StorePadded(),
+        StorePadded(),  # the last that changes what a kernel writes
         FuseOps(fuse_opt_level=opt_level, target=target),
         Outline(),
-        PlanMemory(),
+        PlanMemory(),  # of calls, whose operands and results are all that is left
     )
 
 
@@ -142,10 +142,10 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
     ``plain`` ones give loops without a schedule, others the heuristic's or the one that is given.
     """
     return (
-        FlushDenormals(),
+        FlushDenormals(),  # the first three see bodies of scalars, before they are vectors
         ReduceStrength(),
         ExpandMath(target=target),
-        CollapseLoops(),
+        CollapseLoops(),  # fewer axes for the schedule
         ApplySchedule(target=target, plain=plain, schedule=schedule),
         Vectorize(),
         Bufferize(),
@@ -154,26 +154,37 @@ def kernel_passes(target: Target, plain: bool = False, schedule: Schedule | None
         PrefetchWeights(),
         StreamStores(target=target),
         PrefetchRows(),
-        PlanScratch(),
+        PlanScratch(),  # after the last pass that allocates
         LowerToLlvm(),
         WrapKernel(arch=target.arch),
     )
+
+
+_ANY = Target.parse("x86 -mcpu=x86-64-v3")
+# All passes by their names on the command line. One thing has one name in four places: passes/graph/fuse_ops.py,
+# `fuse-ops`, tests/lit/graph/fuse_ops.mlir, and a row above.
+PASSES: dict[str, type[Pass]] = {
+    stage.name: type(stage) for stage in (*normalize_passes(), *graph_passes(_ANY), *kernel_passes(_ANY))
+}
 
 
 def plan(model: Model, target: Target, context: PassContext | None = None, limits: ModelLimits = ORDINARY) -> Plan:
     """Run the graph passes on a copy of the model's module.
 
     Returns programs as plain data and the kernels as bytecode of one-function modules. Raises CompileError that names
-    the pass and the model's node for what cannot be compiled, and ModelError where a program needs more memory than
-    the limits allow.
+    the pass and the model's node for what cannot be compiled, and ModelError where an input, an output or a
+    program needs more memory than the limits allow.
     """
     context = context or PassContext.current()
     check_context(context, PASSES)
+    for role, infos in (("input", model.inputs), ("output", model.outputs)):
+        for info in infos:
+            check_size(info.shape, info.dtype, f"{role} '{info.name}'", limits)
     with model.module.context, ir.Location.unknown():
         module = _copy(model.module)
         with context:
-            legalize = () if model.legal else legalize_passes()
-            for stage in (*legalize, *graph_passes(target, context.opt_level)):
+            normalize = () if model.legal else normalize_passes()
+            for stage in (*normalize, *graph_passes(target, context.opt_level)):
                 context.run(stage, module)
         with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ..dialects import func, ir
 from ..dialects.context import node_name
 from ..dialects.walk import collect
-from .graph.edit import is_private, node_names
-from .graph.uses import has_uses
-from .kernel import functions, symbol
-from .structure import body_ops, is_tensor, operations
+from .ir.edit import is_private, node_names
+from .ir.kernel import functions, symbol
+from .ir.structure import body_ops, is_tensor, operations
+from .ir.uses import has_uses
 
 
 def ops_of(module: ir.Module) -> list[ir.Operation]:

@@ -7,11 +7,11 @@ differ. `outline` writes that down from the ops of the group, whose loops prove 
 
 from __future__ import annotations
 
+from ..core.errors import CompileError
+from ..core.program import SameSizes
 from ..dialects import func, ir
-from ..errors import CompileError
-from ..program import SameSizes
 from .analysis.size_classes import SizeClasses
-from .kernel import SAME_SIZES, is_dynamic, symbol
+from .ir.kernel import SAME_SIZES, is_dynamic, symbol
 
 
 def state_sizes(function: func.FuncOp) -> None:

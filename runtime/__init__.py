@@ -6,20 +6,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .debug_executor import DebugModule
-    from .evaluator import Timing
-    from .graph_module import GraphModule
+    from .graph.debug_executor import DebugModule
+    from .graph.graph_module import GraphModule
     from .module import Module, load_module
     from .outputs import Outputs
+    from .profile.evaluator import Timing
 
 __all__ = ["DebugModule", "GraphModule", "Module", "Outputs", "Timing", "load_module"]
 
 _HOMES = {
-    "DebugModule": ".debug_executor",
-    "GraphModule": ".graph_module",
+    "DebugModule": ".graph.debug_executor",
+    "GraphModule": ".graph.graph_module",
     "Module": ".module",
     "Outputs": ".outputs",
-    "Timing": ".evaluator",
+    "Timing": ".profile.evaluator",
     "load_module": ".module",
 }
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from ..model import TensorInfo
-from ..printed import counted, line_text, name_text, size_text
-from ..tensor_texts import tensor_text
-
-if TYPE_CHECKING:
-    from .module import Module
+from ..core.model import TensorInfo
+from ..core.printed import counted, line_text, name_text, size_text
+from ..core.tensor_texts import tensor_text
+from .artifact.manifest import Manifest
 
 _LABEL = 9  # width of the names of facts
 
 
-def described(module: Module, title: str = "Module", facts: Iterable[tuple[str, str]] = ()) -> str:
-    """The program's tensors, sizes, kernels and CPU, a line for each fact; ``facts`` stand behind its own."""
-    threads = counted(module.num_threads, "thread")
-    lines = [f"{title} '{name_text(module.manifest.name)}', {module.executor} on {threads}"]
-    lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_facts(module), *facts)]
+def describe(
+    manifest: Manifest, executor: str, threads: int, title: str = "Module", facts: Iterable[tuple[str, str]] = ()
+) -> str:
+    """A program's tensors, sizes, kernels and CPU, a line for each fact; ``facts`` come after its own."""
+    lines = [f"{title} '{name_text(manifest.name)}', {executor} on {counted(threads, 'thread')}"]
+    lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_facts(manifest), *facts)]
     return "\n".join(map(line_text, lines))
 
 
-def _facts(module: Module) -> Iterator[tuple[str, str]]:
-    manifest = module.manifest
+def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from _tensors("inputs", manifest.inputs)
     yield from _tensors("outputs", manifest.outputs)
     for sizes in manifest.specializations:

@@ -9,26 +9,27 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..errors import InputError
-from ..limits import broken_bound
-from ..model import OBJECTS, TensorInfo
-from ..specialization import shapes
-from . import artifact, tensor
-from .deadline import Deadline
-from .ffi import tvm_ffi
-from .files import replacing
-from .limit import Limit
+from ..core.errors import InputError
+from ..core.limits import broken_bound
+from ..core.model import OBJECTS, TensorInfo
+from ..core.specialization import shapes
+from .artifact import on_disk
+from .artifact.source import Recipe, kind_of, source_text
+from .executors.packed import PackedFunction
+from .executors.runner import ExecutorName, Runner, start
 from .outputs import Outputs, position
-from .packed import PackedFunction
-from .runner import ExecutorName, Runner, start
-from .source import Recipe, kind_of, source_text
-from .threads import default_threads
+from .process.deadline import Deadline
+from .process.ffi import tvm_ffi
+from .process.files import replacing
+from .process.limit import Limit
+from .process.threads import default_threads
+from .tensors import tensor
 
 if TYPE_CHECKING:  # what few programs use is imported when it is used: loading should be quick
-    from .evaluator import Timing
-    from .pickling import Kept
-    from .profiler import Report
-    from .profiling import Profiler
+    from .artifact.pickling import Kept
+    from .profile.evaluator import Timing
+    from .profile.profiler import Report
+    from .profile.profiling import Profiler
 
 Shapes = tuple[tuple[int, ...], ...]
 Feeds = Mapping[str, Any] | Sequence[Any]  # inputs by name, or a list or tuple of them in their order
@@ -52,13 +53,13 @@ class Module:
 
     def __init__(
         self,
-        program: artifact.Program,
+        program: on_disk.Program,
         num_threads: int | None = None,
         report: Any = None,
         max_concurrency: int | None = None,
         executor: str | None = None,
         recipe: Recipe | None = None,
-        runner: Callable[[artifact.Program, int, int], Runner] = start,
+        runner: Callable[[on_disk.Program, int, int], Runner] = start,
     ) -> None:
         self.report = report
         self._settings = {"num_threads": num_threads, "max_concurrency": max_concurrency, "executor": executor}
@@ -89,9 +90,9 @@ class Module:
             self._functions["main"] = PackedFunction.of(self._main.main, self.inputs, self.outputs)
 
     def __repr__(self) -> str:
-        from .description import described
+        from .description import describe
 
-        return described(self)
+        return describe(self.manifest, self.executor, self.num_threads)
 
     def __copy__(self) -> Module:
         return self
@@ -101,7 +102,7 @@ class Module:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
-        from . import pickling
+        from .artifact import pickling
 
         return _unpickled, (pickling.kept(self._program, int(protocol)), self._settings)
 
@@ -121,12 +122,12 @@ class Module:
         return tuple(shapes(manifest.inputs) for manifest in self._program.manifest.specialized)
 
     @property
-    def manifest(self) -> artifact.Manifest:
+    def manifest(self) -> on_disk.Manifest:
         """What the compiler wrote about the program."""
         return self._program.manifest
 
     @property
-    def program(self) -> artifact.Program:
+    def program(self) -> on_disk.Program:
         """What was loaded: code, its manifest and the weights."""
         return self._program
 
@@ -228,7 +229,7 @@ class Module:
     @property
     def profiler(self) -> Profiler:
         """The times of this module's calls so far, if it was compiled with a profile."""
-        from .profiling import Profiler
+        from .profile.profiling import Profiler
 
         return Profiler(self.manifest, self._threads, (self._main, *self._specialized.values()))
 
@@ -247,7 +248,7 @@ class Module:
         ``on_round`` is told before each of the rounds how many are done.
         InputError as ``run`` raises it, and for no rounds.
         """
-        from .profiling import profile
+        from .profile.profiling import profile
 
         arrays = self._arrays(inputs)
         number = [self._main, *self._specialized.values()].index(self._runner(arrays))
@@ -300,7 +301,7 @@ class Module:
     def imported_modules(self) -> tuple[Module, ...]:
         """The programs for sizes that this one leaves open, as modules; they are exported with this one."""
         return tuple(
-            Module(artifact.part(self._program, number), self._threads)
+            Module(on_disk.part(self._program, number), self._threads)
             for number in range(1, len(self.manifest.programs))
         )
 
@@ -312,7 +313,7 @@ class Module:
         It calls once without measuring, then ``repeat`` times ``number`` times, or more often where these calls would
         take less than ``min_repeat_ms`` milliseconds. InputError where there is no such function.
         """
-        from .evaluator import evaluate
+        from .profile.evaluator import evaluate
 
         function = self[name or self.entry_name]
         return lambda *arguments: evaluate(lambda: function(*arguments), number, repeat, min_repeat_ms)
@@ -337,7 +338,7 @@ class Module:
         if kind == "so":
             return self.export_library(path)
         if kind == "obj":
-            return artifact.save_object(path, self._program.code, self._program.weights)
+            return on_disk.save_object(path, self._program.code, self._program.weights)
         target, text = Path(path).absolute(), self.get_source(kind)
         with replacing(target) as file:
             file.write_text(text)
@@ -352,7 +353,7 @@ class Module:
 
         Returns the path written: a folder ``model.tw`` of objects where there is no compiler to link with.
         """
-        return artifact.save(path, self._program.code, self._program.weights)
+        return on_disk.save(path, self._program.code, self._program.weights)
 
 
 def load_module(
@@ -378,7 +379,7 @@ def load_module(
     ArtifactError for a file that is not there, not whole, not a program, or not for this CPU; InputError for an
     executor that cannot run it.
     """
-    program = artifact.load(path, sealed, verify, variant)
+    program = on_disk.load(path, sealed, verify, variant)
     return Module(program, num_threads, max_concurrency=max_concurrency, executor=executor)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dlpack import DTYPES
-from ..errors import InputError
-from ..model import aligned, numpy_dtype
-from . import tensor
-from .ffi import tvm_ffi
-from .foreign import array_on
+from ..core.dlpack import DTYPES
+from ..core.errors import InputError
+from ..core.model import aligned, numpy_dtype
+from .process.ffi import tvm_ffi
+from .tensors import tensor
+from .tensors.foreign import array_on
 
 
 class NDArray:

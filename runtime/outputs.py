@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex, overload
 
 import numpy as np
 
-from ..errors import InputError
+from ..core.errors import InputError
 
 
 class Outputs(list[np.ndarray]):

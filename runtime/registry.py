@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import InputError
-from .ffi import tvm_ffi
+from ..core.errors import InputError
+from .process.ffi import tvm_ffi
 
 
 def register_func(name: str, function: Callable[..., Any] | None = None, override: bool = False) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
-from tilewright.tools._measure import relative_error
+from tilewright.tools.benchmarks.measure import relative_error
 
 TOLERANCE = 1e-4
 

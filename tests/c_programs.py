@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tvm_ffi import libinfo
 
-from tilewright.runtime import threads
-from tilewright.runtime.example import example
-from tilewright.runtime.header import Interface
-from tilewright.runtime.manifest import Manifest
-from tilewright.runtime.weights import Weights
+from tilewright.runtime.artifact.manifest import Manifest
+from tilewright.runtime.artifact.weights import Weights
+from tilewright.runtime.c.example import example
+from tilewright.runtime.c.header import Interface
+from tilewright.runtime.process import threads
 
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pthread")
 

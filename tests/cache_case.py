@@ -9,8 +9,8 @@ import onnx
 from onnx import external_data_helper, helper, numpy_helper
 
 import tilewright as tw
-from tilewright.cache import Cache
-from tilewright.sizes import static
+from tilewright.core.sizes import static
+from tilewright.driver.cache.store import Cache
 
 KEY = "ab" * 32
 

@@ -9,7 +9,7 @@ import pytest
 import worker_jobs
 
 from tilewright.workers import clock
-from tilewright.workers.inquest import Inquest
+from tilewright.workers.post_mortem import Inquest
 
 TIMEOUT = 10_000  # of compilations that are to find no end, in seconds
 _LAST = 400  # of these, which an inquest may really take
@@ -44,8 +44,8 @@ def leap_over_an_inquest(monkeypatch: pytest.MonkeyPatch) -> None:
         made.leap(TIMEOUT)
 
     monkeypatch.setattr(Inquest, "hold", held)
-    monkeypatch.setattr("tilewright.workers.lookout._SPARE_SECONDS", _LAST + 1)  # then one has to begin at once
-    monkeypatch.setattr("tilewright.workers.dispatch.SEARCH_SECONDS", _LAST)  # which a crash takes little of
+    monkeypatch.setattr("tilewright.workers.watchdog._SPARE_SECONDS", _LAST + 1)  # then one has to begin at once
+    monkeypatch.setattr("tilewright.workers.rounds.SEARCH_SECONDS", _LAST)  # which a crash takes little of
     when_endless(monkeypatch, lambda: made.leap(TIMEOUT - _LAST))
 
 

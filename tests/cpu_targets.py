@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.target import Target
+from tilewright.core.target import Target
 
 
 def targets(*cpus: str) -> list[Any]:

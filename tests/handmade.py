@@ -7,18 +7,19 @@ import io
 
 import numpy as np
 
-from tilewright import driver, product, workers
+from tilewright import workers
+from tilewright.core.model import Param, TensorInfo
+from tilewright.core.program import Call, Kernel, Plan, Program, Slot
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.jobs import Planned
-from tilewright.model import Param, TensorInfo
-from tilewright.options import CompileReport, ExecutorKind
+from tilewright.driver import api, assembly
+from tilewright.driver.jobs import Planned
+from tilewright.driver.options import CompileReport, ExecutorKind
 from tilewright.passes.lower import entry
-from tilewright.program import Call, Kernel, Plan, Program, Slot
-from tilewright.runtime import artifact
-from tilewright.runtime.link import link
-from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.artifact import on_disk
+from tilewright.runtime.artifact.manifest import Manifest
 from tilewright.runtime.module import Module
+from tilewright.runtime.process.link import link
 
 SHAPE = (64, 128)
 # Copies bytes [lo, hi) of the first argument to the second.
@@ -148,17 +149,17 @@ def _kernel_objects(program: Program, kernel: Kernel, text: str, manifest: str) 
     return entry.emit_support(), entry.emit_entry(program, {kernel.name: kernel}, manifest), entry._emit(text)
 
 
-def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...], times: int = 1) -> artifact.Program:
+def _kernel_program(kernel: Kernel, text: str, dtype: str, shape: tuple[int, ...], times: int = 1) -> on_disk.Program:
     """``y = kernel(x)`` for x and y of one dtype and shape, computed some times."""
     x, y = TensorInfo("x", shape, dtype), TensorInfo("y", shape, dtype)
     calls = (Call(kernel.name, (Slot("input"), Slot("output"))),) * times
     program = Program((x,), (y,), (), calls, 0)
     manifest = Manifest(kernel.name, (x,), (y,), (), "", "x86", (), 0, {}, (kernel.described,), program.calls)
     objects = _kernel_objects(program, kernel, text, manifest.to_json())
-    return artifact.Program(link(objects), artifact.Code(objects), manifest, None)
+    return on_disk.Program(link(objects), on_disk.Code(objects), manifest, None)
 
 
-def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> artifact.Program:
+def copy_program(dtype: str, shape: tuple[int, ...], parallel: bool = True) -> on_disk.Program:
     """``y = x`` for a dtype, on all threads."""
     nbytes = TensorInfo("x", shape, dtype).nbytes
     return _kernel_program(Kernel("copy", b"", nbytes, parallel), COPY, dtype, shape)
@@ -233,15 +234,15 @@ def bytecode(text: str) -> bytes:
 
 
 @functools.cache
-def _affine_product(executor: ExecutorKind, profile: bool) -> product.Product:
-    options = driver.make_options(executor=executor, profile=profile)
-    return product.make(affine_plan(), options, workers.pool(0), CompileReport())
+def _affine_product(executor: ExecutorKind, profile: bool) -> assembly.Product:
+    options = api.make_options(executor=executor, profile=profile)
+    return assembly.make(affine_plan(), options, workers.pool(0), CompileReport())
 
 
 def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects", profile: bool = False) -> Module:
     """A new module of ``affine_plan``, compiled in this process."""
     made = _affine_product(executor, profile)
-    return Module(artifact.Program(made.link(), made.code, made.manifest, made.weights), num_threads)
+    return Module(on_disk.Program(made.link(), made.code, made.manifest, made.weights), num_threads)
 
 
 def first_output(module: Module, x: np.ndarray) -> np.ndarray:

@@ -12,21 +12,21 @@ from contextvars import ContextVar
 
 import numpy as np
 
+from tilewright.core.model import numpy_dtype
+from tilewright.core.program import Kernel, Plan, Program
+from tilewright.core.sizes import static
+from tilewright.core.target import Target, host
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import reused_context
-from tilewright.model import numpy_dtype
-from tilewright.passes.infra import PassContext
-from tilewright.passes.kernel import functions
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.kernel import functions
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
 from tilewright.passes.pipeline import compile_kernel, kernel_passes, lower_kernel
-from tilewright.passes.schedule import heuristic
-from tilewright.passes.schedule.moves import Moves
-from tilewright.passes.schedule.packing import contraction_packing
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.program import Kernel, Plan, Program
-from tilewright.runtime.link import link
-from tilewright.sizes import static
-from tilewright.target import Target, host
+from tilewright.passes.schedule.families import heuristic
+from tilewright.passes.schedule.families.packing import contraction_packing
+from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.passes.schedule.tiling.moves import Moves
+from tilewright.runtime.process.link import link
 
 # What kernels are compiled for; the tests of kernels run on several.
 TARGET: ContextVar[Target] = ContextVar("target")

@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 
-from tilewright import cpus
-from tilewright.cpus import Architecture
+from tilewright.core import cpus
+from tilewright.core.cpus import Architecture
 from tilewright.dialects import PassManager, ir
 from tilewright.dialects.context import make_context
 

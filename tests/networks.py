@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tilewright.core.model import Model, Param, TensorInfo
 from tilewright.dialects import arith, builders, func, ir, scalars
 from tilewright.dialects import math as math_ops
-from tilewright.model import Model, Param, TensorInfo
 
 
 def build(

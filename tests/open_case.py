@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import foreign_model
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 
 Arrays = Sequence[np.ndarray | None]
 

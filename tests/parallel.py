@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tilewright.tools._isolation import Child
+from tilewright.tools.debugging.isolation import Child
 
 
 def call_all(function: Callable[[Any], Any], arguments: Sequence[Any], processes: int, seconds: float) -> Iterator[Any]:

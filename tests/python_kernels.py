@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.core.program import Kernel, Routine
 from tilewright.passes.lower.entry import emit_kernel_table, emit_support
-from tilewright.program import Kernel, Routine
-from tilewright.runtime.link import link
-from tilewright.runtime.manifest import RoutineRecord
-from tilewright.runtime.routines import Routines, Watch
+from tilewright.runtime.artifact.manifest import RoutineRecord
+from tilewright.runtime.process.link import link
+from tilewright.runtime.vm.routines import Routines, Watch
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_uint64), ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from networks import build, channels, padded
 
+from tilewright.core.model import Model
 from tilewright.dialects import arith, builders, ir, math, scalars
-from tilewright.model import Model
 
 
 def _i8() -> ir.Type:

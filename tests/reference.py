@@ -21,8 +21,8 @@ from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 from mlir.runtime import get_ranked_memref_descriptor
 
+from tilewright.core.model import Model, numpy_dtype
 from tilewright.dialects.context import reused_context
-from tilewright.model import Model, numpy_dtype
 
 ENTRY = "tw_reference"
 

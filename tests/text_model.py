@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import tilewright as tw
-from tilewright.dims import InputShapes
+from tilewright.core.dims import InputShapes
 
 RANDOM = np.random.default_rng(0)
 TYPES = {"float32": "float", "float16": "float16", "int64": "int64", "int32": "int32", "bool": "bool"}

@@ -20,8 +20,8 @@ from torch_networks import EXAMPLES, example
 
 import tilewright as tw
 from tilewright.tools._common import THIS_CPU
-from tilewright.tools._markdown import table, where
-from tilewright.tools._measure import Spread, geometric_mean, interleave, ratio
+from tilewright.tools.benchmarks.markdown import table, where
+from tilewright.tools.benchmarks.measure import Spread, geometric_mean, interleave, ratio
 from tilewright.tools.run import fill
 
 OURS, EAGER, INDUCTOR, ONNX = "tilewright", "eager", "inductor", "onnx"

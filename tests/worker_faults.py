@@ -12,21 +12,21 @@ from worker_jobs import WAYS
 from tilewright import workers
 from tilewright.dialects import codegen, ir
 from tilewright.frontends.onnx import ops, registry
-from tilewright.passes.graph.edit import node_names, programs
 from tilewright.passes.graph.fuse_ops import FuseOps
+from tilewright.passes.ir.edit import node_names, programs
+from tilewright.passes.ir.structure import operations
 from tilewright.passes.lower.bufferize import Bufferize
-from tilewright.passes.structure import operations
-from tilewright.workers import crew
+from tilewright.workers import worker
 
 
 def inject(monkeypatch: pytest.MonkeyPatch, place: str, way: str) -> None:
     """Let the workers that start from now on fail at a place, in a way."""
     workers.shutdown()
-    program = crew._PROGRAM.replace(
+    program = worker._PROGRAM.replace(
         "\nserve(", f"\nimport worker_faults; worker_faults.install({place!r}, {way!r})\nserve("
     )
-    assert program != crew._PROGRAM
-    monkeypatch.setattr(crew, "_PROGRAM", program)
+    assert program != worker._PROGRAM
+    monkeypatch.setattr(worker, "_PROGRAM", program)
 
 
 def install(place: str, way: str) -> None:

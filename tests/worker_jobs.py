@@ -14,11 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from tilewright import workers
+from tilewright.core.errors import InputError
+from tilewright.core.questions import ask
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import InputError
-from tilewright.passes.infra import Pass, PassContext
-from tilewright.questions import ask
+from tilewright.passes.infra.base import Pass
+from tilewright.passes.infra.context import PassContext
 from tilewright.workers import clock
 from tilewright.workers import process as worker_process
 

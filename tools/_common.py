@@ -24,16 +24,16 @@ from typing import Any, NoReturn, Protocol, TextIO
 import numpy as np
 
 import tilewright
-from tilewright.dims import parse
-from tilewright.errors import InputError, ModelError, ScheduleError, TilewrightError
-from tilewright.printed import LONGEST_LINE, line_text, one_line
-from tilewright.printed import counted as counted
-from tilewright.printed import size_text as size_text
-from tilewright.progress import Teller
-from tilewright.specialization import Sizes, given
-from tilewright.suggestions import did_you_mean
-from tilewright.tensor_texts import tensor_record as tensor_record
-from tilewright.tensor_texts import tensor_text as tensor_text
+from tilewright.core.dims import parse
+from tilewright.core.errors import InputError, ModelError, ScheduleError, TilewrightError
+from tilewright.core.printed import LONGEST_LINE, line_text, one_line
+from tilewright.core.printed import counted as counted
+from tilewright.core.printed import size_text as size_text
+from tilewright.core.progress import Teller
+from tilewright.core.specialization import Sizes, given
+from tilewright.core.suggestions import did_you_mean
+from tilewright.core.tensor_texts import tensor_record as tensor_record
+from tilewright.core.tensor_texts import tensor_text as tensor_text
 from tilewright.tools._help import ABOUT
 from tilewright.tools._tables import table_lines
 
@@ -152,7 +152,7 @@ def add_target(cli: argparse.ArgumentParser) -> None:
 
 def check_target(args: argparse.Namespace, models: Sequence[str]) -> None:
     """Refuse a ``--target`` that is not known, whose code cannot run here, or that a compiled program does not have."""
-    from tilewright.target import Target
+    from tilewright.core.target import Target
 
     Target.parse(args.target).refuse_foreign()
     for model in models:

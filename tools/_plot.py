@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import InputError
-from tilewright.printed import name_text
-from tilewright.runtime.files import replacing
+from tilewright.core.errors import InputError
+from tilewright.core.printed import name_text
+from tilewright.runtime.process.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

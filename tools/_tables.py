@@ -7,8 +7,8 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from tilewright.printed import line_text
-from tilewright.runtime.text_table import aligned
+from tilewright.core.printed import line_text
+from tilewright.runtime.profile.text_table import aligned
 
 Rows = Sequence[Sequence[str]]
 

@@ -6,8 +6,7 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from tilewright.errors import InputError
-from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _rivals
+from tilewright.core.errors import InputError
 from tilewright.tools._common import (
     add_input_shape,
     add_rounds,
@@ -21,6 +20,7 @@ from tilewright.tools._common import (
     report,
 )
 from tilewright.tools._tables import markdown_lines
+from tilewright.tools.benchmarks import kernel_bench, model_bench, rivals, table
 from tilewright.tools.run import add_inputs
 
 DISAGREE = 1
@@ -42,14 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         cli.error("no model given")
     _check(args)
     if args.kernels:
-        _show(args, *_bench_kernels.measure(args))
+        _show(args, *kernel_bench.measure(args))
         return 0
     if len(args.models) > 1 or args.output:
-        record, text = _bench_table.measure(args)
+        record, text = table.measure(args)
         _show(args, record, text)
         records = record["models"]
     else:
-        records = [_bench_model.measure(args)]
+        records = [model_bench.measure(args)]
     return 0 if all(r["agrees"] for model in records for run in model["runs"] for r in run["rivals"]) else DISAGREE
 
 
@@ -61,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
         "models", nargs="*", type=file_name, metavar="model", help="model.onnx, model.so or model.tw; several: a table"
     )
     cli.add_argument(
-        "--compare", action="append", default=[], choices=list(_rivals.RIVALS), metavar="RUNTIME",
-        help=f"{', '.join(_rivals.RIVALS)} (our program for all sizes); may be repeated",
+        "--compare", action="append", default=[], choices=list(rivals.RIVALS), metavar="RUNTIME",
+        help=f"{', '.join(rivals.RIVALS)} (our program for all sizes); may be repeated",
     )  # fmt: skip
     add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
@@ -88,13 +88,13 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--kernels measures kernels of its own, on one thread: leave {others} out")
     check_target(args, [] if args.kernels else args.models)
     for name in args.compare:
-        _rivals.require(name)
+        rivals.require(name)
 
 
 def _show(args: argparse.Namespace, record: dict, text: str) -> None:
     """Print the record or the markdown, and write the markdown to the file, whole or not at all."""
     if args.output:
-        from tilewright.runtime.files import replacing
+        from tilewright.runtime.process.files import replacing
 
         with replacing(args.output.absolute()) as temporary:
             temporary.write_text(text)

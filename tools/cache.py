@@ -7,10 +7,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import reuse
-from tilewright.cache import KINDS, Cache, Item, unsafe
-from tilewright.errors import CompileError
-from tilewright.tools._common import command, parser, print_table, progress, report, size_text
+from tilewright.core.errors import CompileError
+from tilewright.core.own_files import cache_folder
+from tilewright.core.printed import size_text
+from tilewright.driver.cache import compile_cache
+from tilewright.driver.cache.store import KINDS, Cache, Item, unsafe
+from tilewright.tools._common import command, parser, print_table, progress, report
 
 DAMAGED = 1
 _HEAD = ("kind", "entries", "size", "last used", "oldest")
@@ -42,17 +44,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _size(text: str) -> int:
     try:
-        return reuse.parse_size(text, "the size")
+        return compile_cache.parse_size(text, "the size")
     except CompileError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _open() -> Cache:
     """The user's cache, although it may be switched off."""
-    folder = reuse.default_folder()
+    folder = cache_folder()
     if refusal := unsafe(folder):
         raise CompileError(refusal)
-    return Cache(folder, reuse.default_limit())
+    return Cache(folder, compile_cache.default_limit())
 
 
 def _ls(cache: Cache, args: argparse.Namespace) -> int:
@@ -78,7 +80,7 @@ def _verify(cache: Cache, args: argparse.Namespace) -> int:
     strange = cache.strangers()
     removed = [found for found in strange if cache.remove(found)]
     with progress("verifying the cache", args) as say:
-        bad = reuse.verify(cache, lambda done, total: say("verifying entries", done, total))
+        bad = compile_cache.verify(cache, lambda done, total: say("verifying entries", done, total))
     lines = [f"removed {found.path}: {found.why}, so it was not used" for found in removed]
     lines += [f"removed {item.path}: damaged, or not an entry of the cache" for item in bad]
     others = f", {len(strange)} not ours alone" if strange else ""

@@ -6,8 +6,8 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 
-from tilewright.inspection_text import LABEL, SHOWN_NODES
-from tilewright.printed import LONGEST_LINE
+from tilewright.core.printed import LONGEST_LINE
+from tilewright.core.report_text import LABEL, SHOWN_NODES
 from tilewright.tools._common import (
     USER_ERROR,
     add_input_shape,
@@ -31,10 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Check the model and print what was found; the exit code is 2 where something is unsupported."""
     args = _parser().parse_args(argv)
     demand_model(args.model)
-    from tilewright import driver
+    from tilewright.driver import api
 
     with progress(f"checking {args.model}", args):
-        found = driver.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
+        found = api.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
     longest, shown = (_ALL_NODES, None) if args.all else (LONGEST_LINE, SHOWN_NODES)
     report(dataclasses.asdict(found), list(wrapped(found.lines(shown), LABEL)), args, longest)
     return 0 if found.supported else USER_ERROR

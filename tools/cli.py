@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import tilewright
-from tilewright.suggestions import did_you_mean
+from tilewright.core.suggestions import did_you_mean
 from tilewright.tools._common import USER_ERROR, command, show
 
 # Each is a module in tools/, which ``home`` names, imported only when it is asked for.

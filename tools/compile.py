@@ -12,8 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArtifactError, CompileError, ModelError
-from tilewright.runtime.source import SUFFIXES
+from tilewright.core.errors import ArtifactError, CompileError, ModelError
+from tilewright.core.printed import counted, size_text
+from tilewright.core.tensor_texts import tensor_record, tensor_text
+from tilewright.runtime.artifact.source import SUFFIXES
 from tilewright.tools._common import (
     add_input_shape,
     add_level,
@@ -24,7 +26,6 @@ from tilewright.tools._common import (
     add_untrusted,
     check_outputs,
     command,
-    counted,
     demand_model,
     file_name,
     file_path,
@@ -34,17 +35,14 @@ from tilewright.tools._common import (
     report,
     show,
     show_bytes,
-    size_text,
     tell,
-    tensor_record,
-    tensor_text,
 )
 from tilewright.tools._tables import wrapped
 
 if TYPE_CHECKING:
-    from tilewright.driver import CompileReport
-    from tilewright.passes.infra import PassContext
-    from tilewright.runtime.manifest import Manifest
+    from tilewright.driver.api import CompileReport
+    from tilewright.passes.infra.context import PassContext
+    from tilewright.runtime.artifact.manifest import Manifest
 
 # Of what --emit can name, what is a whole program.
 PROGRAMS = ("so", "obj", "lib")
@@ -55,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile a model, or write what a stage of the compilation made."""
     args = _parser().parse_args(argv)
     demand_model(args.model)
-    from tilewright import driver
+    from tilewright.driver import api
     from tilewright.workers.process import Limits
 
     path = _output(args)
@@ -65,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         context = stack.enter_context(_pass_context(args)) if _watched(args) else None
         kept = {"cache": not args.no_cache, "weights": args.weights, "profile": args.profile}
         kept |= {"limits": Limits.given(args.timeout, args.memory_limit), "untrusted": args.untrusted}
-        options = driver.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
+        options = api.make_options(args.target, args.threads, args.opt_level, progress=say, **kept)
         shapes = dict(args.input_shape)
         if args.emit in PROGRAMS:
             asked = args.specialize
-            path, manifest, made = driver.compile_to_file(args.model, path, shapes, options, args.workers, asked)
+            path, manifest, made = api.compile_to_file(args.model, path, shapes, options, args.workers, asked)
         else:
-            text = driver.emit(args.model, args.emit, shapes, options, args.workers)
+            text = api.emit(args.model, args.emit, shapes, options, args.workers)
             return _write(path, text, args)
     if args.time_passes and context:
         show(str(context.instruments[0]).splitlines(), sys.stderr)
@@ -165,7 +163,7 @@ class _HelpPasses(argparse.Action):
 
 def _size(text: str) -> int:
     """Bytes of ``4G``."""
-    from tilewright.reuse import parse_size
+    from tilewright.driver.cache.compile_cache import parse_size
 
     try:
         return parse_size(text, "the size")
@@ -190,9 +188,9 @@ def _seen(args: argparse.Namespace) -> bool:
 
 
 def _pass_context(args: argparse.Namespace) -> PassContext:
-    from tilewright.passes.infra import PassContext, check_context
-    from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
-    from tilewright.passes.table import PASSES
+    from tilewright.passes.infra.context import PassContext, check_context
+    from tilewright.passes.infra.instruments import DumpIR, Instrument, PrintIR, Timing
+    from tilewright.passes.pipeline import PASSES
 
     instruments: list[Instrument] = [Timing(), PrintIR(args.print_ir_after)] if _seen(args) else []
     if args.dump_dir:
@@ -208,7 +206,7 @@ def _pass_context(args: argparse.Namespace) -> PassContext:
 def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
     if str(path) == "-":
         return show_bytes(data)
-    from tilewright.runtime.files import replacing
+    from tilewright.runtime.process.files import replacing
 
     with replacing(path) as temporary:
         temporary.write_bytes(data)
@@ -216,7 +214,7 @@ def _write(path: Path, data: bytes, args: argparse.Namespace) -> None:
 
 
 def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> dict[str, Any]:
-    from tilewright.runtime.manifest import ranges
+    from tilewright.runtime.artifact.manifest import ranges
 
     tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
     facts = {"path": str(path), **tensors, "ranges": ranges(manifest.inputs)}

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import InputError
-from tilewright.printed import name_text
+from tilewright.core.errors import InputError
+from tilewright.core.printed import name_text
 from tilewright.tools._common import (
     PROGRAMS,
     THIS_CPU,
@@ -29,7 +29,7 @@ from tilewright.tools._common import (
 from tilewright.tools.run import add_inputs, for_run, given_inputs, load
 
 if TYPE_CHECKING:
-    from tilewright.tools._debug_search import Finding
+    from tilewright.tools.debugging.search import Finding
 
 FOUND = 1
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
@@ -97,7 +97,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
     """Run the program call by call."""
-    from tilewright.runtime.debug_executor import DebugModule
+    from tilewright.runtime.graph.debug_executor import DebugModule
 
     args.threads, args.target, args.untrusted = 1, THIS_CPU, False
     with progress(f"loading {args.model}", args) as say:
@@ -117,10 +117,10 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
 
 def _compared(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
     """Compare the model with the reference."""
-    from tilewright.tools._debug_search import Search
-    from tilewright.tools._debug_walk import Walk
-    from tilewright.tools._isolation import Child
-    from tilewright.tools._verdict import answer
+    from tilewright.tools.debugging.isolation import Child
+    from tilewright.tools.debugging.search import Search
+    from tilewright.tools.debugging.verdict import answer
+    from tilewright.tools.debugging.walk import Walk
     from tilewright.tools.reduce import read_case, require_onnxruntime, tolerance_of
 
     if args.against == _AGAINST[0]:
@@ -178,7 +178,7 @@ def _record(found: Finding, saved: Path | None) -> dict[str, Any]:
 
 
 def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list[str]:
-    from tilewright.tools._debug_walk import called
+    from tilewright.tools.debugging.walk import called
 
     shown_by = ", ".join(name_text(called(node)) for node in found.case.nodes) if found.case else ""
     if found.whole.kind == "agrees":

@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import InputError
-from tilewright.printed import counted, name_text, shortened
-from tilewright.runtime import tensor
-from tilewright.runtime.roofline import bound, peak_share, rate
-from tilewright.tools import _machine, _plot
+from tilewright.core.errors import InputError
+from tilewright.core.printed import counted, name_text, shortened, size_text
+from tilewright.runtime.profile.roofline import bound, peak_share, rate
+from tilewright.runtime.tensors import tensor
+from tilewright.tools import _plot
 from tilewright.tools._common import (
     add_input_shape,
     add_level,
@@ -34,16 +34,16 @@ from tilewright.tools._common import (
     progress,
     report,
     show,
-    size_text,
 )
 from tilewright.tools._tables import fact_lines
+from tilewright.tools.benchmarks.machine import Machine
 from tilewright.tools.run import add_inputs, given_inputs
 
 if TYPE_CHECKING:
-    from tilewright.dims import InputShapes
-    from tilewright.options import Options
-    from tilewright.product import Stepwise
-    from tilewright.progress import Teller
+    from tilewright.core.dims import InputShapes
+    from tilewright.core.progress import Teller
+    from tilewright.driver.assembly import Stepwise
+    from tilewright.driver.options import Options
 
 _HEAD = ("ms", "% time", "calls", "MFLOP", "MB", "GFLOP/s", "GB/s", "bound", "% peak", "nodes", "kernel")
 _SPARE = ("kernel", "MB", "MFLOP", "GB/s", "calls")  # of a narrow table
@@ -58,13 +58,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Compile, measure each kernel in one thread, and print the slowest first."""
     args = _parser().parse_args(argv)
     _check(args)
-    from tilewright import driver
+    from tilewright.driver import api
 
     given = dict(args.input_shape)
     with progress(f"compiling {args.model}", args) as say:
         asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
-        options = driver.make_options(args.target, progress=say, **asked)
-        programs = driver.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
+        options = api.make_options(args.target, progress=say, **asked)
+        programs = api.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
         records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
         _plot.draw(next(iter(records.values())), args.plot)
@@ -113,10 +113,10 @@ def _check(args: argparse.Namespace) -> None:
 
 def _measured(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
     """What ``explain`` says of the program for inputs of these shapes."""
-    from tilewright import driver
+    from tilewright.driver import api
 
-    made = driver.stepwise(args.model, shapes, options)
-    machine, measured = _machine.Machine(options.target), itertools.count(1)
+    made = api.stepwise(args.model, shapes, options)
+    machine, measured = Machine(options.target), itertools.count(1)
 
     def between() -> None:
         machine.sample()

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tilewright.errors import ArtifactError, InputError
-from tilewright.program import METADATA_SECTION
-from tilewright.runtime import artifact, elf
-from tilewright.runtime.belongings import demand_example, demand_free_header
-from tilewright.runtime.c_text import prefix
-from tilewright.runtime.example import example
-from tilewright.runtime.files import replacing
-from tilewright.runtime.header import Interface, demand_callable
+from tilewright.core.errors import ArtifactError, InputError
+from tilewright.core.program import METADATA_SECTION
+from tilewright.runtime.artifact import elf, on_disk
+from tilewright.runtime.artifact.belongings import demand_example, demand_free_header
+from tilewright.runtime.artifact.c_text import prefix
+from tilewright.runtime.c.example import example
+from tilewright.runtime.c.header import Interface, demand_callable
+from tilewright.runtime.process.files import replacing
 from tilewright.tools._common import check_outputs, command, file_name, file_path, parser, report, show
 
 
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _print_flags(args: argparse.Namespace) -> None:
     """Print the flags for a shell, which ``$(...)`` splits into words."""
-    from tilewright.runtime.link_flags import link_flags
+    from tilewright.runtime.c.link_flags import link_flags
 
     if args.program is not None:
         raise InputError("--link-flags are those of all programs: leave the program out")
@@ -77,11 +77,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:
     """What the file says of its ``number``-th program."""
-    if path.suffix != artifact.SUFFIX:
-        raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {artifact.SUFFIX}")
-    code, manifest = artifact.read(path, sealed=False)
+    if path.suffix != on_disk.SUFFIX:
+        raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {on_disk.SUFFIX}")
+    code, manifest = on_disk.read(path, sealed=False)
     demand_callable(manifest, number, str(path))
-    weights = artifact.stored_weights(path, code, manifest)
+    weights = on_disk.stored_weights(path, code, manifest)
     text = elf.section(code.shared, METADATA_SECTION) or b""
     stem = path.stem if name is None else name
     return Interface(prefix(stem), manifest, text, weights, number, file=path.name)

@@ -8,23 +8,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import ArtifactError
-from tilewright.runtime import artifact
-from tilewright.runtime.manifest import FORMAT, Manifest, ranges
-from tilewright.runtime.shared import is_sealed
-from tilewright.runtime.variants import choose
-from tilewright.target import lacking
-from tilewright.tools._common import (
-    command,
-    counted,
-    file_name,
-    parser,
-    progress,
-    report,
-    size_text,
-    tensor_record,
-    tensor_text,
-)
+from tilewright.core.errors import ArtifactError
+from tilewright.core.printed import counted, size_text
+from tilewright.core.target import lacking
+from tilewright.core.tensor_texts import tensor_record, tensor_text
+from tilewright.runtime.artifact import on_disk
+from tilewright.runtime.artifact.manifest import FORMAT, Manifest, ranges
+from tilewright.runtime.artifact.shared import is_sealed
+from tilewright.runtime.artifact.variants import choose
+from tilewright.tools._common import command, file_name, parser, progress, report
 from tilewright.tools._tables import wrapped
 
 DAMAGED = 1
@@ -40,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     path = Path(args.program)
     if path.suffix == ".a":
         raise ArtifactError(f"{path} is a static library: inspect shows model.so, model.tw and model.o")
-    code, text = artifact.read_text(path, sealed=False)
+    code, text = on_disk.read_text(path, sealed=False)
     about = _file(path, code)
     try:
         manifest = Manifest.from_json(text, str(path))
@@ -62,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     return cli
 
 
-def _file(path: Path, code: artifact.Code) -> dict[str, Any]:
+def _file(path: Path, code: on_disk.Code) -> dict[str, Any]:
     """What the files are; a library without a seal was linked in another way than by ``compile``."""
     sealed = is_sealed(code.shared) if path.suffix == ".so" else None
     return {"path": str(path), "kind": _KINDS.get(path.suffix, "program"), "bytes": code.nbytes, "sealed": sealed}
@@ -77,7 +69,7 @@ def _of_another_version(text: str, path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path}: its description is damaged: compile the model again") from error
 
 
-def _record(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> dict[str, Any]:
+def _record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
     tensors = {side: list(map(tensor_record, getattr(manifest, side))) for side in ("inputs", "outputs")}
     made = {key: getattr(manifest, key) for key in ("name", "compiler", "abi", "source", "options")}
     kernels = [kernel for each in manifest.by_target for program in each.programs for kernel in program.kernels]
@@ -95,10 +87,10 @@ def _record(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -
     }
 
 
-def _weights(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> dict[str, Any]:
+def _weights(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> dict[str, Any]:
     """Where the weights are, and what is wrong with them, if anything."""
     place = "inside" if manifest.weights_inside else "beside" if manifest.weights else "none"
-    file = artifact.weights_path(path) if place == "beside" else None
+    file = on_disk.weights_path(path) if place == "beside" else None
     return {
         "place": place,
         "file": str(file) if file else None,
@@ -111,9 +103,9 @@ def _weights(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) 
     }
 
 
-def _problem(manifest: Manifest, path: Path, code: artifact.Code, verify: bool) -> str | None:
+def _problem(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -> str | None:
     try:
-        if weights := artifact.stored_weights(path, code, manifest):
+        if weights := on_disk.stored_weights(path, code, manifest):
             weights.check(manifest.weights, manifest.fingerprint)
             if verify:
                 weights.verify()

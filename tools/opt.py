@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list() -> None:
-    from tilewright.passes.table import PASSES
+    from tilewright.passes.pipeline import PASSES
 
     for name, cls in sorted(PASSES.items()):
         options = " ".join(f"{option}={value}" for option, value in vars(cls()).items())
@@ -52,11 +52,11 @@ def _list() -> None:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from tilewright.errors import ModelError
+    from tilewright.core.errors import ModelError
+    from tilewright.core.target import Target
     from tilewright.passes import by_command
-    from tilewright.passes.infra import SCHEDULES, PassContext
-    from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Verify
-    from tilewright.target import Target
+    from tilewright.passes.infra.context import SCHEDULES, PassContext
+    from tilewright.passes.infra.instruments import DumpIR, Instrument, PrintIR, Verify
 
     instruments: list[Instrument] = [Verify(), PrintIR(args.print_ir_after)]
     if args.dump_dir:
@@ -74,11 +74,11 @@ def _run(args: argparse.Namespace) -> None:
 
 def _reproduce(bundle: str) -> None:
     """Do the bundle's step in a process of its own, with the limits it had; an error where that fails again."""
-    from tilewright import jobs
-    from tilewright.workers import Pool, bundles
+    from tilewright.driver import jobs
+    from tilewright.workers import Pool, crash_bundle
     from tilewright.workers.process import Job, Limits
 
-    record, module = bundles.read(bundle)
+    record, module = crash_bundle.read(bundle)
     step = record["step"]
     pool = Pool(1, Limits(**record["limits"], bundles=False))
     try:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.errors import InputError
-from tilewright.model import open_sizes
-from tilewright.runtime.profiler import KEYS, Report
-from tilewright.sizes import is_open
-from tilewright.tools import _machine
+from tilewright.core.errors import InputError
+from tilewright.core.model import open_sizes
+from tilewright.core.sizes import is_open
+from tilewright.runtime.profile.profiler import KEYS, Report
 from tilewright.tools._common import (
     add_input_shape,
     add_level,
@@ -33,12 +32,13 @@ from tilewright.tools._common import (
     report,
     tell,
 )
+from tilewright.tools.benchmarks.machine import Machine
 from tilewright.tools.run import add_inputs, for_run, given_inputs
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from tilewright.progress import Teller
+    from tilewright.core.progress import Teller
     from tilewright.runtime.module import Module
 
 _TOGETHER: dict[str, Callable[[Report], Report]] = {
@@ -105,10 +105,10 @@ def _load(args: argparse.Namespace, say: Teller) -> Module:
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
-    from tilewright import driver
+    from tilewright.driver import api
 
     asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "profile": True, "progress": say}
-    module = driver.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
+    module = api.compile(args.model, args.target, dict(args.input_shape), args.threads, **asked)
     tell(module.report.notes)
     return module
 
@@ -123,9 +123,9 @@ def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
 
 def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:
     """The profile, with the machine's rates as they are before and after it."""
-    from tilewright.target import Target
+    from tilewright.core.target import Target
 
-    machine = _machine.Machine(Target.parse(module.manifest.target), module.num_threads)
+    machine = Machine(Target.parse(module.manifest.target), module.num_threads)
     for _ in range(_SAMPLES):
         machine.sample()
     made = module.profile(inputs, rounds, on_round=lambda done: say("profiling, rounds", done, rounds))
@@ -135,7 +135,7 @@ def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say
 
 
 def _write(path: Path, text: str) -> None:
-    from tilewright.runtime.files import replacing
+    from tilewright.runtime.process.files import replacing
 
     with replacing(path.absolute()) as temporary:
         temporary.write_text(text)

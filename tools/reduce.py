@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import onnx
 
-from tilewright.errors import InputError, ModelError
-from tilewright.progress import Say, silent
+from tilewright.core.errors import InputError, ModelError
+from tilewright.core.progress import Say, silent
 from tilewright.tools._common import (
     add_input_shape,
     check_outputs,
@@ -27,10 +27,10 @@ from tilewright.tools._common import (
     progress,
     report,
 )
-from tilewright.tools._isolation import Child, Lost
-from tilewright.tools._oracle import ORDER, first_line, require
-from tilewright.tools._reducer import Case, Values, reduce
-from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_ours, values_of
+from tilewright.tools.debugging.isolation import Child, Lost
+from tilewright.tools.debugging.oracle import ORDER, first_line, require
+from tilewright.tools.debugging.reducer import Case, Values, reduce
+from tilewright.tools.debugging.verdict import Raised, Verdict, answer, judge, run_ours, values_of
 from tilewright.tools.run import add_inputs, given_inputs, write_arrays
 
 
@@ -129,7 +129,7 @@ def shrink(
 
 def write(case: Case, path: Path) -> None:
     """Write the model, and beside it its inputs, ``reduced_inputs.npz`` for ``reduced.onnx``."""
-    from tilewright.runtime.files import replacing
+    from tilewright.runtime.process.files import replacing
 
     with replacing(path.absolute()) as temporary:
         temporary.write_bytes(case.model.SerializeToString())

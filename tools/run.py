@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.errors import InputError
-from tilewright.model import OBJECTS, TensorInfo, numpy_dtype
-from tilewright.printed import name_text
-from tilewright.sizes import is_open
-from tilewright.specialization import fixed
+from tilewright.core.errors import InputError
+from tilewright.core.model import OBJECTS, TensorInfo, numpy_dtype
+from tilewright.core.printed import name_text
+from tilewright.core.sizes import is_open
+from tilewright.core.specialization import fixed
 from tilewright.tools._common import (
     add_input_shape,
     add_level,
@@ -39,7 +39,7 @@ from tilewright.tools._common import (
 )
 
 if TYPE_CHECKING:
-    from tilewright.progress import Teller
+    from tilewright.core.progress import Teller
     from tilewright.runtime.module import Module
 
 MISMATCH = 1
@@ -129,11 +129,11 @@ def load(args: argparse.Namespace, say: Teller) -> Module:
         from tilewright.runtime.module import load_module
 
         return load_module(args.model, args.threads)
-    from tilewright import driver
+    from tilewright.driver import api
 
     shapes = dict(args.input_shape)
     asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted, "progress": say}
-    module = driver.compile(args.model, args.target, shapes, args.threads, **asked)
+    module = api.compile(args.model, args.target, shapes, args.threads, **asked)
     tell(module.report.notes)
     return module
 
@@ -180,7 +180,7 @@ def read_arrays(path: Path, infos: Sequence[TensorInfo] = ()) -> dict[str, np.nd
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an ``.npz`` file, whole or not at all."""
-    from tilewright.runtime.files import replacing
+    from tilewright.runtime.process.files import replacing
 
     # Types that a library registered (2) are written as bytes: numpy names some of them in a way that it cannot read.
     plain = {name: a.view(f"V{a.dtype.itemsize}") if a.dtype.isbuiltin == 2 else a for name, a in arrays.items()}

@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tilewright import zoo
-from tilewright.errors import InputError
-from tilewright.runtime.files import replacing
+from tilewright.core.errors import InputError
+from tilewright.runtime.process.files import replacing
+from tilewright.tools import networks
 from tilewright.tools._common import check_outputs, command, file_path, parser, progress, report, show
 
 
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("zoo", "write a benchmark network as an ONNX file, with random weights", "[options] [name]")
     text = "the network's name, see --list"
-    cli.add_argument("name", nargs="?", choices=zoo.NAMES, metavar="name", help=text)
+    cli.add_argument("name", nargs="?", choices=networks.NAMES, metavar="name", help=text)
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="where to write it (default: NAME.onnx)")
     cli.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
     return cli
@@ -38,23 +38,23 @@ def _parser() -> argparse.ArgumentParser:
 
 def _list(args: argparse.Namespace) -> None:
     if args.quiet and not args.json:
-        show(zoo.NAMES)
+        show(networks.NAMES)
         return
-    record = {name: network.text for name, network in zoo.NETWORKS.items()}
+    record = {name: network.text for name, network in networks.NETWORKS.items()}
     report(record, [f"{name:<15}{text}" for name, text in record.items()], args)
 
 
 def _write(args: argparse.Namespace) -> None:
     path = args.output or Path(f"{args.name}.onnx")
     check_outputs({"-o": path})
-    if args.output is None and path.exists() and not zoo.made(path):
+    if args.output is None and path.exists() and not networks.made(path):
         raise InputError(f"cannot write {path}: a file is there that is not of the zoo; give -o another name")
     start = time.perf_counter()
     with replacing(path) as temporary, progress(f"writing {path}", args):
-        model = zoo.build(args.name)
+        model = networks.build(args.name)
         data = model.SerializeToString()
         temporary.write_bytes(data)
-    parameters, seconds = zoo.parameter_count(model), time.perf_counter() - start
+    parameters, seconds = networks.parameter_count(model), time.perf_counter() - start
     text = f"wrote {path}: {args.name}, {parameters:,} parameters, {len(data) / 1e6:.1f} MB, {seconds:.1f} s"
     record = {"network": args.name, "path": str(path), "parameters": parameters, "bytes": len(data)}
     report({**record, "seconds": round(seconds, 3)}, [text], args)

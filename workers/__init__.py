@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..breadcrumbs import Trail, following
-from ..errors import CompileTimeoutError
+from ..core.breadcrumbs import Trail, following
+from ..core.errors import CompileTimeoutError
 from . import clock
-from .crew import Crew
-from .dispatch import Round
 from .process import COMPILER, CONVERTER, Job, Kind, Limits, at, run_here
+from .rounds import Round
+from .worker import Crew
 
 __all__ = ["CONVERTER", "Job", "Limits", "Pool", "pool", "run_here", "shutdown"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from ..errors import TilewrightError
+from ..core.errors import TilewrightError
 
 _QUESTION = b"?"  # what a question begins with, and no pickle does
 

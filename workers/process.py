@@ -28,9 +28,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..breadcrumbs import Snapshot, Trail, following
-from ..errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
-from ..questions import asking
+from ..core.breadcrumbs import Snapshot, Trail, following
+from ..core.errors import CompileError, CompileTimeoutError, InternalError, TilewrightError
+from ..core.questions import asking
 from . import clock
 from .messages import Reply, ask_owner
 
@@ -57,7 +57,7 @@ class Kind:
     idle_seconds: int = 300
 
 
-COMPILER = Kind("jobs")
+COMPILER = Kind("driver.jobs")
 CONVERTER = Kind("frontends.torch.conversion", idle_seconds=90)  # imports another MLIR than ours
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...core.errors import UnsupportedError
+from ...core.model import TensorInfo
+from ...core.sizes import Extent, Sym, bounds, floordiv, symbols
 from ...dialects import arith, extents, ir, tensor
-from ...errors import UnsupportedError
-from ...model import TensorInfo
-from ...sizes import Extent, Sym, bounds, floordiv, symbols
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...core.errors import UnsupportedError
+from ...core.sizes import Extent, is_open
 from ...dialects import func, ir
 from ...dialects.walk import collect, defining_op
-from ...errors import UnsupportedError
-from ...sizes import Extent, is_open
 from .fitting import Fit
 
 _Values = Sequence[ir.Value]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ...atoms import Atom, atoms_of
-from ...sizes import Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
+from ...core.atoms import Atom, atoms_of
+from ...core.sizes import Extent, Sym, floordiv, if_equal, if_less, largest, mod, smallest
 
 _FUNCTIONS: Mapping[str, Callable[..., Extent]] = {
     "floordiv": floordiv,

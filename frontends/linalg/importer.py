@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ...core.errors import CompileError, ModelError, UnsupportedError
+from ...core.model import ELEMENTS, Model, Param, TensorInfo
 from ...dialects import builders, extents, func, ir
 from ...dialects.context import diagnostics, make_context
-from ...errors import CompileError, ModelError, UnsupportedError
-from ...model import ELEMENTS, Model, Param, Samples, TensorInfo
+from ..foreign import Samples
 from .differences import differences
 from .fitting import Fit
 from .open_sizes import open_sizes, remember_extents

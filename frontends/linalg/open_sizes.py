@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...core.errors import UnsupportedError
+from ...core.model import TensorInfo
+from ...core.sizes import Extent, Sym, product
 from ...dialects import arith, builders, extents, func, ir, tensor
 from ...dialects.scalars import const
 from ...dialects.walk import collect, defining_op
-from ...errors import UnsupportedError
-from ...model import TensorInfo
-from ...sizes import Extent, Sym, product
 from .bind_sizes import bind_sizes
 from .differences import Differences
 

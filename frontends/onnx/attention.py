@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...core.sizes import Extent, if_equal, may_be_equal
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.loops import index
 from ...dialects.types import element_type
-from ...sizes import Extent, if_equal, may_be_equal
 from .context import Context
 from .ops.matmul import matmul
 from .ops.movement import concat

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ...core.errors import ModelError
 from ...dialects import extents, ir
 from ...dialects.loops import Draft
-from ...errors import ModelError
 from .context import Context, Unsupported
 from .control_flow import only_element, refuse_in_kernel
 from .forms import Form, form_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx
 from onnx import TensorProto, checker, defs
 
-from ...errors import ModelError
-from ...printed import shortened
+from ...core.errors import ModelError
+from ...core.printed import shortened
 from .node_order import sort_nodes
 from .structure import check_nodes, check_tensors
 from .walk import levels, roots, tensors

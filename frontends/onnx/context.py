@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NoReturn
 import numpy as np
 import onnx
 
+from ...core.errors import ModelError
+from ...core.model import NARROW, bits_of, numpy_dtype
+from ...core.sizes import Extent, is_open, may_be_equal
 from ...dialects import builders, codes, extents, ir, positions, scalars, tensor
 from ...dialects.types import element_type, is_float
-from ...errors import ModelError
-from ...model import NARROW, bits_of, numpy_dtype
-from ...sizes import Extent, is_open, may_be_equal
 from .objects import KINDS, Element, Object
 from .tensor import Tensor
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
-from ...sizes import Extent
+from ...core.sizes import Extent
 from .context import Context
 from .registry import Converter, Result, op
 from .tensor import Tensor

@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
+from ...core.errors import UnsupportedError
+from ...core.sizes import Extent, Sym
 from ...dialects import builders, extents, ir, scalars, scf
 from ...dialects.loops import Draft, guarded, index
-from ...errors import UnsupportedError
-from ...sizes import Extent, Sym
 from .context import Context, Unsupported
 from .forms import Form
 from .objects import OPTIONAL, SEQUENCE, Element, element_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...core.model import OBJECTS
 from ...dialects import arith, codes, ir, math, scalars
 from ...dialects.types import bits, element_type, is_float, is_integer, is_signed
-from ...model import OBJECTS
 from .context import Context
 from .tensor import Tensor
 

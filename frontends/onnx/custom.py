@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx
 
-from ... import operators
+from ...core import custom_ops
+from ...core.errors import ModelError
+from ...core.model import OBJECTS
+from ...core.questions import ask
 from ...dialects import builders
-from ...errors import ModelError
-from ...model import OBJECTS
-from ...questions import ask
 from . import remedies
 from .context import Context, Unsupported
 from .objects import TEXT, Element, Object, element_of_type
@@ -22,7 +22,7 @@ _PLAIN = (int, float, str)
 
 def name_of(node: onnx.NodeProto) -> str:
     """What a node's operator is called, if a user has registered it."""
-    return operators.operator_name(node.domain, node.op_type)
+    return custom_ops.operator_name(node.domain, node.op_type)
 
 
 def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]) -> list[Tensor | None]:
@@ -55,11 +55,11 @@ def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[s
 
 def _inferred(
     ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]
-) -> Sequence[operators.Result] | None:
+) -> Sequence[custom_ops.Result] | None:
     """What the operator's rule says of all outputs; None where it has none."""
     operands = [None if t is None else _operand(t) for t in inputs]
     try:
-        told = ask(operators.inferred, name_of(ctx.node), operands, dict(attributes))
+        told = ask(custom_ops.inferred, name_of(ctx.node), operands, dict(attributes))
     except ModelError as error:
         ctx.invalid(str(error))
     if told is not None and len(told) < len(ctx.node.output):
@@ -67,16 +67,16 @@ def _inferred(
     return told
 
 
-def _operand(tensor: Tensor) -> operators.Operand:
+def _operand(tensor: Tensor) -> custom_ops.Operand:
     if isinstance(tensor, Object):
         rank = tensor.rank_ if tensor.dtype == TEXT else None
-        return operators.Operand(None if rank is None else (None,) * rank, tensor.dtype)
+        return custom_ops.Operand(None if rank is None else (None,) * rank, tensor.dtype)
     known = tensor.known
     small = known is not None and known.size <= builders.MAX_CONSTANT
-    return operators.Operand(tensor.shape, tensor.dtype, np.array(known) if small else None)
+    return custom_ops.Operand(tensor.shape, tensor.dtype, np.array(known) if small else None)
 
 
-def _told(result: operators.Result) -> Element:
+def _told(result: custom_ops.Result) -> Element:
     shape, dtype = result
     return Element(dtype, len(shape))
 
@@ -94,12 +94,12 @@ def _declared(ctx: Context, index: int) -> Element:
     return element
 
 
-def _declared_shape(ctx: Context, index: int) -> operators.Shape:
+def _declared_shape(ctx: Context, index: int) -> custom_ops.Shape:
     dims = ctx.graph.scope.declared[ctx.node.output[index]].tensor_type.shape.dim
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
 
 
-def _fitted(ctx: Context, index: int, tensor: Tensor, shape: operators.Shape) -> Tensor:
+def _fitted(ctx: Context, index: int, tensor: Tensor, shape: custom_ops.Shape) -> Tensor:
     """The result with the extents that are known; the program checks them when it runs."""
     wanted = [own if n is None else n for own, n in zip(tensor.shape, shape, strict=True)]
     said = ", ".join("any" if n is None else str(n) for n in shape)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import TensorProto
 
+from ...core.errors import ModelError
+from ...core.model import Param, TensorInfo, stored
 from ...dialects import builders, func, ir
 from ...dialects.types import element_type
-from ...errors import ModelError
-from ...model import Param, TensorInfo, stored
 from .objects import TEXT, Object
 from .tensor import Tensor
 from .weights import Detached, dtype_name

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import onnx
 from onnx import ValueInfoProto
 
-from ...dims import InputShapes
-from ...dims import text as dim_text
-from ...errors import ModelError, UnsupportedError
-from ...inspection import CheckReport, Node, Operator, Problem, Verdict
-from ...inspection import Tensor as Described
-from ...limits import ORDINARY, ModelLimits
-from ...model import Model
-from ...sizes import Sym, is_open
+from ...core.dims import InputShapes
+from ...core.dims import text as dim_text
+from ...core.errors import ModelError, UnsupportedError
+from ...core.limits import ORDINARY, ModelLimits
+from ...core.model import Model
+from ...core.report import CheckReport, Node, Operator, Problem, Verdict
+from ...core.report import Tensor as Described
+from ...core.sizes import Sym, is_open
 from . import inventory, ops
 from .check import check_model
 from .graph import Graph

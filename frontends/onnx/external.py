@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from onnx import TensorProto
 
-from ...errors import ModelError
-from ...printed import shortened
+from ...core.errors import ModelError
+from ...core.printed import shortened
 
 # Locations that ``weights.py`` writes. No file can name them: it would reach into another tensor's data.
 _TOKEN = secrets.token_hex(8)

@@ -11,7 +11,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from ...model import NARROW, numpy_dtype
+from ...core.model import NARROW, numpy_dtype
 from .tensor import Tensor
 
 FOLD_LIMIT = 1 << 16  # elements of all inputs together

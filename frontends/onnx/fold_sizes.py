@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...errors import OpenExtentError
-from ...sizes import Extent, if_equal, largest, smallest
+from ...core.errors import OpenExtentError
+from ...core.sizes import Extent, if_equal, largest, smallest
 from .context import Context
 from .tensor import Tensor
 from .weights import dtype_name

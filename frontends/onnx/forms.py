@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from ...core.sizes import Extent, Sym, symbols
 from ...dialects import extents, ir, tensor
 from ...dialects.types import element_type
-from ...sizes import Extent, Sym, symbols
 from .objects import Element, Object, joined_elements
 from .tensor import Tensor
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...dims import SIZES, Dim, Given, InputShapes, Shapes, parse
-from ...errors import ModelError
-from ...intervals import Interval
-from ...sizes import Extent, Sym
+from ...core.dims import SIZES, Dim, Given, InputShapes, Shapes, parse
+from ...core.errors import ModelError
+from ...core.intervals import Interval
+from ...core.sizes import Extent, Sym
 
 Own = int | str  # an extent in the file, or the name of an open one ("" if it has none)
 

@@ -10,11 +10,12 @@ from functools import cached_property
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
-from ...breadcrumbs import step
+from ...core.breadcrumbs import step
+from ...core.custom_ops import registered
+from ...core.errors import ModelError, UnsupportedError
+from ...core.model import check_size
+from ...core.questions import ask
 from ...dialects import ir
-from ...errors import ModelError, UnsupportedError
-from ...operators import registered
-from ...questions import ask
 from . import custom, functions, registry
 from .cases import convert_cases
 from .context import Context, Unsupported
@@ -38,7 +39,6 @@ from .ranks import Choice, Facts
 from .refusals import Refusals, refuse_results, refuse_use, signature
 from .scope import Scope
 from .standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
-from .structure import check_size
 from .tensor import Tensor
 from .weights import Detached, type_name
 

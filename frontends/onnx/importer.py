@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import onnx
 
+from ...core.dims import InputShapes
+from ...core.errors import ModelError, UnsupportedError
+from ...core.limits import ORDINARY, ModelLimits
+from ...core.model import OBJECTS, Model, TensorInfo, check_size
+from ...core.sizes import Sym
 from ...dialects import builders, extents, func, ir
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
-from ...dims import InputShapes
-from ...errors import ModelError, UnsupportedError
-from ...limits import ORDINARY, ModelLimits
-from ...model import OBJECTS, Model, TensorInfo
-from ...sizes import Sym
 from . import ops
 from .check import check_model
 from .graph import Graph
@@ -23,7 +23,6 @@ from .objects import Element, Object, element_of_type
 from .ranks import Unranked
 from .refusals import Refusal
 from .standins import Failed
-from .structure import check_size
 from .tensor import Tensor
 from .weights import Detached, Source, detach
 

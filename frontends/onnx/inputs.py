@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 import onnx
 from onnx import ValueInfoProto
 
-from ...dims import InputShapes
-from ...errors import ModelError, UnsupportedError
-from ...model import OBJECTS, TensorInfo
-from ...sizes import Extent
+from ...core.dims import InputShapes
+from ...core.errors import ModelError, UnsupportedError
+from ...core.model import OBJECTS, TensorInfo
+from ...core.sizes import Extent
 from .given import Agreed, Own, agreed, by_input
 from .objects import element_of_type
 from .weights import dtype_name

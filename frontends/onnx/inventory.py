@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import onnx
 from onnx import NodeProto, TensorProto, TypeProto
 
-from ...inspection import Parameters, Tensor
-from ...model import numpy_dtype
+from ...core.model import numpy_dtype
+from ...core.report import Parameters, Tensor
 from .nodes import Place, bodies, place, title
 from .weights import DTYPES, type_name
 

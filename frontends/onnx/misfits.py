@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+from ...core.errors import ModelError, UnsupportedError
 from ...dialects import cf, ir, scalars
-from ...errors import ModelError, UnsupportedError
 from .context import Context
 from .control_flow import branches
 from .tensor import Tensor

@@ -8,7 +8,7 @@ from typing import cast
 import onnx
 from onnx import NodeProto
 
-from ...errors import ModelError
+from ...core.errors import ModelError
 from .nodes import bodies, node_captures, op_title, title
 
 

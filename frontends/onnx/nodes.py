@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import onnx
 from onnx import NodeProto, TensorProto
 
-from ...printed import shortened
+from ...core.printed import shortened
 from .objects import OPTIONAL, SEQUENCE, TEXT
 from .tensor import Tensor
 from .weights import DTYPES

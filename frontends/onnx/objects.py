@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from onnx import TensorProto, TypeProto
 
+from ...core.model import OBJECTS
 from ...dialects import ir
-from ...model import OBJECTS
 from .tensor import Tensor
 from .weights import DTYPES
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...core.sizes import Extent, Sym, floordiv, if_equal, if_less, is_open, largest, product, smallest
 from ...dialects import extents
-from ...sizes import Extent, Sym, floordiv, if_equal, if_less, is_open, largest, product, smallest
 from .context import Body, Context
 from .open_lengths import up_to
 from .tensor import Tensor

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math as number
 
+from ...core.sizes import Extent, floordiv, smallest
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.loops import index
 from ...dialects.types import element_type
-from ...sizes import Extent, floordiv, smallest
 from .context import Context
 from .tensor import Tensor
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ...core.sizes import Extent, Sym, bounds, is_open
 from ...dialects import arith, builders, extents, ir
-from ...sizes import Extent, Sym, bounds, is_open
 from .context import Context
 from .control_flow import refuse_in_kernel
 from .misfits import in_each

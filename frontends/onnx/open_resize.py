@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.sizes import Extent, floordiv
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.types import element_type
-from ...sizes import Extent, floordiv
 from .context import Context
 from .emitted import Emitted, chosen
 from .resampling import COORDINATES, NEAREST, Axis, Line, Number, Rule, far, near, sources, triangle

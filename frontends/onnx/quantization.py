@@ -14,9 +14,9 @@ from functools import reduce
 
 import numpy as np
 
+from ...core.model import numpy_dtype
 from ...dialects import arith, ir, math, scalars
 from ...dialects.types import element_type, is_integer, is_signed
-from ...model import numpy_dtype
 from .context import KNOWN_LIMIT, Context
 from .convert import cast
 from .tensor import Tensor

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product
 
+from ...core.sizes import Extent
 from ...dialects import ir
-from ...sizes import Extent
 from .context import Context
 from .forms import Form, common, form_of
 from .objects import MOST_RANKS, OPTIONAL, Element, Object, element_of

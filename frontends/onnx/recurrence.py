@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ...core.sizes import Extent
 from ...dialects import builders, ir, math, scalars
 from ...dialects.loops import at, index, sequential, stored
-from ...sizes import Extent
 from .context import Context
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
 from .tensor import Tensor

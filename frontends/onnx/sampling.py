@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from ...core.sizes import Extent
 from ...dialects import arith, builders, ir, math, scalars
 from ...dialects.types import element_type
-from ...sizes import Extent
 from .context import Context
 from .tensor import Tensor
 

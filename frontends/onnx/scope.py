@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import onnx
 from onnx import NodeProto, TensorProto
 
-from ...errors import ModelError
+from ...core.errors import ModelError
 from .nodes import Place, place, title
 from .ranks import Case, Choice, Unranked
 from .standins import Value

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import onnx
 
-from ...errors import ModelError
-from ...limits import ModelLimits
-from ...model import OBJECTS, numpy_dtype
-from ...printed import shortened
-from ...sizes import Extent, is_open
+from ...core.errors import ModelError
+from ...core.limits import ModelLimits
+from ...core.model import check_size
+from ...core.printed import shortened
+from ...core.sizes import Extent
 from .walk import Level, Name, function_name, levels, roots, tensors
 from .weights import Detached
 
@@ -35,20 +34,6 @@ def check_tensors(detached: Detached) -> None:
 def demand_size(ctx: Context, shape: Sequence[Extent], dtype: str) -> None:
     """Refuse a node's result that is larger than the limits allow, before memory is taken for it."""
     check_size(shape, dtype, f"node '{ctx.name}' ({ctx.node.op_type}): its output", ctx.graph.detached.limits)
-
-
-def check_size(shape: Sequence[Extent], dtype: str, what: str, limits: ModelLimits) -> None:
-    """Raise ModelError for a tensor of known size that is larger than the limits allow; ``what`` names it.
-
-    One of open size, and what the host holds, is for the run to refuse.
-    """
-    if not dtype or dtype in OBJECTS or is_open(shape):
-        return
-    nbytes = math.prod(shape) * numpy_dtype(dtype).itemsize
-    if nbytes > limits.tensor_bytes:
-        raise ModelError(
-            f"{what} of shape {list(shape)} takes {nbytes} bytes, more than the {limits.tensor_bytes} that a tensor may"
-        )
 
 
 @dataclass

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...core.sizes import Extent, is_open, product
 from ...dialects import ir
 from ...dialects.types import is_float, is_signed
-from ...sizes import Extent, is_open, product
 
 
 class Tensor:

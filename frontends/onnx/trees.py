@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...core.sizes import Extent
 from ...dialects import arith, builders, ir, scalars, scf
 from ...dialects.types import element_type
-from ...sizes import Extent
 from .context import Context
 from .tensor import Tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...sizes import Extent
+from ...core.sizes import Extent
 
 # Extents of open dimensions; those of a first axis have 1. Some networks need an image's size.
 _EXTENTS = (224, 64, 512, 1)

@@ -18,10 +18,10 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import TensorProto, numpy_helper
 
-from ...errors import ModelError, UnsupportedError
-from ...limits import ORDINARY, ModelLimits
-from ...model import NARROW, FileSlice, numpy_dtype
-from ...source_files import find_inside, folders_of, open_regular
+from ...core.errors import ModelError, UnsupportedError
+from ...core.limits import ORDINARY, ModelLimits
+from ...core.model import NARROW, FileSlice, numpy_dtype
+from ...core.source_files import find_inside, folders_of, open_regular
 from . import wire
 from .external import DECODED, MAPPED, Place, place_of, short
 

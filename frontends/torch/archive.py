@@ -17,9 +17,10 @@ import torch
 from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE, SerializedArtifact, deserialize
 from torch.export import ExportedProgram
 
-from ...errors import InternalError, ModelError, TilewrightError
-from ...limits import GIB, ORDINARY, ModelLimits
-from ...workers import CONVERTER, Job, Pool, pool
+from ...core.errors import InternalError, ModelError, TilewrightError
+from ...core.limits import GIB, ORDINARY, ModelLimits
+from ...workers import Pool, pool
+from ...workers.process import CONVERTER, Job
 from .conversion import read_file
 from .nesting import BadNestingError, check_types
 from .package import Package, Stored, refuse_odd_file

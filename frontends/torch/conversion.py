@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...limits import ModelLimits
+from ...core.limits import ModelLimits
 
 if TYPE_CHECKING:
     from .package import Package

@@ -18,7 +18,7 @@ from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_importer import ContextCache, FxImporter
 
-from ...errors import UnsupportedError
+from ...core.errors import UnsupportedError
 from .conversion import Answer
 from .decompositions import decompositions
 from .export import first_line
@@ -95,6 +95,8 @@ def _samples(program: ExportedProgram) -> list[tuple[Point, ExportedProgram]]:
         return samples(program, lambda program: program.run_decompositions(table))
     except NoSampleError as error:
         raise _Refused("", f"no open sizes were found that the program runs on: {error}") from error
+    except RuntimeError as error:  # what the functions that compute shapes raise, of nodes that do not fit together
+        raise _Refused("", f"torch refuses its nodes: {first_line(error)}; export it again") from error
 
 
 def _refuse_training(graph: Graph) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from ...errors import ModelError, UnsupportedError
+from ...core.errors import ModelError, UnsupportedError
 
 SUFFIX = ".pt2"
 # What torch says at the end of an error about open sizes: a line for each that it would have otherwise.

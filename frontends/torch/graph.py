@@ -17,9 +17,9 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
-from ...errors import UnsupportedError
+from ...core.errors import UnsupportedError
+from ...core.sizes import Extent, Sym
 from ...runtime.module import Module
-from ...sizes import Extent, Sym
 from ..linalg.fitting import value_at
 from .export import exported
 from .module import TENSOR, Callee

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...errors import InputError
-from ...model import TensorInfo
-from ...printed import name_text
-from ...runtime.description import described
+from ...core.errors import InputError
+from ...core.model import TensorInfo
+from ...core.printed import name_text
+from ...core.sizes import Extent, Sym, is_open
+from ...runtime.description import describe
 from ...runtime.module import Module
-from ...sizes import Extent, Sym, is_open
 from ..linalg.fitting import value_at
 from .tensors import array_of, dtype_of, tensor_of
 
@@ -106,7 +106,8 @@ class TorchModule:
 
     def __repr__(self) -> str:
         facts = [("takes", _nesting(self._in)), ("states", ", ".join(map(name_text, self.states)))]
-        return described(self.module, "TorchModule", [fact for fact in facts if fact[1]])
+        module, said = self.module, [fact for fact in facts if fact[1]]
+        return describe(module.manifest, module.executor, module.num_threads, "TorchModule", said)
 
     def __call__(self, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Run on CPU tensors; InputError where they are not nested, shaped or typed as those it was exported with.

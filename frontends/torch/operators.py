@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from ...errors import UnsupportedError
+from ...core.errors import UnsupportedError
 
 OWN = ("aten", "prims", "quantized_decomposed")  # whose operators are there wherever torch is
 

@@ -14,8 +14,8 @@ from typing import BinaryIO, NamedTuple
 from torch._export.serde import schema
 from torch.export.pt2_archive import constants as places
 
-from ...errors import ModelError
-from ...limits import ModelLimits
+from ...core.errors import ModelError
+from ...core.limits import ModelLimits
 from .program_text import REMEDY, BadProgramError, Checker, Program, bytes_of, check_program, load_json
 
 MODEL = "model"  # what torch.export.save calls the program

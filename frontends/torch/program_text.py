@@ -21,7 +21,7 @@ from torch._export.serde import schema
 from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE, _SYM_OPS
 from torch._export.serde.union import _Union
 
-from ...limits import ModelLimits
+from ...core.limits import ModelLimits
 from .nesting import BadNestingError, flat_nesting, read_nesting
 from .operators import GROUPED_ARGUMENTS, GROUPED_TARGET, STAND_INS
 from .size_expressions import SYMBOL, BadSizeError, FractionError, check_size
@@ -159,6 +159,8 @@ class Checker:
             made["metadata"] = {k: v for k, v in made["metadata"].items() if k == "nn_module_stack"}
         elif kind is schema.TensorMeta:
             self._check_tensor(made)
+        elif kind is schema.Device and made["type"] == "cpu":
+            made["index"] = None  # there is one; to torch, one with a number is another device
         self._depth -= nested
         return made
 

@@ -19,11 +19,12 @@ from torch.export import ExportedProgram, ModuleCallEntry
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.utils import _pytree as pytree
 
-from ...errors import ModelError, UnsupportedError
-from ...limits import ORDINARY, ModelLimits
-from ...model import ForeignSource, LinalgText, Param, Samples, TensorInfo, aligned, numpy_dtype
+from ...core.errors import ModelError, UnsupportedError
+from ...core.limits import ORDINARY, ModelLimits
+from ...core.model import Param, TensorInfo, aligned, numpy_dtype
 from ...runtime.module import Module
 from ...workers import Pool
+from ..foreign import ForeignSource, LinalgText, Samples
 from . import archive
 from .conversion import Answer, converted
 from .export import exported, first_line, is_torch

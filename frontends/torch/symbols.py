@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils._sympy import functions
 
-from ...errors import UnsupportedError
-from ...sizes import Extent, Sym, floordiv, largest, mod, product, smallest
+from ...core.errors import UnsupportedError
+from ...core.sizes import Extent, Sym, floordiv, largest, mod, product, smallest
 from .sampling import ranges
 
 # Torch notes this bound where nobody gave one (`Dim.DYNAMIC`), as tracing takes no size for 0 or 1. Programs are right

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...errors import InputError
-from ...model import TensorInfo, numpy_dtype
+from ...core.errors import InputError
+from ...core.model import TensorInfo, numpy_dtype
 
 # The types that numpy lacks, and those that numpy has of their size.
 _BITS = {1: torch.uint8, 2: torch.int16}

@@ -1,1 +1,1 @@
-"""What passes ask about IR without changing it."""
+"""What passes ask of IR: kinds of ops, costs, equal sizes, groups, layouts. Nothing here changes IR."""

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ..kernel import RESULT_SIZES, count_of
-from ..structure import dim_of, indexing_maps, is_structured, is_tensor, num_inputs, operations, shape_of
-from .dynamic_extent import DynamicExtent
+from ..ir.dynamic_extent import DynamicExtent
+from ..ir.kernel import RESULT_SIZES, count_of
+from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, num_inputs, operations, shape_of
 
 Key = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
 

@@ -9,14 +9,15 @@ from typing import ClassVar
 
 from ...dialects import PassManager, arith, builders, func, ir, tensor
 from ...dialects.walk import defining_op
-from ..classify import Contraction, classify, dim_of, indexing_maps, is_structured, num_inputs
-from ..infra import Pass
-from ..structure import is_dynamic, is_tensor, operations, shape_of
-from .edit import programs, replace
-from .maps import permutation_of, reassociation_of
-from .open_sizes import slice_amounts
-from .routine_ops import VIEWS
-from .uses import users
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction
+from ..infra.base import Pass
+from ..ir.edit import programs, replace
+from ..ir.maps import permutation_of, reassociation_of
+from ..ir.open_sizes import slice_amounts
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_structured, is_tensor, num_inputs, operations, shape_of
+from ..ir.uses import users
 
 
 @dataclass(frozen=True)
@@ -49,26 +50,26 @@ class CanonicalizeOps(Pass):
         """Rewrite all programs of the module."""
         upstream = PassManager.parse("builtin.module(canonicalize)")
         upstream.run(module.operation)
-        rules = (
-            _fold_transposes,
-            _transpose_before_view,
-            _slice_before_transpose,
-            _fold_slices,
-            _read_through_slice,
-            _slice_after_view,
-            _close_extents,
-        )
-        while any([_follow(rules, f) for f in programs(module)]):
+        while any([_follow(f) for f in programs(module)]):
             upstream.run(module.operation)
 
 
-def _follow(rules: Sequence[Callable[[ir.Operation], bool]], function: func.FuncOp) -> bool:
-    """Apply each rule to all ops; whether any has changed something."""
-    ops, changed = operations(function), False
-    for rule in rules:
-        if any([rule(op) for op in ops]):
-            ops, changed = operations(function), True
+def _follow(function: func.FuncOp) -> bool:
+    """Apply each rule to the ops that it is about; whether any has changed something."""
+    ops, changed = _by_name(function), False
+    for rule, names in _RULES.items():
+        if any([rule(op) for name in names for op in ops.get(name, ())]):
+            ops, changed = _by_name(function), True
     return changed
+
+
+def _by_name(function: func.FuncOp) -> dict[str, list[ir.Operation]]:
+    """The ops of a function by their names; structured ones, of whatever name, are ``linalg``."""
+    ops: dict[str, list[ir.Operation]] = {}
+    for op in operations(function):
+        name = op.name
+        ops.setdefault("linalg" if name.startswith("linalg.") else name, []).append(op)
+    return ops
 
 
 def _fold_transposes(op: ir.Operation) -> bool:
@@ -245,3 +246,14 @@ def _slice(op: ir.Operation) -> list[int] | None:
         return None
     offsets, strides = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{n}"])) for n in ("offsets", "strides"))
     return offsets if set(strides) <= {1} and len(offsets) == len(shape_of(op.results[0])) else None
+
+
+_RULES: dict[Callable[[ir.Operation], bool], tuple[str, ...]] = {  # with the ops that each is about
+    _fold_transposes: ("linalg",),
+    _transpose_before_view: ("linalg",),
+    _slice_before_transpose: ("tensor.extract_slice",),
+    _fold_slices: ("tensor.extract_slice",),
+    _read_through_slice: ("tensor.extract",),
+    _slice_after_view: VIEWS,
+    _close_extents: ("linalg",),
+}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, host
 from ...dialects import ir
-from ...target import Target, host
-from ..classify import Contraction, OpClass
-from ..infra import Pass
-from .combine import Product, combine
+from ..analysis.kinds import Contraction, OpClass
+from ..infra.base import Pass
+from .rewriting.combine import Product, combine
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,28 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.errors import CompileError
 from ...dialects import builders, extents, func, ir
 from ...dialects.builders import iterators_attr
 from ...dialects.walk import defining_op
-from ...errors import CompileError
-from ..classify import (
-    Contraction,
-    classify,
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction
+from ..analysis.layouts import DIM_LISTS, Layouts, Order, same_places
+from ..infra.base import Pass
+from ..ir.edit import node_names, programs
+from ..ir.maps import compose, permuted, reassociation_of, set_maps
+from ..ir.structure import (
     dims_in,
+    index_dim,
     indexing_maps,
+    is_static,
+    is_tensor,
     iterator_types,
     num_inputs,
+    operations,
+    shape_of,
 )
-from ..infra import Pass
-from ..structure import index_dim, is_static, is_tensor, operations, shape_of
-from .edit import node_names, programs
-from .layouts import DIM_LISTS, Layouts, Order, same_places
-from .maps import compose, permuted, reassociation_of, set_maps
-from .uses import captures, nested
+from ..ir.uses import captures, nested
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import ir
-from ..infra import Pass
-from ..structure import operations
-from .edit import erase_dead, programs
-from .inline import drop_unused_inputs
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, programs
+from ..ir.structure import operations
+from .rewriting.inline import drop_unused_inputs
 
 
 @dataclass(frozen=True)

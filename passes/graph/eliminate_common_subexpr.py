@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, ir
-from ..infra import Pass
+from ..infra.base import Pass
 
 
 @dataclass(frozen=True)

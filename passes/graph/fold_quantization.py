@@ -10,26 +10,26 @@ from typing import ClassVar
 import numpy as np
 
 from ...dialects import builders, func, ir
-from ..classify import (
-    Contraction,
-    Conv,
-    DepthwiseConv,
-    classify,
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv
+from ..analysis.scales import Scale, Search, is_map, through_view
+from ..infra.base import Pass
+from ..ir.edit import drop_identity, erase_dead, hoist, param_values, programs, splat_of
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import (
     dim_of,
     indexing_maps,
+    is_tensor,
     iterator_types,
     loop_extents,
     num_inputs,
+    operations,
+    terminator,
 )
-from ..infra import Pass
-from ..structure import is_tensor, operations, terminator
-from .byte_products import Epilogue, Product, emit
-from .edit import drop_identity, erase_dead, hoist, param_values, programs, splat_of
-from .inline import drop_unused_inputs
-from .quantized import SIGN, Quantized, read
-from .routine_ops import VIEWS
-from .scales import Scale, Search, is_map, through_view
-from .uses import has_one_use
+from ..ir.uses import has_one_use
+from .quantization.byte_products import Epilogue, Product, emit
+from .quantization.quantized import SIGN, Quantized, read
+from .rewriting.inline import drop_unused_inputs
 
 # The largest difference of two bytes, and the largest sum of products that stays in 32 bits with a bias.
 _BYTE, _MOST = 255, 1 << 30

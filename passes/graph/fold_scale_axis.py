@@ -7,14 +7,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, func, ir, scalars
-from ..classify import body_ops, dim_of, indexing_maps, iterator_types, loop_extents
-from ..infra import Pass
-from ..structure import is_static, is_tensor, loops_along, operations, shape_of, terminator
-from .edit import drop_identity, fused_location, hoist, param_values, programs, splat_of
-from .inline import drop_unused_inputs
-from .maps import set_maps
-from .scales import Edit, Edits, Scale, Search, is_map
-from .uses import captures
+from ..analysis.scales import Edit, Edits, Scale, Search, is_map
+from ..infra.base import Pass
+from ..ir.edit import drop_identity, fused_location, hoist, param_values, programs, splat_of
+from ..ir.maps import set_maps
+from ..ir.structure import (
+    body_ops,
+    dim_of,
+    indexing_maps,
+    is_static,
+    is_tensor,
+    iterator_types,
+    loop_extents,
+    loops_along,
+    operations,
+    shape_of,
+    terminator,
+)
+from ..ir.uses import captures
+from .rewriting.inline import drop_unused_inputs
 
 
 @dataclass(frozen=True)

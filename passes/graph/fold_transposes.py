@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from ...dialects import builders, extents, ir, linalg, tensor
 from ...dialects.walk import defining_op
-from ..classify import Contraction, classify, dim_of, indexing_maps
-from ..infra import Pass
-from ..structure import operations, shape_of
-from .edit import programs
-from .maps import permutation_of, permuted, set_maps
-from .open_sizes import open_sizes
-from .uses import users
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction
+from ..infra.base import Pass
+from ..ir.edit import programs
+from ..ir.maps import permutation_of, permuted, set_maps
+from ..ir.open_sizes import open_sizes
+from ..ir.structure import dim_of, indexing_maps, operations, shape_of
+from ..ir.uses import users
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class FoldTransposes(Pass):
     def apply(self, module: ir.Module) -> None:
         """Fold the transposes around the contractions of all programs."""
         for function in programs(module):
-            for op in operations(function):
-                if op.name == "linalg.generic" and isinstance(classify(op), Contraction):
+            # All are found before any is changed: the transpose of a result is erased, and comes later in the program.
+            for op in [op for op in operations(function) if isinstance(classify(op), Contraction)]:
+                if op.name == "linalg.generic":
                     _fold_operands(op)
                     _fold_result(op)
 

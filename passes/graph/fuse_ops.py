@@ -6,21 +6,11 @@ import itertools
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.errors import CompileError
+from ...core.target import Target, host
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ...errors import CompileError
-from ...target import Target, host
-from ..classify import Contraction, Conv, DepthwiseConv, Pool, Transform
-from ..infra import Pass
-from ..schedule.attention import can_attend
-from ..schedule.block_sums import block_sum
-from ..schedule.border import can_border
-from ..schedule.open_border import insertions
-from ..schedule.winograd import transforms_apart
-from ..structure import operations
-from .edit import erase_dead, is_cheap, programs
-from .generalize import raise_fills
-from .groups import (
+from ..analysis.groups import (
     Facts,
     Group,
     Joins,
@@ -34,9 +24,19 @@ from .groups import (
     sums_open_axes,
     tree_joins,
 )
-from .inline import can_inline, fold_scalars, inline, read_through_unit_views
-from .routine_ops import is_no_kernel
-from .uses import users
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Pool, Transform
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, is_cheap, programs
+from ..ir.routine_ops import is_no_kernel
+from ..ir.structure import operations
+from ..ir.uses import users
+from ..schedule.families.attention import can_attend
+from ..schedule.families.block_sums import block_sum
+from ..schedule.families.winograd import transforms_apart
+from ..schedule.tiling.border import can_border
+from ..schedule.tiling.open_border import insertions
+from .generalize import raise_fills
+from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
 GROUP = "tw.group"
 _MOST = 64  # ops that a group grows to by itself: of more, no memory is saved any more that counts

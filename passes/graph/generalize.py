@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from ...dialects import PassManager, func, ir, linalg
 from ...dialects.walk import defining_op
-from ..classify import Fill, classify, num_inputs
-from ..infra import Pass
-from ..structure import is_tensor, operations
-from .edit import programs, replace
+from ..analysis.classify import classify
+from ..analysis.kinds import Fill
+from ..infra.base import Pass
+from ..ir.edit import programs, replace
+from ..ir.structure import is_tensor, num_inputs, operations
 
 
 @dataclass(frozen=True)

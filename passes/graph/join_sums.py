@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
-from ..infra import Pass
-from ..structure import (
+from ..infra.base import Pass
+from ..ir.edit import body_of, erase_dead, programs, replace
+from ..ir.structure import (
     body_ops,
     dim_of,
     indexing_maps,
@@ -19,8 +20,7 @@ from ..structure import (
     operations,
     shape_of,
 )
-from .edit import body_of, erase_dead, programs, replace
-from .uses import captures
+from ..ir.uses import captures
 
 
 @dataclass(frozen=True)

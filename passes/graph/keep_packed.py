@@ -6,15 +6,16 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.sizes import Extent
 from ...dialects import builders, ir, scalars
-from ...sizes import Extent
-from ..classify import Contraction, classify, dim_of, indexing_maps
-from ..infra import Pass
-from ..structure import operations
-from .block_quantized import Blocked, read_blocked
-from .edit import erase_dead, param_values, programs, replace, splat_of
-from .open_sizes import note_sizes
-from .packed_blocks import as_float, codes, scale, unpacked, whole_numbers, zero
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, param_values, programs, replace, splat_of
+from ..ir.open_sizes import note_sizes
+from ..ir.structure import dim_of, indexing_maps, operations
+from .quantization.block_quantized import Blocked, read_blocked
+from .quantization.packed_blocks import as_float, codes, scale, unpacked, whole_numbers, zero
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from ...dialects import builders, func, ir, tensor
 from ...dialects.walk import defining_op
-from ..classify import (
+from ..analysis.classify import classify
+from ..analysis.kinds import (
     Broadcast,
     Contraction,
     Conv,
@@ -19,19 +20,27 @@ from ..classify import (
     Pool,
     Reduction,
     Transform,
-    body_ops,
-    classify,
 )
-from ..infra import Pass
-from ..kernel import RESULT_SIZES, integer
-from ..kernel import is_dynamic as is_dynamic_kernel
-from ..structure import is_tensor, operations
+from ..infra.base import Pass
+from ..ir.edit import (
+    clone,
+    erase_dead,
+    fused_location,
+    is_cheap,
+    is_dynamic,
+    is_size,
+    node_names,
+    program_order,
+    programs,
+)
+from ..ir.kernel import RESULT_SIZES, integer
+from ..ir.kernel import is_dynamic as is_dynamic_kernel
+from ..ir.open_sizes import open_sizes
+from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
+from ..ir.structure import body_ops, is_tensor, operations
+from ..ir.uses import nested, top_level, uses
 from ..verify_kernel import state_sizes
-from .edit import clone, erase_dead, fused_location, is_cheap, is_dynamic, is_size, node_names, program_order, programs
 from .fuse_ops import GROUP
-from .open_sizes import open_sizes
-from .routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
-from .uses import nested, top_level, uses
 
 _NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}

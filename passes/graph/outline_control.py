@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..structure import operations
-from .edit import clone, is_cheap, is_size, program_order, programs, string_attr
-from .routine_ops import BODY, is_control
-from .uses import uses
+from ..infra.base import Pass
+from ..ir.edit import clone, is_cheap, is_size, program_order, programs, string_attr
+from ..ir.routine_ops import BODY, is_control
+from ..ir.structure import operations
+from ..ir.uses import uses
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, host
 from ...dialects import builders, ir
 from ...dialects.types import element_bits
-from ...target import Target, host
-from ..classify import Contraction, Conv, DepthwiseConv, classify, dim_of, indexing_maps
-from ..infra import Pass
-from ..schedule.block_sums import block_sum
-from ..schedule.dot_instructions import GROUP
-from ..schedule.dot_product import byte_sum
-from ..schedule.packing import block_packing, contraction_packing
-from ..structure import is_static, operations, shape_of
-from .edit import param_values, programs
-from .maps import permuted, set_maps
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv
+from ..infra.base import Pass
+from ..ir.edit import param_values, programs
+from ..ir.maps import permuted, set_maps
+from ..ir.structure import dim_of, indexing_maps, is_static, operations, shape_of
+from ..schedule.families.block_sums import block_sum
+from ..schedule.families.packing import block_packing, contraction_packing
+from ..schedule.tiling.dot_instructions import GROUP
+from ..schedule.tiling.dot_product import byte_sum
 
 Dims = Sequence[int]
 

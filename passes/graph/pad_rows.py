@@ -9,14 +9,15 @@ from typing import ClassVar
 from ...dialects import builders, ir, tensor
 from ...dialects.types import element_bits
 from ...dialects.walk import defining_op
-from ..classify import Contraction, Conv, classify, dim_of, indexing_maps, loop_extents
-from ..infra import Pass
-from ..kernel import LINE
-from ..structure import operations, shape_of
-from .edit import erase_dead, param_values, programs
-from .open_sizes import note_sizes, open_sizes
-from .routine_ops import VIEWS
-from .uses import readers
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction, Conv
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, param_values, programs
+from ..ir.kernel import LINE
+from ..ir.open_sizes import note_sizes, open_sizes
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import dim_of, indexing_maps, loop_extents, operations, shape_of
+from ..ir.uses import readers
 
 # An x86 core's first cache has 64 sets of lines of 64 bytes: what lies a multiple of 4 kB apart falls into one set, of
 # 8 or 12 lines. A register tile walks up to 14 rows at once.

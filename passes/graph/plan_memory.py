@@ -6,19 +6,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...arena import Buffer, assign
+from ...core.arena import Buffer, assign
+from ...core.errors import CompileError, ModelError
+from ...core.program import Call, Report, Slot
 from ...dialects import func, ir
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
-from ...errors import CompileError, ModelError
-from ...program import Call, Report, Slot
-from ..infra import Pass
-from ..kernel import IN_PLACE, OVER, in_place, integer
-from ..structure import is_static, operations
-from .edit import is_cheap, is_dynamic, node_names, programs, string_attr
-from .in_place import inserted_into, overwritable
-from .routine_ops import REPORT, VIEWS, base_of, is_report
-from .uses import has_one_use
+from ..analysis.in_place import inserted_into, overwritable
+from ..infra.base import Pass
+from ..ir.edit import is_cheap, is_dynamic, node_names, programs, string_attr
+from ..ir.kernel import IN_PLACE, OVER, in_place, integer
+from ..ir.routine_ops import REPORT, VIEWS, base_of, is_report
+from ..ir.structure import is_static, operations
+from ..ir.uses import has_one_use
 
 _SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 

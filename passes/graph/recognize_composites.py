@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..structure import operations
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, fused_location, programs, replace
+from ..ir.structure import operations
 from .composites.attention import simplify_attention
 from .composites.gelu import gelu
 from .composites.match import Composite, Match, Rows
@@ -17,7 +18,6 @@ from .composites.polynomial import UnreadableError
 from .composites.reader import Reader
 from .composites.softmax import log_softmax, softmax, unsafe_log_softmax, unsafe_softmax
 from .composites.walk import Surroundings, calls, inside, is_plain_float, is_read_twice
-from .edit import erase_dead, fused_location, programs, replace
 
 _ROOTS = ("math.sqrt", "math.rsqrt", "math.powf")
 _COMPOSITES = (

@@ -8,9 +8,9 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.positions import OUTSIDE
 from ...dialects.walk import collect
-from ..infra import Pass
-from .edit import known_values, programs, string_attr
-from .routine_ops import REPORT, is_control
+from ..infra.base import Pass
+from ..ir.edit import known_values, programs, string_attr
+from ..ir.routine_ops import REPORT, is_control
 
 _NAME = "tw.report"
 

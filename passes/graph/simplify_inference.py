@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import PassManager, ir
-from ..infra import Pass
-from ..structure import operations
-from .edit import drop_identity, programs, splat_of
-from .groups import Facts, is_map
-from .inline import drop_unused_inputs, fold_scalars
+from ..analysis.groups import Facts, is_map
+from ..infra.base import Pass
+from ..ir.edit import drop_identity, programs, splat_of
+from ..ir.structure import operations
+from .rewriting.inline import drop_unused_inputs, fold_scalars
 
 
 @dataclass(frozen=True)

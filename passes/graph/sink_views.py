@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from ...dialects import builders, ir, tensor
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs, operations, shape_of
-from .edit import body_of, erase_dead, programs, replace
-from .groups import is_pointwise
-from .maps import reassociation_of
-from .open_sizes import open_sizes
+from ..analysis.groups import is_pointwise
+from ..infra.base import Pass
+from ..ir.edit import body_of, erase_dead, programs, replace
+from ..ir.maps import reassociation_of
+from ..ir.open_sizes import open_sizes
+from ..ir.structure import dim_of, indexing_maps, is_dynamic, is_zero, num_inputs, operations, shape_of
 
 
 @dataclass(frozen=True)

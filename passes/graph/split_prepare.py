@@ -10,11 +10,11 @@ from typing import ClassVar
 from ...dialects import func, ir
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..structure import is_static, operations
-from .edit import clone, erase_dead, fused_location, is_cheap, known_values, program_order, programs, string_attr
-from .routine_ops import VIEWS
-from .uses import nested, uses
+from ..infra.base import Pass
+from ..ir.edit import clone, erase_dead, fused_location, is_cheap, known_values, program_order, programs, string_attr
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import is_static, operations
+from ..ir.uses import nested, uses
 
 # A value that is this much larger than what it is made from is cheaper to compute where it is used.
 _GROWTH, _SMALL = 4, 1 << 20

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from ...dialects import builders, ir
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..structure import is_static, operations, shape_of
-from .edit import program_order, programs, replace
-from .routine_ops import VIEWS
-from .uses import users
+from ..infra.base import Pass
+from ..ir.edit import program_order, programs, replace
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import is_static, operations, shape_of
+from ..ir.uses import users
 
 
 @dataclass(frozen=True)

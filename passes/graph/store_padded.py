@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from ...dialects import ir, tensor
 from ...dialects.walk import defining_op
-from ..infra import Pass
-from ..schedule.border import can_border
-from ..structure import operations, shape_of, terminator
-from .edit import programs
-from .uses import nested, users
+from ..infra.base import Pass
+from ..ir.edit import programs
+from ..ir.structure import operations, shape_of, terminator
+from ..ir.uses import nested, users
+from ..schedule.tiling.border import can_border
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,18 @@ from typing import ClassVar
 
 import numpy as np
 
+from ...core.errors import CompileError
+from ...core.sizes import Extent, floordiv
 from ...dialects import arith, builders, ir
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ...errors import CompileError
-from ...sizes import Extent, floordiv
-from ..classify import Conv, body_ops, classify
-from ..infra import Pass
-from ..structure import loops_along, operations, shape_of
-from .edit import erase_dead, param_values, programs, replace
-from .open_sizes import note_sizes
-from .patches import WholePatches, is_zero_number, zeros_around
+from ..analysis.classify import classify
+from ..analysis.kinds import Conv
+from ..infra.base import Pass
+from ..ir.edit import erase_dead, param_values, programs, replace
+from ..ir.open_sizes import note_sizes
+from ..ir.structure import body_ops, loops_along, operations, shape_of
+from .rewriting.patches import WholePatches, is_zero_number, zeros_around
 
 TAPS = 3
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ...dialects import ir, linalg
 from ...dialects.walk import collect
-from ..infra import Pass
-from ..kernel import SCHEDULE, functions, run_upstream
+from ..infra.base import Pass
+from ..ir.kernel import SCHEDULE, functions, run_upstream
 from .carried import write_carried
 
 _UPSTREAM = (

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ...dialects import bufferization, builders, func, ir, scf
 from ...dialects.walk import collect, defining_op
-from ..graph.uses import readers
-from ..structure import is_tensor
+from ..ir.structure import is_tensor
+from ..ir.uses import readers
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
 _VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")

@@ -23,11 +23,11 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ...core.model import must_be
+from ...core.program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, exported
+from ...core.target import Target, host
 from ...dialects import PassManager, codegen, ir, packed
 from ...dialects.context import diagnostics, reused_context
-from ...model import must_be
-from ...program import METADATA_SECTION, WEIGHTS_SYMBOL, Kernel, Program, exported
-from ...target import Target, host
 from .main_text import main_text, report_texts
 
 _SUPPORT = [Path(__file__).with_name(name) for name in ("entry.mlir", "counters.mlir")]

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, host
 from ...dialects import ir
 from ...dialects.walk import collect
-from ...target import Target, host
-from ..infra import Pass
-from ..kernel import AT_MOST_ONE
+from ..infra.base import Pass
+from ..ir.kernel import AT_MOST_ONE
 from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]

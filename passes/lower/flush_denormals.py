@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from ...dialects import func, ir
 from ...dialects.walk import collect, defining_op
-from ..classify import Contraction, Conv, DepthwiseConv, Reduction, classify
-from ..infra import Pass
-from ..kernel import AT_MOST_ONE, FLUSH, LOSES_NAN, MAXIMA, functions
-from ..structure import body_ops, dim_of, indexing_maps
+from ..analysis.classify import classify
+from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Reduction
+from ..infra.base import Pass
+from ..ir.kernel import AT_MOST_ONE, FLUSH, LOSES_NAN, MAXIMA, functions
+from ..ir.structure import body_ops, dim_of, indexing_maps
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, llvm, vector
 from ...dialects.walk import collect
-from ..infra import Pass
-from ..kernel import LOSES_NAN, MAXIMA, functions, run_upstream
+from ..infra.base import Pass
+from ..ir.kernel import LOSES_NAN, MAXIMA, functions, run_upstream
 from .math.emit import at_least
 
 _TO_CODE = (

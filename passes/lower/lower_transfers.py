@@ -8,9 +8,9 @@ from typing import ClassVar
 from ...dialects import arith, func, ir, memref, transform, vector
 from ...dialects.builders import index_constant
 from ...dialects.walk import collect
-from ..infra import Pass
-from ..kernel import scheduled_functions
-from ..structure import dim_of
+from ..infra.base import Pass
+from ..ir.kernel import scheduled_functions
+from ..ir.structure import dim_of
 from .interleave import interleave_transposes, spread_columns
 
 

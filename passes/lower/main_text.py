@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...core.program import Call, Kernel, Program, Slot
 from ...dialects import packed
-from ...program import Call, Kernel, Program, Slot
 from .timed_calls import timed_calls
 
 _ALIGNMENT = 64

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.errors import CompileError
 from ...dialects import arith, func, ir, memref, scf
 from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
-from ...errors import CompileError
-from ..infra import Pass
-from ..kernel import ASKS_SCRATCH, SCRATCH, functions, integer
+from ..infra.base import Pass
+from ..ir.kernel import ASKS_SCRATCH, SCRATCH, functions, integer
 
 _ALIGNMENT = 64
 

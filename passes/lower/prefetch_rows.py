@@ -10,8 +10,8 @@ from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
-from ..infra import Pass
-from ..kernel import LINE, STREAMS, scheduled_functions, takes_sizes
+from ..infra.base import Pass
+from ..ir.kernel import LINE, STREAMS, scheduled_functions, takes_sizes
 
 
 @dataclass(frozen=True)

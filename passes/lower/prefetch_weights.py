@@ -13,8 +13,8 @@ from ...dialects import arith, ir, memref
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits
 from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
-from ..infra import Pass
-from ..kernel import LINE, scheduled_functions
+from ..infra.base import Pass
+from ..ir.kernel import LINE, scheduled_functions
 
 _ARITHMETIC = ("arith.addi", "arith.muli", "arith.divui", "arith.remui")
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from ...dialects import arith, builders, ir
 from ...dialects.walk import collect, defining_op
-from ..classify import Reduction, classify, indexing_maps, num_inputs
-from ..infra import Pass
-from ..kernel import functions
-from ..structure import operations, terminator
+from ..analysis.classify import classify
+from ..analysis.kinds import Reduction
+from ..infra.base import Pass
+from ..ir.kernel import functions
+from ..ir.structure import indexing_maps, num_inputs, operations, terminator
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.target import Target, host
 from ...dialects import func, ir
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
-from ...target import Target, host
-from ..infra import Pass
-from ..kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions, takes_sizes
+from ..infra.base import Pass
+from ..ir.kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions, takes_sizes
 
 # Stores into views become stores into what they view: upstream forgets a store's marks when it does that later.
 _STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from ...dialects import ir, transform
 from ...dialects.walk import collect
-from ..infra import Pass
-from ..kernel import UNROLL, integer, scheduled_functions
+from ..infra.base import Pass
+from ..ir.kernel import UNROLL, integer, scheduled_functions
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import ClassVar
 from ...dialects import ir
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
-from ..infra import Pass
-from ..kernel import (
+from ..infra.base import Pass
+from ..ir.kernel import (
     AHEAD,
     ASKS_SCRATCH,
     EXTENT,

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ...core.errors import ScheduleError
+from ...core.target import Target, host
 from ...dialects import func, ir
 from ...dialects.walk import defining_op
-from ...errors import ScheduleError
-from ...target import Target, host
-from ..infra import Pass
-from ..kernel import (
+from ..infra.base import Pass
+from ..ir.kernel import (
     AHEAD,
     EXTENT,
     PARALLEL,
@@ -27,25 +27,25 @@ from ..kernel import (
     run_upstream,
     symbol,
 )
-from ..structure import terminator
+from ..ir.structure import terminator
 from ..verify_kernel import verify_kernel
-from . import heuristic
-from .block_loops import build_blocks
-from .blocks import Blocks, choose_blocks
-from .destination_passing import destination_passing, is_empty
-from .joined_axes import JoinedAxes, build_joined, choose_joined
-from .move_loops import build_moves
-from .moves import Moves
-from .nest import build_nest
-from .notation import value_text
-from .open_pieces import Pieces, build_pieces, choose_pieces
-from .open_row_loops import part_of_kind
-from .open_rows import choose_attention, choose_rows
-from .plain_loops import as_plain_loops
-from .regions import NotSchedulable
-from .schedule import Schedule
-from .structured import squeezed
-from .values import values_of
+from .dynamic.block_loops import build_blocks
+from .dynamic.blocks import Blocks, choose_blocks
+from .dynamic.joined_axes import JoinedAxes, build_joined, choose_joined
+from .dynamic.open_pieces import Pieces, build_pieces, choose_pieces
+from .dynamic.open_row_loops import part_of_kind
+from .dynamic.open_rows import choose_attention, choose_rows
+from .families import heuristic
+from .language.notation import value_text
+from .language.schedule import Schedule
+from .tiles.regions import NotSchedulable
+from .tiles.structured import squeezed
+from .tiling.destination_passing import destination_passing, is_empty
+from .tiling.move_loops import build_moves
+from .tiling.moves import Moves
+from .tiling.nest import build_nest
+from .tiling.plain_loops import as_plain_loops
+from .tiling.values import values_of
 
 
 @dataclass(frozen=True)

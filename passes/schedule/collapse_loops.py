@@ -12,24 +12,13 @@ from typing import ClassVar
 from ...dialects import arith, func, ir, linalg
 from ...dialects.builders import element_of
 from ...dialects.walk import defining_op
-from ..classify import (
-    Broadcast,
-    Elementwise,
-    Injective,
-    Reduction,
-    body_ops,
-    classify,
-    dim_of,
-    indexing_maps,
-    is_zero,
-    iterator_types,
-    loop_extents,
-)
-from ..infra import Pass
-from ..kernel import copy_marks, functions, is_dynamic, symbol
-from ..structure import operations, shape_of
-from .regions import full_region
-from .structured import clone_body, empty, generic, outside
+from ..analysis.classify import classify
+from ..analysis.kinds import Broadcast, Elementwise, Injective, Reduction
+from ..infra.base import Pass
+from ..ir.kernel import copy_marks, functions, is_dynamic, symbol
+from ..ir.structure import body_ops, dim_of, indexing_maps, is_zero, iterator_types, loop_extents, operations, shape_of
+from .tiles.regions import full_region
+from .tiles.structured import clone_body, empty, generic, outside
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import func, ir, transform
-from ..infra import Pass
-from ..kernel import UNROLL, integer, scheduled_functions
-from .reduction import CONTRACT, ROLE
+from ..infra.base import Pass
+from ..ir.kernel import UNROLL, integer, scheduled_functions
+from .tiling.reduction import CONTRACT, ROLE
 
 # Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
 # hide the contraction, which then becomes scalars and transposes that `lower-transfers` rewrites for ever.

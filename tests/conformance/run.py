@@ -25,7 +25,7 @@ from parallel import call_all
 from rich.console import Console
 from rich.progress import track
 
-from tilewright.tools._isolation import Lost
+from tilewright.tools.debugging.isolation import Lost
 
 RESULT = Path(__file__).with_name("result.json")
 OPEN_RESULT = Path(__file__).with_name("result_open.json")

@@ -27,12 +27,12 @@ from onnx import numpy_helper
 from parallel import call_all
 
 import tilewright as tw
-from tilewright import zoo
-from tilewright.model import numpy_dtype
-from tilewright.program import METADATA_SECTION
-from tilewright.runtime import artifact, elf, shared
-from tilewright.tools._isolation import Lost
-from tilewright.tools._verdict import Verdict
+from tilewright.core.model import numpy_dtype
+from tilewright.core.program import METADATA_SECTION
+from tilewright.runtime.artifact import elf, on_disk, shared
+from tilewright.tools import networks
+from tilewright.tools.debugging.isolation import Lost
+from tilewright.tools.debugging.verdict import Verdict
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 17]>'
 _MODELS = {
@@ -60,7 +60,9 @@ def _programs() -> tempfile.TemporaryDirectory[str]:
     """A folder of the programs that mutants are made of, as long as this process lives: each as a library, one also as
     objects, one also with its weights inside."""
     folder = tempfile.TemporaryDirectory(prefix="tilewright-fuzz-")
-    models = {name: _written(text) for name, text in _MODELS.items()} | {name: zoo.build(name) for name in zoo.SMALL}
+    models = {name: _written(text) for name, text in _MODELS.items()} | {
+        name: networks.build(name) for name in networks.SMALL
+    }
     for name, model in models.items():
         module = tw.compile(model, workers=0, num_threads=1, cache=False)
         module.export_library(Path(folder.name, f"{name}.so"))
@@ -87,7 +89,7 @@ def check(programs: str, number: Number) -> Verdict:
         try:
             module = tw.load_module(path, num_threads=1)
             made = module.run({info.name: _array(info) for info in module.inputs})
-            _, manifest = artifact.read(Path(programs, path.name))
+            _, manifest = on_disk.read(Path(programs, path.name))
             fits = all(_fits(array, info) for array, info in zip(made, manifest.outputs, strict=True))
             return Verdict("agrees") if fits else Verdict("error", "an output has another shape")
         except Exception as error:

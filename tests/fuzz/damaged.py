@@ -19,13 +19,13 @@ from fuzz.values import draw_array
 from parallel import call_all
 
 import tilewright as tw
-from tilewright import zoo
+from tilewright.core.limits import UNTRUSTED
+from tilewright.core.model import OBJECTS, TensorInfo
 from tilewright.frontends import import_model
-from tilewright.limits import UNTRUSTED
-from tilewright.model import OBJECTS, TensorInfo
 from tilewright.runtime.module import Module
-from tilewright.tools._isolation import Lost
-from tilewright.tools._verdict import Verdict
+from tilewright.tools import networks
+from tilewright.tools.debugging.isolation import Lost
+from tilewright.tools.debugging.verdict import Verdict
 
 Number = tuple[int, int]  # seed, index
 EACH = 8  # mutants of a random model
@@ -67,13 +67,13 @@ def mutant(number: Number) -> bytes:
     seed, index = number
     base, other = _model(seed, index // EACH), _model(seed, index // EACH + 1)
     if index % NETWORKS == 0:
-        base = _network(index // NETWORKS % len(zoo.SMALL))
+        base = _network(index // NETWORKS % len(networks.SMALL))
     return mutate(base, other, Random(f"{seed}:{index}:mutant"))
 
 
 @cache
 def _network(index: int) -> bytes:
-    return zoo.build(list(zoo.SMALL)[index]).SerializeToString()
+    return networks.build(list(networks.SMALL)[index]).SerializeToString()
 
 
 @lru_cache(4)

@@ -11,7 +11,7 @@ from fuzz.graph import FLOATS, Graph, Rejected
 from fuzz.values import finite, not_nan
 from onnx import helper
 
-from tilewright.tools._oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import is_float
 
 Entry = Callable[[Graph], object]
 
@@ -158,7 +158,7 @@ def cast(g: Graph) -> None:
 
 
 def _numpy(dtype: str) -> np.dtype:
-    from tilewright.model import numpy_dtype
+    from tilewright.core.model import numpy_dtype
 
     return numpy_dtype(dtype)
 

@@ -17,8 +17,8 @@ from fuzz.schemas import Rejected, allowed_dtypes, check_dtypes, result_dtypes, 
 from fuzz.values import draw_array
 from onnx import helper, numpy_helper
 
-from tilewright.model import numpy_dtype
-from tilewright.tools._oracle import NodeOracle, NoOracle, tensor_type, value_type
+from tilewright.core.model import numpy_dtype
+from tilewright.tools.debugging.oracle import NodeOracle, NoOracle, tensor_type, value_type
 
 LARGEST = 1 << 14  # elements of any tensor
 ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
@@ -257,7 +257,7 @@ class Graph(Draws):
         return [name for name in made if name not in reads or self.chance(0.15)]
 
     def _reads(self) -> set[str]:
-        from tilewright.tools._oracle import needed
+        from tilewright.tools.debugging.oracle import needed
 
         return {name for node in self.nodes for name in needed(node)}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tilewright as tw
-from tilewright.tools._isolation import Lost
-from tilewright.tools._verdict import Verdict
+from tilewright.tools.debugging.isolation import Lost
+from tilewright.tools.debugging.verdict import Verdict
 
 LONGEST = 5000  # characters of a message
 

@@ -11,7 +11,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import DTYPES, LARGEST, Graph, Rejected
 from onnx import numpy_helper
 
-from tilewright.model import numpy_dtype
+from tilewright.core.model import numpy_dtype
 
 ANY = DTYPES
 

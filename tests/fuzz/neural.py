@@ -10,7 +10,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import Graph, Rejected
 from fuzz.values import finite, not_nan, steady
 
-from tilewright.tools._oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import is_float
 
 
 def _images(g: Graph, op: str, ranks: tuple[int, int] = (3, 5)) -> str:

@@ -26,8 +26,8 @@ from parallel import call_all
 from torch import nn
 
 import tilewright as tw
-from tilewright.tools._isolation import Lost
-from tilewright.tools._verdict import Verdict
+from tilewright.tools.debugging.isolation import Lost
+from tilewright.tools.debugging.verdict import Verdict
 
 Number = tuple[int, int]  # seed, index
 _MARKER = "marker"

@@ -11,7 +11,7 @@ from fuzz.graph import Graph, Rejected
 from fuzz.values import finite
 from onnx import TensorProto, helper
 
-from tilewright.model import NARROW, numpy_dtype
+from tilewright.core.model import NARROW, numpy_dtype
 
 BYTES = ("int8", "uint8")
 

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tilewright.runtime.files import replacing
-from tilewright.tools._verdict import Verdict
+from tilewright.runtime.process.files import replacing
+from tilewright.tools.debugging.verdict import Verdict
 
 EACH = 20  # models between two writes
 

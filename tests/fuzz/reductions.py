@@ -9,7 +9,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import FLOATS, Graph, Rejected
 from fuzz.values import finite, not_nan, steady
 
-from tilewright.tools._oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import is_float
 
 REDUCTIONS = (
     *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd"),

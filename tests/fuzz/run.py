@@ -27,9 +27,9 @@ from parallel import call_all
 from rich.console import Console
 from rich.progress import track
 
-from tilewright.tools._isolation import Child, Lost
-from tilewright.tools._reducer import Case
-from tilewright.tools._verdict import Verdict, answer, judge, run_independent, run_open, run_ours, run_shared
+from tilewright.tools.debugging.isolation import Child, Lost
+from tilewright.tools.debugging.reducer import Case
+from tilewright.tools.debugging.verdict import Verdict, answer, judge, run_independent, run_open, run_ours, run_shared
 from tilewright.tools.reduce import shrink, write
 
 Number = tuple[int, int]  # seed, index

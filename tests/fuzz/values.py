@@ -7,7 +7,7 @@ from random import Random
 import ml_dtypes
 import numpy as np
 
-from tilewright.model import numpy_dtype
+from tilewright.core.model import numpy_dtype
 
 
 def draw_array(random: Random, dtype: str, shape: tuple[int, ...], style: str = "") -> np.ndarray:

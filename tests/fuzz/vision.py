@@ -9,7 +9,7 @@ from fuzz.elementwise import Entry
 from fuzz.graph import Graph, Rejected
 from fuzz.values import finite
 
-from tilewright.tools._oracle_difference import is_float
+from tilewright.tools.debugging.oracle_difference import is_float
 
 
 def _image(g: Graph, op: str, rank: int | tuple[int, int] = 4, most: int = 400) -> str:

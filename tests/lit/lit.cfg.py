@@ -8,8 +8,8 @@ import sys
 
 import lit.formats
 
+from tilewright.core.target import host
 from tilewright.passes import pipeline
-from tilewright.target import host
 
 config.name = "tilewright"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -20,7 +20,7 @@ config.environment["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), c
 config.excludes = ["Inputs"]
 # All passes on linalg that torch-mlir made, and those behind them up to calls of kernels.
 _KERNELS = [
-    *pipeline.legalize_passes(),
+    *pipeline.normalize_passes(),
     *itertools.takewhile(lambda p: p.name != "plan-memory", pipeline.graph_passes(host())),
 ]
 config.substitutions.append(("%kernels", ",".join(stage.name for stage in _KERNELS)))

@@ -12,7 +12,7 @@ import pytest
 from agreement import program
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-from tilewright import zoo
+from tilewright.tools import networks
 
 SIZE = 64
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ class Samples(CalibrationDataReader):
 
 def small(name: str, folder: Path) -> Path:
     """A network of images as a file, for smaller ones."""
-    model = zoo.build(name)
+    model = networks.build(name)
     del model.graph.value_info[:]
     for dim in model.graph.input[0].type.tensor_type.shape.dim[2:]:
         dim.dim_value = SIZE

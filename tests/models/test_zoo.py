@@ -6,17 +6,17 @@ import onnxruntime
 import pytest
 from agreement import check, program
 
-from tilewright import zoo
+from tilewright.tools import networks
 from tilewright.tools.run import fill
 
 QUICK = ("resnet18", "squeezenet1_1", "mobilenet_v2")
 WORDS = 30_000  # in the vocabulary of each text network, at least
 
 
-@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in zoo.NAMES])
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in networks.NAMES])
 def test_answers_are_those_of_onnxruntime(name, tmp_path):
     path = tmp_path / f"{name}.onnx"
-    onnx.save(zoo.build(name), path)
+    onnx.save(networks.build(name), path)
     module = program(path)
     inputs = fill(module.inputs, "random", seed=7)
     if "input_ids" in inputs:

@@ -20,7 +20,7 @@ from conformance.run import regressions
 from conformance.suite import Outcome
 from parallel import call_all
 
-from tilewright.tools._isolation import Lost
+from tilewright.tools.debugging.isolation import Lost
 
 from .case import Case
 from .suite import cases, check, groups

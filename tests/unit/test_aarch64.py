@@ -16,11 +16,13 @@ from llvm_cpus import help_of_llvm, of_llvm
 from onnx import numpy_helper
 
 import tilewright as tw
-from tilewright import cpus, driver
+from tilewright.core import cpus
+from tilewright.core.target import DotProduct, Target
 from tilewright.dialects import codegen
-from tilewright.runtime import archive, artifact, elf, shared
-from tilewright.runtime.manifest import Manifest
-from tilewright.target import DotProduct, Target
+from tilewright.driver import api
+from tilewright.runtime.artifact import elf, on_disk, shared
+from tilewright.runtime.artifact.manifest import Manifest
+from tilewright.runtime.c import archive
 from tilewright.tools import compile as compile_tool
 
 pytestmark = pytest.mark.skipif(os.uname().machine == "aarch64", reason="this machine is no other one")
@@ -63,8 +65,8 @@ def network(text: str) -> onnx.ModelProto:
 
 def compiled(name: str, folder: Path, cpu: str = "cortex-a76") -> tuple[Path, Manifest]:
     """A model as a static library, and what it says of itself."""
-    options = driver.make_options(f"aarch64 -mcpu={cpu}")
-    path, manifest, report = driver.compile_to_file(network(MODELS[name]), folder / "libnet.a", options=options)
+    options = api.make_options(f"aarch64 -mcpu={cpu}")
+    path, manifest, report = api.compile_to_file(network(MODELS[name]), folder / "libnet.a", options=options)
     assert not report.notes
     return path, manifest
 
@@ -151,9 +153,9 @@ def test_refuses_in_one_line_what_is_not_known(text, message):
 
 
 def test_this_machine_refuses_to_run_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(artifact, "compiler", lambda machine: None)
-    options = driver.make_options("aarch64")
-    path, _, _ = driver.compile_to_file(network(MODELS["gemm"]), tmp_path / "net.so", options=options)
+    monkeypatch.setattr(on_disk, "compiler", lambda machine: None)
+    options = api.make_options("aarch64")
+    path, _, _ = api.compile_to_file(network(MODELS["gemm"]), tmp_path / "net.so", options=options)
     assert path == tmp_path / "net.tw"
     with pytest.raises(tw.ArtifactError, match=r"net\.tw: compiled for target 'aarch64.*', and this machine is x86_64"):
         tw.load_module(path)
@@ -162,7 +164,7 @@ def test_this_machine_refuses_to_run_it(tmp_path, monkeypatch):
 
 
 def test_an_object_needs_no_compiler_for_the_other_machine(tmp_path, monkeypatch):
-    for module in (driver, artifact):
+    for module in (api, on_disk):
         monkeypatch.setattr(module, "compiler", lambda machine: None)
     onnx.save(network(MODELS["gemm"]), tmp_path / "net.onnx")
     assert compile_tool.main([str(tmp_path / "net.onnx"), "--target", "aarch64", "--emit", "obj", "--quiet"]) == 0

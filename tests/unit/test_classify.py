@@ -6,7 +6,8 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.classify import (
+from tilewright.passes.analysis.classify import classify
+from tilewright.passes.analysis.kinds import (
     Broadcast,
     Contraction,
     Conv,
@@ -18,9 +19,8 @@ from tilewright.passes.classify import (
     Pool,
     Reduction,
     Transform,
-    classify,
-    loop_extents,
 )
+from tilewright.passes.ir.structure import loop_extents
 
 FMA = "%p = arith.mulf %a, %b : f32 %s = arith.addf %o, %p : f32 linalg.yield %s : f32"
 ADD = "%s = arith.addf %a, %b : f32 linalg.yield %s : f32"

@@ -14,11 +14,11 @@ from onnx import ModelProto, helper, parser
 from onnx_case import model_of
 
 import tilewright as tw
-from tilewright import driver
+from tilewright.core.target import host
+from tilewright.driver import api
 from tilewright.frontends import import_model
-from tilewright.passes.infra import PassContext
+from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import plan
-from tilewright.target import host
 
 RNG = np.random.default_rng(0)
 LINE, CUBIC, EPS = math.sqrt(2 / math.pi), 0.044715, 1e-5
@@ -139,7 +139,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., np.ndarray]:
 
     def call(text: str, **others: np.ndarray) -> np.ndarray:
         model, inputs = _model(text)
-        (got,) = driver.compile(model, workers=0, cache=cache).run(inputs | others)
+        (got,) = api.compile(model, workers=0, cache=cache).run(inputs | others)
         return np.asarray(got)
 
     return call

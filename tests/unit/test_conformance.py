@@ -13,7 +13,7 @@ from conformance.suite import Case, Outcome
 from onnx import TensorProto, helper
 from parallel import call_all
 
-from tilewright.tools._isolation import Lost
+from tilewright.tools.debugging.isolation import Lost
 
 
 def case(rtol: float = 1e-3, want=(0.0, 2.0)) -> Case:

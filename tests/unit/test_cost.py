@@ -4,8 +4,8 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.cost import Cost, cost
-from tilewright.passes.kernel import functions
+from tilewright.passes.analysis.cost import Cost, cost
+from tilewright.passes.ir.kernel import functions
 
 MATMUL_BIAS = """func.func @k(%a: tensor<4x8xf32>, %b: tensor<8x16xf32>, %c: tensor<16xf32>) -> tensor<4x16xf32> {
   %z = arith.constant 0.0 : f32

@@ -9,9 +9,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tilewright as tw
+from tilewright.core.model import Param
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.model import Param
 
 W = np.random.default_rng(0).standard_normal((32, 48), np.float32)
 
@@ -62,7 +62,7 @@ def test_builds_an_imported_model_and_leaves_it_as_it_is(path, workers):
 
 
 def test_an_entered_pass_context_counts(path):
-    from tilewright.passes.instruments import Timing
+    from tilewright.passes.infra.instruments import Timing
 
     timing = Timing()
     with tw.PassContext(disabled_pass=["fuse-ops"], instruments=[timing]):
@@ -87,7 +87,7 @@ def test_a_report_tells_of_a_kernel_that_fell_back(path, executor, monkeypatch):
 
 
 def test_an_instrument_that_cannot_travel_keeps_the_compilation_here(path):
-    from tilewright.passes.instruments import Instrument
+    from tilewright.passes.infra.instruments import Instrument
 
     class Names(Instrument):
         def __init__(self) -> None:

@@ -11,17 +11,20 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where the types of two values may be compared, and why that is no claim about sizes. Rather shorten this than add to it.
 ALLOWED = {
     ("passes/graph/composites/attention.py", "_scale_of"): "each element is a number times the one at its own place",
-    ("passes/graph/in_place.py", "_is_read_in_place"): "one op's loops walk both, dim by dim",
+    ("passes/analysis/in_place.py", "_is_read_in_place"): "one op's loops walk both, dim by dim",
     (
         "passes/graph/recognize_composites.py",
         "_find",
     ): "a first choice: a match reads the tensor where the root's loops are",
     ("passes/graph/sink_views.py", "_undo"): "what a view made is what the same view the other way began with",
-    ("passes/legalize/store_bools.py", "_hand_on"): "scalars",
-    ("passes/legalize/widen_floats.py", "_compute_wide"): "scalars",
+    ("passes/normalize/store_bools.py", "_hand_on"): "scalars",
+    ("passes/normalize/widen_floats.py", "_compute_wide"): "scalars",
     ("passes/lower/prefetch_rows.py", "_prefetch"): "decides what is fetched ahead, not what is computed",
-    ("passes/schedule/plain_loops.py", "_write_into"): "both are the kernel's result: a cast where the types differ",
-    ("passes/schedule/structured.py", "store"): "the whole of a region of known sizes",
+    (
+        "passes/schedule/tiling/plain_loops.py",
+        "_write_into",
+    ): "both are the kernel's result: a cast where the types differ",
+    ("passes/schedule/tiles/structured.py", "store"): "the whole of a region of known sizes",
 }
 # A shape as a type has it, in which unknown extents are equal numbers: `shape_of` and `SizeClasses` give others.
 RAW = ("shape", "type")

@@ -16,13 +16,13 @@ from onnx import helper
 from onnx_case import model_of
 
 import tilewright as tw
+from tilewright.core.program import Kernel
+from tilewright.core.target import Target
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
-from tilewright.passes.infra import PassContext
+from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
-from tilewright.program import Kernel
-from tilewright.target import Target
 
 RNG = np.random.default_rng(0)
 # Weights as large as onnxruntime adds up rightly on CPUs that add pairs of products in 16 bits.

@@ -6,8 +6,8 @@ import pytest
 
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.footprint import Footprint, footprint
-from tilewright.passes.kernel import functions
+from tilewright.passes.analysis.footprint import Footprint, footprint
+from tilewright.passes.ir.kernel import functions
 
 MAP = """linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}}
     ins({0} : tensor<{2}xf32>) outs({1} : tensor<{2}xf32>) {{

@@ -15,8 +15,8 @@ from fuzz.generator import TABLE, generate
 from fuzz.graph import Graph, Rejected
 
 import tilewright as tw
-from tilewright import zoo
-from tilewright.tools._verdict import Verdict
+from tilewright.tools import networks
+from tilewright.tools.debugging.verdict import Verdict
 
 EACH = 150
 MUTANTS = 24
@@ -98,7 +98,7 @@ def test_the_same_number_gives_the_same_mutant():
 def test_one_mutant_of_four_is_of_a_network(monkeypatch):
     monkeypatch.setattr(damaged, "mutate", lambda base, other, random: base)
     names = [onnx.ModelProto.FromString(damaged.mutant((0, i))).graph.name for i in range(24)]
-    assert names[::4] == list(zoo.SMALL) and not set(names[1::4]) & set(zoo.SMALL)
+    assert names[::4] == list(networks.SMALL) and not set(names[1::4]) & set(networks.SMALL)
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.core.errors import CompileError
+from tilewright.core.model import Model, TensorInfo
+from tilewright.core.program import Plan
+from tilewright.core.target import Target
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import CompileError
-from tilewright.model import Model, TensorInfo
-from tilewright.passes.infra import PassContext
-from tilewright.passes.instruments import Verify
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.infra.instruments import Verify
 from tilewright.passes.pipeline import plan
-from tilewright.program import Plan
-from tilewright.target import Target
 
 ID = "affine_map<(i) -> (i)>"
 

@@ -7,14 +7,14 @@ from typing import Any
 import networks
 import pytest
 
+from tilewright.core.errors import CompileError
+from tilewright.core.model import Model
+from tilewright.core.target import Target
 from tilewright.dialects import builders, ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import CompileError
-from tilewright.model import Model
-from tilewright.passes.infra import PassContext
-from tilewright.passes.instruments import Verify
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.infra.instruments import Verify
 from tilewright.passes.pipeline import plan
-from tilewright.target import Target
 from tilewright.tools import compile as command
 
 

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quantized_network import quantized
 
-from tilewright.arena import ALIGNMENT, Buffer, assign, lower_bound
+from tilewright.core.arena import ALIGNMENT, Buffer, assign, lower_bound
+from tilewright.core.model import Model, TensorInfo, numpy_dtype
+from tilewright.core.program import Plan, Program, Slot
+from tilewright.core.sizes import static
+from tilewright.core.target import Target
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.model import Model, TensorInfo, numpy_dtype
-from tilewright.passes.infra import PassContext
-from tilewright.passes.instruments import Verify
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.infra.instruments import Verify
 from tilewright.passes.pipeline import graph_passes, plan
-from tilewright.program import Plan, Program, Slot
-from tilewright.sizes import static
-from tilewright.target import Target
 
 TARGET = Target(lanes=4)
 NETWORKS = networks.NETWORKS | {"quantized": quantized}

@@ -12,11 +12,11 @@ from onnx import helper
 from onnx_case import model_of
 
 import tilewright as tw
+from tilewright.core.program import Plan
+from tilewright.core.target import Target, host
 from tilewright.frontends import import_model
-from tilewright.passes.infra import PassContext
+from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
-from tilewright.program import Plan
-from tilewright.target import Target, host
 
 RNG = np.random.default_rng(5)
 RANGES = {"INT2": (-2, 2), "UINT2": (0, 4), "INT4": (-8, 8), "UINT4": (0, 16), "INT8": (-128, 128), "UINT8": (0, 256)}

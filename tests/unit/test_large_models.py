@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from onnx import TensorProto, helper, numpy_helper
 from refused import refused
 
 import tilewright as tw
-from tilewright import driver, jobs
+from tilewright.core.limits import ModelLimits, limits_for
+from tilewright.core.program import Kernel
+from tilewright.core.target import host
+from tilewright.driver import api, jobs
 from tilewright.frontends import import_model
-from tilewright.limits import ModelLimits, limits_for
+from tilewright.passes import pipeline
 from tilewright.passes.lower import entry
-from tilewright.program import Kernel
-from tilewright.target import host
-from tilewright.tools._children import run_module
+from tilewright.tools.benchmarks.children import run_module
 
 LAYERS, SMALL, LARGE = 8, 64, 1448  # the large model has 67 MB of weights
 MOST = 0.8  # of the weights: less than a copy of all of them
@@ -92,10 +94,18 @@ def test_a_program_that_needs_more_memory_than_it_may_have_is_refused(
     refused(lambda: planned(model, untrusted), message, tw.ModelError)
 
 
+@pytest.mark.parametrize("role", ["input", "output"])
+def test_an_argument_that_no_memory_holds_is_refused(role: str):
+    model = import_model(several_at_a_time(8, ["Exp"]))
+    wide = {f"{role}s": tuple(dataclasses.replace(info, shape=(1 << 62,)) for info in getattr(model, f"{role}s"))}
+    message = rf"{role} '\w+' of shape \[{1 << 62}\] takes {1 << 64} bytes, more than the {1 << 40} that a tensor may"
+    refused(lambda: pipeline.plan(dataclasses.replace(model, **wide), host()), message, tw.ModelError)
+
+
 def test_a_kernel_that_needs_more_memory_than_it_may_have_is_refused(monkeypatch: pytest.MonkeyPatch):
     text = '<ir_version: 9, opset_import: ["": 20]> g (float[8, 8] x) => (float y) { [one] y = Det(x) }'
     model, few = onnx.parser.parse_model(text), ModelLimits(program_bytes=8)
-    monkeypatch.setattr(driver, "limits_for", lambda untrusted: few)
+    monkeypatch.setattr(api, "limits_for", lambda untrusted: few)
     message = r"kernel '\w+' \(node one\) needs \d+ bytes of its own in each thread, more than the 8 that"
     refused(lambda: tw.compile(model, workers=0, cache=False), message, tw.ModelError)
 

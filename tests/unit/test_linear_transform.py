@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
 from tilewright.passes.graph.winograd import TAPS, matrices, points
-from tilewright.passes.schedule.linear_transform import multiply
+from tilewright.passes.schedule.tiling.linear_transform import multiply
 
 ARITHMETIC = {
     "arith.addf": lambda a, b: a + b,

@@ -10,14 +10,16 @@ from typing import ClassVar
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import CompileError
-from tilewright.passes.infra import MlirPass, Pass, PassContext, Sequential, parse_pipeline
-from tilewright.passes.instruments import DumpIR, Instrument, PrintIR, Timing
-from tilewright.passes.kernel import SCHEDULE_JSON, functions, run_upstream
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.passes.table import PASSES
+from tilewright.passes.infra.base import MlirPass, Pass
+from tilewright.passes.infra.context import PassContext, Sequential
+from tilewright.passes.infra.instruments import DumpIR, Instrument, PrintIR, Timing
+from tilewright.passes.infra.options import parse_pipeline
+from tilewright.passes.ir.kernel import SCHEDULE_JSON, functions, run_upstream
+from tilewright.passes.pipeline import PASSES
+from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.tools import opt
 
 KERNEL = """

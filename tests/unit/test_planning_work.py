@@ -11,16 +11,16 @@ import pytest
 from onnx import TensorProto, helper
 
 import tilewright as tw
+from tilewright.core.limits import ORDINARY
+from tilewright.core.program import Plan
+from tilewright.core.target import host
 from tilewright.dialects import extents
 from tilewright.dialects.walk import collect
 from tilewright.frontends import import_model
-from tilewright.limits import ORDINARY
 from tilewright.passes import pipeline
+from tilewright.passes.analysis.scales import Search
 from tilewright.passes.graph import fuse_ops, recognize_composites
-from tilewright.passes.graph.scales import Search
-from tilewright.passes.infra import PassContext
-from tilewright.program import Plan
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 
 class Nodes:

@@ -12,9 +12,10 @@ import pytest
 from small_network import X, network
 
 import tilewright as tw
-from tilewright import progress, reuse
-from tilewright.cache import Cache
-from tilewright.progress import Lines, Progress, Teller
+from tilewright.core import progress
+from tilewright.core.progress import Lines, Progress, Teller
+from tilewright.driver.cache import compile_cache
+from tilewright.driver.cache.store import Cache
 from tilewright.tools import _common
 
 
@@ -154,5 +155,5 @@ def test_rounds_and_entries_are_counted(tmp_path: Path) -> None:
     assert rounds == [0, 1, 2]
     counts: list[tuple[int, int]] = []
     cache = Cache(tmp_path, 1 << 30)
-    assert reuse.verify(cache, lambda *count: counts.append(count)) == []
+    assert compile_cache.verify(cache, lambda *count: counts.append(count)) == []
     assert counts == [(i, len(cache.items())) for i in range(len(cache.items()))] and counts

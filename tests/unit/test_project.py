@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright import zoo
-from tilewright.tools import cli
+from tilewright.tools import cli, networks
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,7 +39,7 @@ def test_every_command_has_its_file():
 
 def test_make_bench_measures_every_network():
     [listed] = re.findall(r"^NETWORKS := (.*)$", (ROOT / "Makefile").read_text(), re.M)
-    assert tuple(listed.split()) == zoo.NAMES
+    assert tuple(listed.split()) == networks.NAMES
 
 
 @pytest.mark.parametrize("argv", [[], ["frobnicate"]])

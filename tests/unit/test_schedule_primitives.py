@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.errors import CompileError, ScheduleError
-from tilewright.passes.schedule.loopnest import Axis, Block, Value
-from tilewright.passes.schedule.schedule import PRIMITIVES, Schedule
-from tilewright.sizes import Sym
+from tilewright.core.errors import CompileError, ScheduleError
+from tilewright.core.sizes import Sym
+from tilewright.passes.schedule.language.loopnest import Axis, Block, Value
+from tilewright.passes.schedule.language.schedule import PRIMITIVES, Schedule
 
 Change = Callable[[Schedule], Schedule]
 
@@ -376,5 +376,5 @@ def test_wrong_json_is_refused(text: object, words: str) -> None:
 
 
 def test_a_schedule_needs_no_mlir() -> None:
-    code = "import sys, tilewright.passes.schedule.schedule; sys.exit('mlir' in sys.modules)"
+    code = "import sys, tilewright.passes.schedule.language.schedule; sys.exit('mlir' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tilewright.dialects import ir
 from tilewright.dialects.builders import index_constant
 from tilewright.dialects.context import make_context
-from tilewright.passes.kernel import functions
-from tilewright.passes.schedule.regions import Interval, Linear, NotSchedulable, Region
-from tilewright.passes.schedule.tiler import needed, relative, within
-from tilewright.passes.schedule.window import pairs_balance
-from tilewright.passes.schedule.winograd import Patches, sharing, staging
+from tilewright.passes.ir.kernel import functions
+from tilewright.passes.schedule.families.window import pairs_balance
+from tilewright.passes.schedule.families.winograd import Patches, sharing, staging
+from tilewright.passes.schedule.tiles.regions import Interval, Linear, NotSchedulable, Region, relative
+from tilewright.passes.schedule.tiling.tiler import needed, within
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))

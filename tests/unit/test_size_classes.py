@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.dialects import func, ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import CompileError
-from tilewright.passes.analysis.dynamic_extent import DynamicExtent
 from tilewright.passes.analysis.size_classes import SizeClasses
-from tilewright.passes.kernel import functions
-from tilewright.passes.structure import operations, shape_of
+from tilewright.passes.ir.dynamic_extent import DynamicExtent
+from tilewright.passes.ir.kernel import functions
+from tilewright.passes.ir.structure import operations, shape_of
 from tilewright.passes.verify_kernel import state_sizes, stated_sizes, verify_kernel
 
 ADD = """

@@ -7,12 +7,11 @@ import sys
 
 import pytest
 
-from tilewright import sizes
-from tilewright.atoms import atoms_of
-from tilewright.errors import OpenExtentError
-from tilewright.frontends.linalg.fitting import value_at
-from tilewright.intervals import Interval
-from tilewright.sizes import (
+from tilewright.core import sizes
+from tilewright.core.atoms import atoms_of
+from tilewright.core.errors import OpenExtentError
+from tilewright.core.intervals import Interval
+from tilewright.core.sizes import (
     Extent,
     Sym,
     bounds,
@@ -28,6 +27,7 @@ from tilewright.sizes import (
     smallest,
     symbols,
 )
+from tilewright.frontends.linalg.fitting import value_at
 
 N, M, K = Sym("n"), Sym("m"), Sym("k")
 
@@ -179,7 +179,7 @@ def _power_value(levels: int, n: int, m: int) -> int:
 
 def test_the_order_of_terms_is_the_same_in_all_processes():
     code = (
-        "from tilewright.sizes import Sym, floordiv, largest, mod\n"
+        "from tilewright.core.sizes import Sym, floordiv, largest, mod\n"
         "n, m, k = map(Sym, 'nmk')\n"
         "print(n * 5 + largest(m, n) + mod(k, 7) + floordiv(n, 3) + floordiv(m, 3) + floordiv(k, 3) * mod(n, 5))"
     )

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tilewright.dims import Dim, parse, text
-from tilewright.errors import ModelError, OpenExtentError
-from tilewright.intervals import Interval
-from tilewright.sizes import (
+from tilewright.core.dims import Dim, parse, text
+from tilewright.core.errors import ModelError, OpenExtentError
+from tilewright.core.intervals import Interval
+from tilewright.core.sizes import (
     Extent,
     Sym,
     bounds,

@@ -16,17 +16,18 @@ from handmade import ADD, bytecode
 from safetensors.numpy import load_file
 
 import tilewright as tw
-from tilewright import driver, product, workers
-from tilewright.jobs import Planned
-from tilewright.model import FileSlice, Param, TensorInfo
-from tilewright.options import CompileReport
-from tilewright.passes.instruments import DumpIR
+from tilewright import workers
+from tilewright.core.model import FileSlice, Param, TensorInfo
+from tilewright.core.program import Call, Plan, Program, Routine, Slot, Step
+from tilewright.core.sizes import Sym
+from tilewright.core.specialization import given, resolved, text
+from tilewright.driver import api, assembly
+from tilewright.driver.jobs import Planned
+from tilewright.driver.options import CompileReport
+from tilewright.passes.infra.instruments import DumpIR
 from tilewright.passes.merge import merge
-from tilewright.program import Call, Plan, Program, Routine, Slot, Step
-from tilewright.runtime import artifact
-from tilewright.runtime.runner import Carried, Entry, start
-from tilewright.sizes import Sym
-from tilewright.specialization import given, resolved, text
+from tilewright.runtime.artifact import on_disk
+from tilewright.runtime.executors.runner import Carried, Entry, start
 from tilewright.tools import check as check_tool
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import explain as explain_tool
@@ -168,7 +169,7 @@ def test_a_specialization_that_cannot_be_is_named_and_nothing_is_written(tmp_pat
         tmp_path / "net.onnx",
     )
     with pytest.raises(tw.ModelError, match=r"^specialization x:5,3: .*net.onnx.*Reshape") as error:
-        driver.compile_to_file(tmp_path / "net.onnx", tmp_path / "net.so", workers=0, specialize=[{"n": 4}, {"n": 5}])
+        api.compile_to_file(tmp_path / "net.onnx", tmp_path / "net.so", workers=0, specialize=[{"n": 4}, {"n": 5}])
     assert "\n" not in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
@@ -180,7 +181,7 @@ def test_passes_that_are_watched_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_only_one_program_has_takes_a_schedule() -> None:
-    [kernel] = driver.stepwise(dense(), {"x": (64, 16)}, driver.make_options(cache=False), workers=0).kernels.values()
+    [kernel] = api.stepwise(dense(), {"x": (64, 16)}, api.make_options(cache=False), workers=0).kernels.values()
     with tw.PassContext(config={"schedules": {kernel.name: kernel.schedule_json}}):
         is_right(compiled(dense(), [{"n": 64}]), 64)
         with pytest.raises(tw.ScheduleError, match="has no kernel"):
@@ -336,9 +337,9 @@ def test_another_kernel_of_the_same_name_gets_a_number() -> None:
 def test_programs_with_kernels_of_one_name_run_side_by_side() -> None:
     """The number is in the code as well."""
     plan_, params = merged(plan(ADD, np.ones((64, 128), "f")), plan(OTHER_ADD, np.ones((64, 128), "f")))
-    options = driver.make_options(cache=False)
-    made = product.make(Planned(plan_, params, "both"), options, workers.pool(0), CompileReport())
-    program = artifact.Program(made.link(), made.code, made.manifest, made.weights)
+    options = api.make_options(cache=False)
+    made = assembly.make(Planned(plan_, params, "both"), options, workers.pool(0), CompileReport())
+    program = on_disk.Program(made.link(), made.code, made.manifest, made.weights)
     for number, want in enumerate((3, 2)):
         np.testing.assert_array_equal(start(program, 1, number).run([])[0], want)
 

@@ -16,13 +16,15 @@ from llvm_cpus import help_of_llvm, of_llvm
 from onnx import helper, numpy_helper
 
 import tilewright as tw
-from tilewright import cpus, driver, target
+from tilewright.core import cpus, target
+from tilewright.core.target import DotProduct, Target, host
 from tilewright.dialects import codegen
-from tilewright.target import DotProduct, Target, host
-from tilewright.tools import _children, _markdown, bench, explain
+from tilewright.driver import api
+from tilewright.tools import bench, explain
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import run as run_tool
 from tilewright.tools import zoo as zoo_tool
+from tilewright.tools.benchmarks import children, markdown
 
 # Instructions of AMD's Bulldozer, which no CPU has had before or since.
 FOREIGN = "x86 -mattr=+xop"
@@ -204,7 +206,7 @@ def test_code_for_another_cpu_is_not_run_in_this_process(path, executor):
     with pytest.raises(tw.TargetError, match=message):
         tw.build(tw.import_model(path), target=FOREIGN)
     with pytest.raises(tw.TargetError, match=message):
-        driver.stepwise(path, options=driver.make_options(FOREIGN))
+        api.stepwise(path, options=api.make_options(FOREIGN))
 
 
 TOOLS = {"run": run_tool, "bench": bench, "explain": explain}
@@ -238,15 +240,15 @@ def test_commands_run_code_for_the_target(path, name, options, capsys, monkeypat
 
 
 def test_a_bench_compiles_for_the_target(path, tmp_path):
-    program, _ = _children.compile_cold(path, str(tmp_path), {}, "x86 -mcpu=x86-64")
+    program, _ = children.compile_cold(path, str(tmp_path), {}, "x86 -mcpu=x86-64")
     assert tw.load_module(program).manifest.target == "x86 -mcpu=x86-64"
-    assert "code for 'x86 -mcpu=x86-64'" in _markdown.where([], "x86 -mcpu=x86-64")
-    assert "code for" not in _markdown.where([], "x86")
+    assert "code for 'x86 -mcpu=x86-64'" in markdown.where([], "x86 -mcpu=x86-64")
+    assert "code for" not in markdown.where([], "x86")
 
 
 def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_path):
-    driver.compile_to_file(model(), tmp_path / "here.so")
-    driver.compile_to_file(model(), tmp_path / "narrow.so", options=driver.make_options("x86 -mcpu=x86-64"))
+    api.compile_to_file(model(), tmp_path / "here.so")
+    api.compile_to_file(model(), tmp_path / "narrow.so", options=api.make_options("x86 -mcpu=x86-64"))
     here, narrow = ((tmp_path / f"{name}.safetensors").read_bytes() for name in ("here", "narrow"))
     assert foreign.with_suffix(".safetensors").read_bytes() == here  # as many lanes, other instructions
     assert b"[5,48,8]" in narrow.replace(b" ", b"")
@@ -255,8 +257,8 @@ def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_pa
 @pytest.mark.parametrize("kind", ["asm", "obj"])
 def test_the_entry_is_code_for_any_cpu(path, kind):
     """A program has to say what CPU it is for before anything else of it runs."""
-    options = driver.make_options("x86 -mcpu=sapphirerapids")
-    text = driver.emit(path, "asm", options=options).decode() if kind == "asm" else _disassembled(path, options)
+    options = api.make_options("x86 -mcpu=sapphirerapids")
+    text = api.emit(path, "asm", options=options).decode() if kind == "asm" else _disassembled(path, options)
     functions = re.split(r"^(?:[0-9a-f]+ <)?([\w.]+)>?:", text, flags=re.M)
     bodies = dict(zip(functions[1::2], functions[2::2], strict=True))
     entry = [name for name in bodies if name.startswith(("__tvm_ffi", "tw_"))]
@@ -265,9 +267,9 @@ def test_the_entry_is_code_for_any_cpu(path, kind):
     assert "zmm" in text
 
 
-def _disassembled(path: str, options: driver.Options) -> str:
+def _disassembled(path: str, options: api.Options) -> str:
     output = Path(path).with_suffix(".o")
-    driver.compile_to_file(path, output, options=options)
+    api.compile_to_file(path, output, options=options)
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", output], capture_output=True, text=True, check=True)
     output.unlink()
     return text.stdout

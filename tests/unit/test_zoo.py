@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 
-from tilewright import zoo
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
+from tilewright.tools import networks
 from tilewright.tools import zoo as command
 
 # Trainable parameters as the reference implementations publish them.
@@ -32,7 +32,7 @@ OUTPUTS = {
     "gpt2": {"logits": (1, 64, 50257)},
 }
 SMALL = ("resnet18", "mobilenet_v2", "squeezenet1_1")
-NETWORKS = [pytest.param(n, marks=() if n in SMALL else pytest.mark.slow) for n in zoo.NAMES]
+NETWORKS = [pytest.param(n, marks=() if n in SMALL else pytest.mark.slow) for n in networks.NAMES]
 
 
 def runner(model: onnx.ModelProto) -> Callable[[dict[str, np.ndarray]], list[np.ndarray]]:
@@ -78,8 +78,8 @@ def picks(model: onnx.ModelProto) -> list[onnx.TensorProto]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_published_network_in_which_every_layer_counts(name):
-    model = zoo.build(name)
-    assert zoo.parameter_count(model) == PARAMETERS[name]
+    model = networks.build(name)
+    assert networks.parameter_count(model) == PARAMETERS[name]
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 18)]
     assert len({n.name for n in model.graph.node}) == len(model.graph.node)
 
@@ -111,13 +111,13 @@ def check(model: onnx.ModelProto) -> None:
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "squeezenet1_1"])
 def test_the_file_is_valid_and_always_the_same(name):
-    model, again = zoo.build(name), zoo.build(name)
+    model, again = networks.build(name), networks.build(name)
     onnx.checker.check_model(model, full_check=True)
     assert model == again
 
 
 def test_the_statistics_of_a_normalisation_are_those_of_its_input():
-    model = zoo.build("resnet18")
+    model = networks.build("resnet18")
     norms = [n for n in model.graph.node if n.op_type == "BatchNormalization"]
     for node in norms:
         model.graph.output.append(onnx.ValueInfoProto(name=node.input[0]))
@@ -129,9 +129,9 @@ def test_the_statistics_of_a_normalisation_are_those_of_its_input():
         assert np.median(np.abs(x.mean((0, 2, 3)) - mean) / np.sqrt(var)) < 1, node.name
 
 
-@pytest.mark.parametrize("name", zoo.SMALL)
+@pytest.mark.parametrize("name", networks.SMALL)
 def test_a_small_network_is_valid_and_its_answer_finite(name):
-    model = zoo.build(name)
+    model = networks.build(name)
     onnx.checker.check_model(model, full_check=True)
     assert model.ByteSize() < 100_000
     inputs = {key: value % 40 if value.dtype == np.int64 else value for key, value in feeds(model, 1).items()}
@@ -140,7 +140,7 @@ def test_a_small_network_is_valid_and_its_answer_finite(name):
 
 def test_an_unknown_network_is_refused_with_the_names():
     with pytest.raises(ModelError, match=r"'alexnet'.*resnet18"):
-        zoo.build("alexnet")
+        networks.build("alexnet")
 
 
 def test_the_command_writes_a_file_and_says_so(tmp_path, capsys):
@@ -165,4 +165,4 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(argv, capsys, monkeypa
 
 def test_the_list_has_every_network(capsys):
     assert command.main(["--list", "--quiet"]) == 0
-    assert capsys.readouterr().out.split() == list(zoo.NAMES)
+    assert capsys.readouterr().out.split() == list(networks.NAMES)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from ....core.sizes import Extent, floordiv, product
 from ....dialects import arith, builders, complexes, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type, is_complex
-from ....sizes import Extent, floordiv, product
 from ..context import Context
 from ..open_lengths import for_each_length, of_length
 from ..registry import op

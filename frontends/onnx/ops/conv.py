@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....core.sizes import Extent, largest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, largest
 from ..context import Context
 from ..registry import op
 from ..structure import demand_size

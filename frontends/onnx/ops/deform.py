@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.sizes import Extent, mod, product
 from ....dialects import builders, ir, scalars
-from ....sizes import Extent, mod, product
 from ..context import Context
 from ..registry import op
 from ..sampling import Rule, Table, sampled, table

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....core.sizes import Extent, if_equal, is_open
 from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.positions import position, wrapped
 from ....dialects.types import element_type, is_complex
-from ....sizes import Extent, if_equal, is_open
 from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..open_lengths import for_each_length
 from ..registry import op

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
+from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, element_type, is_complex
-from ....sizes import Extent
 from ..complex_parts import by_parts
 from ..context import Context
 from ..emitted import Emitted, chosen

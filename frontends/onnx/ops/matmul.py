@@ -6,9 +6,9 @@ import math
 import string
 from collections.abc import Mapping
 
+from ....core.sizes import Extent, Sym, is_open, may_be_equal
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, is_open, may_be_equal
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.sizes import may_be_equal
 from ....dialects import scalars
-from ....sizes import may_be_equal
 from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape

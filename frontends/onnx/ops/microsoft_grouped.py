@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....core.sizes import Extent, largest
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
-from ....sizes import Extent, largest
 from ..attention import attend, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape

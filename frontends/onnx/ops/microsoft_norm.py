@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ....core.sizes import Extent
 from ....dialects import builders, scalars
-from ....sizes import Extent
 from ..context import Context
 from ..contrib import contrib
 from ..tensor import Tensor

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.sizes import product
 from ....dialects import ir, scalars
-from ....sizes import product
 from .. import contrib
 from ..context import Context
 from ..quantization import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
-from ....sizes import Extent
 from ..attention import heads_of, join_heads, split_heads
 from ..context import Context
 from ..contrib import contrib

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from onnx import TensorProto
 
+from ....core.sizes import smallest
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import smallest
 from ..context import Context
 from ..objects import TEXT
 from ..registry import op

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....core.sizes import Extent
 from ....dialects import ir, math, scalars
-from ....sizes import Extent
 from ..context import Context
 from ..registry import op
 from ..scores import integer_labels, labels_of, transformed, two_classes

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ..context import Context, splat
 from ..open_axes import chosen, slice_bounds
 from ..open_lengths import alike

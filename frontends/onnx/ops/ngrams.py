@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....core.sizes import largest, smallest
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
-from ....sizes import largest, smallest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

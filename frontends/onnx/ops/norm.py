@@ -5,8 +5,8 @@ from __future__ import annotations
 import math as number
 from collections.abc import Sequence
 
+from ....core.sizes import Sym, is_open, product
 from ....dialects import builders, ir, math, scalars
-from ....sizes import Sym, is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

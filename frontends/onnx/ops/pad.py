@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....core.model import bits_of, stored
+from ....core.sizes import Extent, floordiv, if_equal, largest
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
-from ....model import bits_of, stored
-from ....sizes import Extent, floordiv, if_equal, largest
 from ..context import Context, splat
 from ..open_axes import chosen, given
 from ..open_lengths import up_to

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ....core.sizes import Extent, Sym, bounds, if_less, is_open, largest, smallest
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, Sym, bounds, if_less, is_open, largest, smallest
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

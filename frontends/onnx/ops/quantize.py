@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, is_float
-from ....sizes import Extent
 from ..context import Context
 from ..quantization import MICROSOFT, dequantize, quantize, reshaped
 from ..registry import op

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ....core.model import numpy_dtype
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
-from ....model import numpy_dtype
 from .. import threefry
 from ..context import Context
 from ..registry import op

@@ -6,9 +6,9 @@ import math as number
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ....core.sizes import Extent, if_equal, is_open, product
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, if_equal, is_open, product
 from .. import open_axes
 from ..context import Context
 from ..open_lengths import for_each_length

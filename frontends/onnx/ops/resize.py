@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_complex, is_signed
-from ....sizes import Extent, is_open, product
 from .. import open_resize
 from ..complex_parts import by_parts
 from ..context import Context

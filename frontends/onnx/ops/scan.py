@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import onnx
 
+from ....core.sizes import Extent, may_be_equal
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import Draft, Values, at, counted, index, stored
 from ....dialects.types import element_type
-from ....sizes import Extent, may_be_equal
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context
 from ..control_flow import first_accepted, iterated, no_elements, stacked, with_element

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....core.sizes import is_open, product
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
-from ....sizes import is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

@@ -9,7 +9,7 @@ from functools import reduce
 import numpy as np
 from onnx import TypeProto
 
-from ....sizes import may_be_equal
+from ....core.sizes import may_be_equal
 from ..context import Context
 from ..objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
 from ..ranks import of_ranks

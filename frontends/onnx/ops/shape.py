@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import SparseTensorProto
 
+from ....core.model import numpy_dtype
+from ....core.sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product, quotient
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import element_type
-from ....model import numpy_dtype
-from ....sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lowest, product, quotient
 from ..context import Context
 from ..open_lengths import for_each_shape
 from ..registry import op

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects.sorting import sort_order
-from ....sizes import Extent, is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

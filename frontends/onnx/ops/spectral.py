@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....core.model import numpy_dtype
+from ....core.sizes import Extent, floordiv, if_equal, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ....model import numpy_dtype
-from ....sizes import Extent, floordiv, if_equal, is_open, product
 from .. import open_fourier
 from ..context import Context
 from ..emitted import Emitted, chosen

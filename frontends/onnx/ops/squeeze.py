@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....sizes import Extent, bounds, if_equal, product
+from ....core.sizes import Extent, bounds, if_equal, product
 from ..context import Context
 from ..control_flow import refuse_in_kernel
 from ..open_axes import chosen, given, is_among, packed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ....sizes import Extent, is_open, product
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor

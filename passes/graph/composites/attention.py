@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ....dialects import func, ir, scalars
 from ....dialects.walk import defining_op
-from ...classify import Contraction, classify, num_inputs
-from ...structure import operations
-from ..edit import replace
-from ..maps import permutation_of
-from ..open_sizes import note_sizes
-from ..routine_ops import VIEWS
-from ..uses import has_one_use, users
+from ...analysis.classify import classify
+from ...analysis.kinds import Contraction
+from ...ir.edit import replace
+from ...ir.maps import permutation_of
+from ...ir.open_sizes import note_sizes
+from ...ir.routine_ops import VIEWS
+from ...ir.structure import num_inputs, operations
+from ...ir.uses import has_one_use, users
 from .batches import split_batches
 from .match import elementwise
 from .polynomial import UnreadableError, product

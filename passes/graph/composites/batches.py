@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
-from ...classify import body_ops, dim_of, indexing_maps, is_zero, iterator_types, num_inputs
-from ...structure import is_static, shape_of
-from ..edit import body_of, replace
-from ..inline import read_through_unit_views
-from ..maps import reassociation_of
-from ..routine_ops import VIEWS
-from ..uses import has_uses, users
+from ...ir.edit import body_of, replace
+from ...ir.maps import reassociation_of
+from ...ir.routine_ops import VIEWS
+from ...ir.structure import body_ops, dim_of, indexing_maps, is_static, is_zero, iterator_types, num_inputs, shape_of
+from ...ir.uses import has_uses, users
+from ..rewriting.inline import read_through_unit_views
 
 
 def split_batches(first: ir.Operation, last: ir.Operation) -> None:

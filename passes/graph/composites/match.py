@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ....dialects import builders, ir
-from ...structure import shape_of
+from ...ir.structure import shape_of
 from .polynomial import Read, Sum
 from .reader import Reader, itself
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....dialects import builders, ir, math, scalars
-from ...structure import shape_of
+from ...ir.structure import shape_of
 from . import polynomial
 from .match import Match, Rows, elementwise, reduce_rows, row_length
 from .polynomial import HALF, ONE, Call, Product, Read, Sum, is_close, product

@@ -8,18 +8,21 @@ from fractions import Fraction
 
 from ....dialects import ir
 from ....dialects.walk import defining_op
-from ...classify import (
+from ...analysis.groups import Facts, is_reduction
+from ...ir.edit import splat_of
+from ...ir.maps import reassociation_of
+from ...ir.routine_ops import VIEWS
+from ...ir.structure import (
     dim_of,
     indexing_maps,
+    is_tensor,
     is_zero,
     iterator_types,
+    loops_along,
     num_inputs,
+    shape_of,
+    terminator,
 )
-from ...structure import is_tensor, loops_along, shape_of, terminator
-from ..edit import splat_of
-from ..groups import Facts, is_reduction
-from ..maps import reassociation_of
-from ..routine_ops import VIEWS
 from . import polynomial
 from .polynomial import Call, Read, Sum, UnreadableError
 from .walk import Surroundings

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from ....dialects import builders, ir
 from ....dialects.walk import defining_op
-from ...classify import Broadcast, Elementwise, body_ops, num_inputs
-from ...structure import is_tensor
-from ..edit import is_cheap, splat_of
-from ..groups import Facts, is_map, is_reduction
-from ..routine_ops import VIEWS
-from ..uses import users
+from ...analysis.groups import Facts, is_map, is_reduction
+from ...analysis.kinds import Broadcast, Elementwise
+from ...ir.edit import is_cheap, splat_of
+from ...ir.routine_ops import VIEWS
+from ...ir.structure import body_ops, is_tensor, num_inputs
+from ...ir.uses import users
 
 _FLOATS = ("f32", "f64")
 _MAX_STEPS = 8  # ops between two that belong to one composite

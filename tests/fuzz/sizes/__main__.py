@@ -20,8 +20,8 @@ from fuzz.sizes.judge import Number, Outcome, ask_oracle, check
 from fuzz.sizes.shrink import shrunk
 from parallel import call_all
 
-from tilewright.tools._isolation import Child, Lost
-from tilewright.tools._reducer import Case
+from tilewright.tools.debugging.isolation import Child, Lost
+from tilewright.tools.debugging.reducer import Case
 from tilewright.tools.reduce import write
 
 

@@ -14,8 +14,8 @@ from open_case import guarded
 
 import tilewright as tw
 from tilewright.tools._common import wide
-from tilewright.tools._oracle import ORDER, NoOracle, Oracle, first_line, session
-from tilewright.tools._oracle_difference import difference, is_float
+from tilewright.tools.debugging.oracle import ORDER, NoOracle, Oracle, first_line, session
+from tilewright.tools.debugging.oracle_difference import difference, is_float
 
 Number = tuple[int, int]  # seed, index
 TOLERANCE = 2e-3  # of the largest element: sums of a thousand products, and exponentials of them

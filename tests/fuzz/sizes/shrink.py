@@ -10,8 +10,8 @@ from fuzz.sizes.generator import Run
 from fuzz.sizes.judge import Outcome, judge
 from onnx import helper
 
-from tilewright.tools._isolation import Child, Lost
-from tilewright.tools._oracle import needed, session
+from tilewright.tools.debugging.isolation import Child, Lost
+from tilewright.tools.debugging.oracle import needed, session
 
 Case = tuple[onnx.ModelProto, list[Run]]
 

@@ -7,8 +7,9 @@ import pytest
 from cache_case import built, check, damage, only
 
 import tilewright as tw
-from tilewright import reuse
-from tilewright.cache import Cache
+from tilewright.core.own_files import cache_folder
+from tilewright.driver.cache import compile_cache
+from tilewright.driver.cache.store import Cache
 from tilewright.tools import cache as cache_tool
 from tilewright.tools import cli
 from tilewright.tools import compile as compile_tool
@@ -18,7 +19,7 @@ from tilewright.tools import compile as compile_tool
     "text, nbytes", [("1000", 1000), ("4GiB", 4 << 30), ("1.5 MB", 1_500_000), ("2k", 2000), ("0", 0)]
 )
 def test_sizes(text, nbytes):
-    assert reuse.parse_size(text, "it") == nbytes
+    assert compile_cache.parse_size(text, "it") == nbytes
 
 
 def test_a_bad_size_is_one_line(path, folder, monkeypatch, capsys):
@@ -41,7 +42,7 @@ def test_where_it_is(environment, want, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert reuse.default_folder() == Path(want)
+    assert cache_folder() == Path(want)
 
 
 def test_the_command_lists_prunes_and_verifies(folder, path, capsys):
@@ -78,7 +79,7 @@ def test_the_command_lists_prunes_and_verifies(folder, path, capsys):
 def test_to_verify_is_not_to_use(folder, path):
     built(path)
     before = {item.path: round(item.used, 3) for item in Cache(folder).items()}
-    reuse.verify(Cache(folder))
+    compile_cache.verify(Cache(folder))
     assert {item.path: round(item.used, 3) for item in Cache(folder).items()} == before
 
 

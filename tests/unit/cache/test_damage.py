@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from cache_case import KEY, built, check, damage, only
 
-from tilewright import cache as store
-from tilewright import own_files
-from tilewright.cache import Cache, Entry
-from tilewright.runtime import weights as weights_file
+from tilewright.core import own_files
+from tilewright.driver.cache import store
+from tilewright.driver.cache.entries import Entry
+from tilewright.driver.cache.store import Cache
+from tilewright.runtime.artifact import weights as weights_file
 from tilewright.tools import cache as cache_tool
 
 

@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from cache_case import KEY, built, check, count, only
 
 import tilewright as tw
-from tilewright import reuse
-from tilewright.cache import Cache, Entry
+from tilewright.driver.cache import compile_cache
+from tilewright.driver.cache.entries import Entry
+from tilewright.driver.cache.store import Cache
 from tilewright.tools import compile as compile_tool
 
 
@@ -76,8 +77,7 @@ def test_an_exported_program_does_not_share_files_with_the_cache(folder, path, t
 
 PROCESS = """
 import sys, numpy as np, tilewright as tw
-from tilewright import reuse
-from tilewright.cache import Cache
+from tilewright.driver.cache.store import Cache
 model, folder, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if number == 0:
     for _ in range(200):
@@ -103,4 +103,4 @@ def test_processes_may_share_it_while_one_prunes(folder, path):
         for done in pool.map(run, range(4)):
             assert done.returncode == 0, done.stderr
     cache = Cache(folder)
-    assert reuse.verify(cache) == [] and cache.notes == []
+    assert compile_cache.verify(cache) == [] and cache.notes == []

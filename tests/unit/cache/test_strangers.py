@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from cache_case import KEY, built, check, only
 
-from tilewright import own_files, reuse
-from tilewright.cache import Cache, Entry
+from tilewright.core import own_files
+from tilewright.driver.cache import compile_cache
+from tilewright.driver.cache.entries import Entry
+from tilewright.driver.cache.store import Cache
 from tilewright.tools import cache as cache_tool
 
 NOBODY = 65534
@@ -116,7 +118,7 @@ def test_no_link_leads_verify_or_prune_out_of_the_cache(folder, path, tmp_path):
     (folder / "digests").rename(folder / "old")
     (folder / "digests").symlink_to(mine)
     cache = Cache(folder)
-    reuse.verify(cache)
+    compile_cache.verify(cache)
     cache.trim(0)
     assert all(cache.remove(found) for found in cache.strangers())
     assert (mine / "letter").exists() and (mine / "inner" / "letter").exists()

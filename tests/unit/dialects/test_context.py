@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.core.errors import CompileError
 from tilewright.dialects import PassManager, context, ir
 from tilewright.dialects.context import diagnostics, make_context, node_name
-from tilewright.errors import CompileError
 
 WRONG_RETURN = """func.func @f(%x: tensor<4xf32>) -> tensor<5xf32> { return %x : tensor<4xf32> loc("conv1") }"""
 

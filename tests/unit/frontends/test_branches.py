@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import tilewright as tw
-from tilewright.errors import UnsupportedError
+from tilewright.core.errors import UnsupportedError
 from tilewright.frontends import import_model
 
 X, K = np.arange(3, dtype=np.float32), np.ones(4, np.float32)

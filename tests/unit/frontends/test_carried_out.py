@@ -8,7 +8,7 @@ import pytest
 from text_model import check, model, values
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 from tilewright.frontends import import_model
 
 

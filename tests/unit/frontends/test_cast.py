@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 VALUES = np.array([-100.7, -1.5, -0.2, 0, 0.5, 1, 2.5, 100.9], np.float32)

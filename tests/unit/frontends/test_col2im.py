@@ -11,7 +11,7 @@ from onnx_case import check_node, node_model
 from reference import run_model
 
 import tilewright as tw
-from tilewright.errors import InputError, ModelError
+from tilewright.core.errors import InputError, ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from onnx_case import node_model
 from text_model import model
 
 import tilewright as tw
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.core.errors import InputError, UnsupportedError
 from tilewright.frontends import import_model
 
 DTYPES = ["complex64", "complex128"]

@@ -16,7 +16,7 @@ import pytest
 from refused import refused
 
 import tilewright as tw
-from tilewright import operators
+from tilewright.core import custom_ops
 from tilewright.tools import check, compile, explain, inspect_artifact, run
 
 X = np.arange(-4, 4, dtype=np.float32).reshape(2, 4)
@@ -26,7 +26,7 @@ HEAD = '<ir_version: 9, opset_import: ["": 20, "my.domain": 1]>'
 @pytest.fixture(autouse=True)
 def own_operators(monkeypatch: pytest.MonkeyPatch):
     """Each test has a registry of its own."""
-    monkeypatch.setattr(operators, "_OPERATORS", {})
+    monkeypatch.setattr(custom_ops, "_OPERATORS", {})
 
 
 def parsed(text: str) -> onnx.ModelProto:
@@ -202,7 +202,7 @@ def test_a_program_says_which_operators_it_needs(tmp_path: Path, capsys: pytest.
     tw.register_op("my.domain", "Twist", twist, infer=same)
     path = compiled(twisted()).export_library(tmp_path / "twist.so")
     np.testing.assert_array_equal(tw.load_module(path)(X)[0], np.maximum(X[:, ::-1] * 3, 0))
-    operators._OPERATORS.clear()
+    custom_ops._OPERATORS.clear()
     message = (
         "node 'Twist_0' needs the operator 'my.domain::Twist', which is not registered in this process: call "
         r"tw.register_op\('my.domain', 'Twist', function\) before the program is loaded"
@@ -251,7 +251,7 @@ def test_commands_run_a_file_that_registers(tmp_path: Path, capsys: pytest.Captu
     output = str(tmp_path / "y.npz")
     assert run.main([str(tmp_path / "m.so"), *registers, "--inputs", str(tmp_path / "x.npz"), "--outputs", output]) == 0
     np.testing.assert_array_equal(np.load(output)["z"], np.maximum(X * 3, 0))
-    operators._OPERATORS.clear()
+    custom_ops._OPERATORS.clear()
     (tmp_path / "ops.py").write_text("1 / 0")
     with pytest.raises(SystemExit):
         check.main([model, *registers])

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import mutually_broadcastable_shapes
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import UnsupportedError
+from tilewright.core.errors import UnsupportedError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import tilewright as tw
-from tilewright.errors import InputError, ModelError
+from tilewright.core.errors import InputError, ModelError
 
 
 def compiled(text: str, opset: int = 20) -> tuple[tw.Module, onnx.ModelProto]:

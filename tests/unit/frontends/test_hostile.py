@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.limits import UNTRUSTED
-from tilewright.printed import one_line
+from tilewright.core.limits import UNTRUSTED
+from tilewright.core.printed import one_line
 from tilewright.tools import check, compile
 
 PROMPT = 30  # seconds of CPU time; each takes two at most

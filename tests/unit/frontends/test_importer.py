@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx_case import check_model, model_of, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from onnx_case import check_model, foreign_model
 from reference import run_model
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

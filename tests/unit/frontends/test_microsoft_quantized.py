@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from onnx_case import check_model, foreign_model
 from reference import run_model
 
 import tilewright as tw
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from onnx_case import check_node, node_model
 
 import tilewright as tw
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 X = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)

@@ -12,10 +12,10 @@ from onnx_case import model_of, node_model
 from reference import run_model
 
 import tilewright as tw
+from tilewright.core.errors import ModelError, UnsupportedError
+from tilewright.core.model import NARROW, numpy_dtype
 from tilewright.dialects import codes
-from tilewright.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
-from tilewright.model import NARROW, numpy_dtype
 
 INTEGERS = [name for name in NARROW if "int" in name]
 FLOATS = [name for name in NARROW if name.startswith("float") and name != "float8_e8m0fnu"]

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 import tilewright as tw
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends.onnx.node_order import sort_nodes
 
 BRANCHES = """

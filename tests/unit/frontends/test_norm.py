@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

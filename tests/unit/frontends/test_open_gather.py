@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from open_case import check_open, check_refused
 
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 
 RNG = np.random.default_rng(3)
 

@@ -9,7 +9,7 @@ import pytest
 from open_case import check_open, open_model
 
 import tilewright as tw
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.core.errors import InputError, UnsupportedError
 
 RNG = np.random.default_rng(2)
 ML = {"domain": "ai.onnx.ml", "version": 3}

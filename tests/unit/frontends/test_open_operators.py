@@ -11,7 +11,7 @@ import pytest
 from open_case import check_open, check_refused, open_model
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 
 RNG = np.random.default_rng(5)
 

@@ -12,7 +12,7 @@ from onnx_case import node_model
 from open_case import check_open
 
 import tilewright as tw
-from tilewright.errors import InputError, ModelError
+from tilewright.core.errors import InputError, ModelError
 from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(5)

@@ -12,7 +12,7 @@ from onnx_case import node_model
 from reference import run_model
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from open_case import check_open, check_refused, open_model
 from reference import run_model
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 from tilewright.frontends import import_model
 
 RNG = np.random.default_rng(11)

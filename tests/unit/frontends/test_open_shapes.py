@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 
 RNG = np.random.default_rng(7)
 

@@ -11,7 +11,7 @@ from onnx import helper
 from onnx_case import node_model
 from reference import run_model
 
-from tilewright.errors import ModelError, UnsupportedError
+from tilewright.core.errors import ModelError, UnsupportedError
 from tilewright.frontends import import_model
 
 X = np.arange(1, 121, dtype=np.float32).reshape(2, 3, 4, 5)

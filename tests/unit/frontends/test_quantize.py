@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from onnx_case import model_of, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 MANY = 40_000

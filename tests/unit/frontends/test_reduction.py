@@ -7,7 +7,7 @@ import pytest
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_case import check_node, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 X = np.random.default_rng(0).random((1, 2, 5, 7), np.float32)

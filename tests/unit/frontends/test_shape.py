@@ -8,7 +8,7 @@ from onnx import helper, numpy_helper
 from onnx_case import check_model, check_node, model_of, node_model
 from reference import run_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from onnx_case import check_node, node_model
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
 from tilewright.frontends import import_model
 
 RANDOM = np.random.default_rng(0)

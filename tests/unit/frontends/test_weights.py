@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_case import model_of
 
-from tilewright.errors import ModelError
+from tilewright.core.errors import ModelError
+from tilewright.core.model import FileSlice
 from tilewright.frontends import import_model
 from tilewright.frontends.onnx.weights import detach
-from tilewright.model import FileSlice
 
 WEIGHT = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 X = np.ones((64, 64), np.float32)

@@ -8,7 +8,7 @@ import pytest
 from cpu_targets import targets
 from kernel_runner import kernels_for
 
-from tilewright.target import Target
+from tilewright.core.target import Target
 
 TARGETS = ("x86", *targets("haswell", "x86-64-v2"))
 

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
 
+from tilewright.core.model import Model
+from tilewright.core.sizes import static
+from tilewright.core.target import host
 from tilewright.dialects import arith, builders, ir, math, scalars
 from tilewright.dialects.context import make_context
-from tilewright.model import Model
 from tilewright.passes import pipeline
-from tilewright.passes.infra import PassContext
-from tilewright.sizes import static
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(0)
 

@@ -9,13 +9,13 @@ import pytest
 from kernel_runner import TARGET
 
 import tilewright as tw
+from tilewright.core.program import Kernel
+from tilewright.core.target import host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.infra import PassContext
-from tilewright.program import Kernel
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(11)
 SIZES = (1, 2, 7, 8, 15, 17, 64, 65, 77)

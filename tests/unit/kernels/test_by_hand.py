@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, schedule_of
 from kernel_texts import close, conv, einsum, generic, matmul, pack, random, softmax, tensor
 
+from tilewright.core.errors import ScheduleError
+from tilewright.core.target import Target, host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import ScheduleError
-from tilewright.passes.kernel import functions
+from tilewright.passes.ir.kernel import functions
 from tilewright.passes.schedule.apply_schedule import ApplySchedule
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.passes.schedule.values import values_of
-from tilewright.target import Target, host
+from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.passes.schedule.tiling.values import values_of
 
 Change = Callable[[Schedule], Schedule]
 M, N, K = 30, 64, 40

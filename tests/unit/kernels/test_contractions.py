@@ -9,7 +9,7 @@ import pytest
 from kernel_runner import TARGET, CompiledKernel, block_of, schedule_of, schedule_text
 from kernel_texts import close, einsum, matmul, pack
 
-from tilewright.target import host
+from tilewright.core.target import host
 
 RNG = np.random.default_rng(0)
 

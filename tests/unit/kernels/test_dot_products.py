@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
 from kernel_texts import generic, tensor
 
+from tilewright.core.errors import ScheduleError
+from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
-from tilewright.errors import ScheduleError
-from tilewright.passes.infra import PassContext
-from tilewright.passes.kernel import functions
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.kernel import functions
 from tilewright.passes.pipeline import lower_kernel
-from tilewright.passes.schedule.loopnest import Value
-from tilewright.passes.schedule.packing import contraction_packing
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.passes.schedule.values import values_of
-from tilewright.target import Target
+from tilewright.passes.schedule.families.packing import contraction_packing
+from tilewright.passes.schedule.language.loopnest import Value
+from tilewright.passes.schedule.language.schedule import Schedule
+from tilewright.passes.schedule.tiling.values import values_of
 
 RNG = np.random.default_rng(0)
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
 from onnx_case import node_model
 
+from tilewright.core.target import host
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.infra import PassContext
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(0)
 DTYPES = [np.int8, np.int32, np.int64, np.float16, np.float32, np.float64]

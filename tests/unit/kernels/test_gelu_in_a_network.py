@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 from onnx_case import model_of
 
-from tilewright import driver
+from tilewright.driver import api
 
 X = np.linspace(-9, 9, 1024, dtype=np.float32).reshape(8, 128)
 WIDE = X.astype(np.float64)
@@ -36,5 +36,5 @@ def test_the_tail_has_all_its_bits(form: str) -> None:
     nodes = [helper.make_node(op, names.split(), [out], name=out) for op, names, out in FORMS[form]]
     used = {name for _, names, _ in FORMS[form] for name in names.split()}
     weights = {name: np.array(n, np.float32) for name, n in CONSTANTS.items() if name in used}
-    (got,) = driver.compile(model_of(nodes, {"x": X}, ["y"], weights)).run({"x": X})
+    (got,) = api.compile(model_of(nodes, {"x": X}, ["y"], weights)).run({"x": X})
     np.testing.assert_allclose(np.asarray(got), TRUE[form], rtol=4 * 2**-23)

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned, schedule_text
 
-from tilewright import driver
+from tilewright.core.model import Model
+from tilewright.core.program import Call, Plan
+from tilewright.core.sizes import static
+from tilewright.core.target import host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects import math as math_ops
 from tilewright.dialects.context import make_context
-from tilewright.model import Model
+from tilewright.driver import api
 from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd
-from tilewright.passes.infra import PassContext
-from tilewright.passes.kernel import functions, in_place
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.program import Call, Plan
-from tilewright.sizes import static
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.kernel import functions, in_place
+from tilewright.passes.schedule.language.schedule import Schedule
 
 RNG = np.random.default_rng(0)
 CHUNKS = (1, 2, 3, 7)
@@ -221,7 +221,7 @@ def test_threads_share_a_kernel_in_place() -> None:
     with make_context(), ir.Location.unknown():
         model = dense(256, 384, 256)
         assert calls_in_place(pipeline.plan(model, TARGET.get(host()), PassContext()))
-        alone, shared = (driver.build(model, TARGET.get(host()), num_threads=n, workers=0, cache=False) for n in (1, 4))
+        alone, shared = (api.build(model, TARGET.get(host()), num_threads=n, workers=0, cache=False) for n in (1, 4))
     x = RNG.standard_normal((256, 8), dtype=np.float32)
     [want] = alone.run({"x": x})
     for _ in range(20):

@@ -23,7 +23,7 @@ from kernel_texts import (
     tensor,
 )
 
-from tilewright.errors import CompileError
+from tilewright.core.errors import CompileError
 
 
 @pytest.mark.parametrize("m, n, k", [(14, 32, 8), (128, 96, 64), (197, 48, 33), (1, 1000, 64), (5, 10, 3), (30, 24, 1)])
@@ -171,9 +171,9 @@ def test_what_no_family_takes_runs_as_plain_loops() -> None:
 
 
 def test_a_kernel_module_without_a_function_is_refused() -> None:
-    from tilewright.passes.infra import PassContext
+    from tilewright.core.target import host
+    from tilewright.passes.infra.context import PassContext
     from tilewright.passes.pipeline import compile_kernel
-    from tilewright.target import host
 
     with pytest.raises(CompileError, match="has one function"):
         compile_kernel(bytecode("module {}"), host(), PassContext())

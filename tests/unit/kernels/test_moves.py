@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, assembly, schedule_text
 
-from tilewright.target import Target
+from tilewright.core.target import Target
 
 RNG = np.random.default_rng(0)
 DTYPES = {

@@ -11,12 +11,12 @@ import pytest
 from kernel_runner import TARGET
 
 import tilewright as tw
+from tilewright.core.target import host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.infra import PassContext
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(5)
 # Batch, rows and keys.

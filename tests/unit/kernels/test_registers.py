@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from kernel_runner import bytecode
 
+from tilewright.core.target import Target
 from tilewright.dialects import codegen, ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.infra import PassContext
-from tilewright.passes.kernel import functions
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.kernel import functions
 from tilewright.passes.pipeline import lower_kernel
-from tilewright.passes.schedule import heuristic
-from tilewright.passes.schedule.schedule import Schedule
-from tilewright.target import Target
+from tilewright.passes.schedule.families import heuristic
+from tilewright.passes.schedule.language.schedule import Schedule
 
 # LLVM prefers 256 bits on the first three of 16 lanes, and is to use 512.
 CPUS = ("skylake-avx512", "icelake-server", "sapphirerapids", "znver4", "knl", "haswell", "znver3")

@@ -15,14 +15,14 @@ from kernel_runner import TARGET, CompiledKernel, CompiledPlan, aligned
 from onnx import helper
 from onnx_case import model_of, node_model
 
+from tilewright.core.target import host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.graph.in_place import overwritable
-from tilewright.passes.infra import PassContext
-from tilewright.passes.kernel import IN_PLACE, functions
-from tilewright.target import host
+from tilewright.passes.analysis.in_place import overwritable
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.ir.kernel import IN_PLACE, functions
 
 RNG = np.random.default_rng(0)
 EXTENTS = st.sampled_from([1, 2, 3, 7, 16, 33, 70])

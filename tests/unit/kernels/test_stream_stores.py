@@ -7,10 +7,10 @@ import pytest
 from kernel_runner import CompiledKernel, aligned, assembly
 from onnx_case import node_model
 
+from tilewright.core.target import host
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
-from tilewright.passes.infra import PassContext
-from tilewright.target import host
+from tilewright.passes.infra.context import PassContext
 
 RNG = np.random.default_rng(0)
 

@@ -11,16 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledPlan
 
+from tilewright.core.model import Model
+from tilewright.core.program import Plan
+from tilewright.core.sizes import static
+from tilewright.core.target import Target, host
 from tilewright.dialects import builders, ir, scalars
 from tilewright.dialects.context import make_context
-from tilewright.model import Model
 from tilewright.passes import pipeline
 from tilewright.passes.graph.winograd import Winograd, points
-from tilewright.passes.infra import Pass, PassContext
-from tilewright.passes.schedule import winograd
-from tilewright.program import Plan
-from tilewright.sizes import static
-from tilewright.target import Target, host
+from tilewright.passes.infra.base import Pass
+from tilewright.passes.infra.context import PassContext
+from tilewright.passes.schedule.families import winograd
 
 Pads = tuple[int, int, int, int]  # before the rows and columns, after them
 SAME: Pads = (1, 1, 1, 1)

@@ -7,7 +7,7 @@ import tvm_ffi
 from handmade import copy_module
 
 import tilewright as tw
-from tilewright.runtime import tensor
+from tilewright.runtime.tensors import tensor
 
 DTYPES = [
     *(

@@ -12,8 +12,8 @@ import onnx
 import pytest
 
 import tilewright as tw
-from tilewright import driver
-from tilewright.runtime import archive
+from tilewright.driver import api
+from tilewright.runtime.c import archive
 from tilewright.tools import compile as compile_tool
 
 TEXT = """<ir_version: 9, opset_import: ["": 18]> g (float[N,48] x) => (float[N,40] y) { s = MatMul(x, w) y = OP(s) }"""
@@ -176,7 +176,7 @@ def test_a_name_that_is_no_librarys_is_refused(tmp_path, capsys):
     assert compile_tool.main([path, "--emit", "lib", "-o", str(tmp_path / "net.so")]) == 2
     assert "for --emit lib give a name that ends with .a" in capsys.readouterr().err
     with pytest.raises(tw.ArtifactError, match=r"cannot write .*none"):
-        driver.compile_to_file(path, tmp_path / "none" / "libnet.a")
+        api.compile_to_file(path, tmp_path / "none" / "libnet.a")
 
 
 def test_what_llvms_tools_refuse_is_told(tmp_path):

@@ -14,7 +14,7 @@ from refused import refused
 from safetensors.numpy import load_file
 
 import tilewright as tw
-from tilewright.runtime import artifact, shared
+from tilewright.runtime.artifact import on_disk, shared
 from tilewright.runtime.module import Module
 
 X = np.random.default_rng(3).random(SHAPE, np.float32)
@@ -169,7 +169,7 @@ def test_refuses_a_folder_with_a_changed_or_missing_object(tmp_path):
 
 
 def test_reads_what_a_program_says_without_loading_it(exported):
-    _, manifest = artifact.read(exported)
+    _, manifest = on_disk.read(exported)
     assert [info.name for info in manifest.inputs] == ["x"]
     assert manifest == tw.load_module(exported).manifest
     assert manifest.calls and {call.kernel for call in manifest.calls} == {kernel.name for kernel in manifest.kernels}
@@ -214,9 +214,9 @@ def test_refuses_code_for_another_cpu():
 
 def test_refuses_another_format_of_description():
     manifest = copy_program("float32", (4,)).manifest
-    assert artifact.Manifest.from_json(manifest.to_json(), "m.so") == manifest
-    refused(lambda: artifact.Manifest.from_json('{"format": 0}', "m.so"), "another version")
-    refused(lambda: artifact.Manifest.from_json("{", "m.so"), "m.so: its description")
+    assert on_disk.Manifest.from_json(manifest.to_json(), "m.so") == manifest
+    refused(lambda: on_disk.Manifest.from_json('{"format": 0}', "m.so"), "another version")
+    refused(lambda: on_disk.Manifest.from_json("{", "m.so"), "m.so: its description")
 
 
 def test_a_module_that_is_dropped_frees_its_weights_file():

@@ -10,7 +10,7 @@ import pytest
 from dense_model import dense
 
 import tilewright as tw
-from tilewright import driver
+from tilewright.driver import api
 from tilewright.tools import cli
 
 
@@ -25,7 +25,7 @@ def save(model: str, output: Path, scale: float = 1.0) -> list[str]:
     proto = onnx.load(model)
     weight = proto.graph.initializer[0]
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * np.float32(scale), weight.name))
-    _, _, report = driver.compile_to_file(proto, output, input_shapes={"n": 4}, workers=0)
+    _, _, report = api.compile_to_file(proto, output, input_shapes={"n": 4}, workers=0)
     assert all(Path(file).exists() for file in report.files)
     return [Path(file).name for file in report.files]
 

@@ -12,10 +12,10 @@ import onnx
 import pytest
 
 import tilewright as tw
-from tilewright import driver
-from tilewright.runtime.arithmetic import SCALARS
-from tilewright.runtime.c_arithmetic import SCALARS as IN_C
-from tilewright.runtime.c_text import number
+from tilewright.driver import api
+from tilewright.runtime.artifact.c_text import number
+from tilewright.runtime.c.arithmetic import SCALARS as IN_C
+from tilewright.runtime.steps.arithmetic import SCALARS
 from tilewright.tools import header as header_tool
 
 # A convolution, a pool, a Slice and a Reshape to computed sizes, a softmax along an open axis, a product of two open
@@ -57,7 +57,7 @@ def program(tmp_path_factory) -> Path:
     shapes = {"x": ["batch=1..4", 3, "height=8..", "width"]}
     folder = tmp_path_factory.mktemp("open")
     onnx.save(model_of(TEXT), folder / "net.onnx")
-    path, _, _ = driver.compile_to_file(str(folder / "net.onnx"), folder / "net.so", input_shapes=shapes)
+    path, _, _ = api.compile_to_file(str(folder / "net.onnx"), folder / "net.so", input_shapes=shapes)
     assert header_tool.main([str(path), "--example", str(folder / "net.c"), "--quiet"]) == 0
     return path
 
@@ -149,7 +149,7 @@ def test_sizes_that_do_not_fit_each_other_are_refused_with_the_node(tmp_path):
     model = onnx.parser.parse_model(f"{head} {{ y = MatMul (x, z) }}")
     model.graph.node[0].CopyFrom(node)
     onnx.save(model, tmp_path / "net.onnx")
-    program, _, _ = driver.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
+    program, _, _ = api.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
     assert header_tool.main([str(program), "--example", str(tmp_path / "net.c"), "--quiet"]) == 0
     built = c_programs.build(tmp_path / "net.c", tmp_path / "net")
     with pytest.raises(tw.InputError) as info:
@@ -177,7 +177,7 @@ def test_what_depends_on_data_is_refused_with_the_node(body, message, tmp_path, 
     model = onnx.parser.parse_model(text)
     model.graph.node[0].name = "at"
     onnx.save(model, tmp_path / "net.onnx")
-    program, _, _ = driver.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
+    program, _, _ = api.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
     assert header_tool.main([str(program)]) == 2
     error = capsys.readouterr().err
     assert f"net.so cannot be called from C: {message}" in error and error.count("\n") == 1
@@ -228,7 +228,7 @@ def test_arithmetic_is_that_of_python(tmp_path):
     )
     head = '#include "tilewright.h"\n#include "tilewright_open.h"\n'
     (tmp_path / "main.c").write_text(f"{head}{tables}int main(void) {{\n{''.join(loops)}  return 0;\n}}\n")
-    made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{Path(tw.__file__).parent / 'runtime'}")
+    made = c_programs.build(tmp_path / "main.c", tmp_path / "main", f"-I{Path(tw.__file__).parent / 'runtime' / 'c'}")
     got = [line.replace("-nan", "nan") for line in c_programs.run(made).stdout.splitlines()]
     assert [(*case[:3], text) for case, text in zip(want, got, strict=True)] == want
     assert set(IN_C) == set(SCALARS)

@@ -11,10 +11,10 @@ import pytest
 from worker_jobs import fail_in_a_pass
 
 import tilewright as tw
-from tilewright import jobs
+from tilewright.driver import jobs
 from tilewright.tools import opt
-from tilewright.workers import Job, Limits, Pool, bundles
-from tilewright.workers.process import FACTS, MODULE
+from tilewright.workers import Pool, crash_bundle
+from tilewright.workers.process import FACTS, MODULE, Job, Limits
 
 KERNEL = "kernel 'k' (nodes conv1)"
 # The instruction is none of x86-64's, which LLVM's code generator says with an abort.
@@ -58,7 +58,7 @@ def fail(pool: Pool, way: str, **limits: Any) -> str:
 def only(folder: Path) -> tuple[dict, str]:
     """The record and the module of the one bundle that is there."""
     [path] = folder.iterdir()
-    return json.loads((path / bundles.RECORD).read_text()), (path / MODULE).read_text()
+    return json.loads((path / crash_bundle.RECORD).read_text()), (path / MODULE).read_text()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def recorded(folder: Path, **facts: object) -> Path:
 
 def saved(folder: Path, **facts: object) -> str:
     """The path of a bundle that is made of it."""
-    note = bundles.save(recorded(folder, **facts), 1, "it failed", "", Limits(), KERNEL)
+    note = crash_bundle.save(recorded(folder, **facts), 1, "it failed", "", Limits(), KERNEL)
     return note.removeprefix("; `tilewright opt --repro ").removesuffix("` runs it again")
 
 
@@ -133,7 +133,7 @@ def test_an_import_is_taken_again_from_the_model_file(crashes, tmp_path, capsys)
 
 
 def test_the_newest_bundles_stay(crashes, tmp_path, monkeypatch):
-    monkeypatch.setattr(bundles, "MOST", 2)
+    monkeypatch.setattr(crash_bundle, "MOST", 2)
     paths = [saved(tmp_path / str(i), name=f"pass{i}") for i in range(3)]
     assert len(list(crashes.iterdir())) == 2 and Path(paths[2]).is_dir()
     assert stat.S_IMODE(crashes.stat().st_mode) == 0o700
@@ -153,7 +153,7 @@ def test_a_full_disk_leaves_no_half_of_a_bundle(crashes, tmp_path, monkeypatch):
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("shutil.copyfile", full)
-    note = bundles.save(recorded(tmp_path / "steps"), 1, "it failed", "", Limits(), KERNEL)
+    note = crash_bundle.save(recorded(tmp_path / "steps"), 1, "it failed", "", Limits(), KERNEL)
     assert note == f"; no crash bundle: cannot write to {crashes}: No space left on device"
     assert list(crashes.iterdir()) == []
 
@@ -161,7 +161,7 @@ def test_a_full_disk_leaves_no_half_of_a_bundle(crashes, tmp_path, monkeypatch):
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"step": 1, "error": ""}'])
 def test_repro_refuses_what_is_no_bundle(tmp_path, capsys, text):
     if text is not None:
-        (tmp_path / bundles.RECORD).write_text(text)
+        (tmp_path / crash_bundle.RECORD).write_text(text)
     assert opt.main(["--repro", str(tmp_path)]) == 2
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and str(tmp_path) in err

@@ -15,9 +15,9 @@ from onnx_case import model_of
 from small_network import W, X, network, node
 
 import tilewright as tw
-from tilewright.model import numpy_dtype, tensor_of
-from tilewright.runtime.debug_executor import DebugModule
-from tilewright.tools._oracle import Oracle
+from tilewright.core.model import numpy_dtype, tensor_of
+from tilewright.runtime.graph.debug_executor import DebugModule
+from tilewright.tools.debugging.oracle import Oracle
 
 
 def opened(model: onnx.ModelProto) -> onnx.ModelProto:

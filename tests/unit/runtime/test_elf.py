@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from tilewright.runtime import elf
-from tilewright.runtime.elf_object import data_object
+from tilewright.runtime.artifact import elf
+from tilewright.runtime.artifact.elf_object import data_object
 
 
 @pytest.fixture(scope="module")

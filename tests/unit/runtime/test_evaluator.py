@@ -3,8 +3,8 @@
 import pytest
 
 import tilewright as tw
-from tilewright.runtime import evaluator
-from tilewright.runtime.evaluator import Timing, evaluate
+from tilewright.runtime.profile import evaluator
+from tilewright.runtime.profile.evaluator import Timing, evaluate
 
 
 class Clock:

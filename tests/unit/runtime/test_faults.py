@@ -16,15 +16,17 @@ from compile_clock import TIMEOUT, leap_over_an_inquest, leap_to_the_end, leapin
 from worker_jobs import eat_memory, leap_after_leap
 
 import tilewright as tw
-from tilewright import faults, workers
+from tilewright import workers
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
+from tilewright.driver import blame
 from tilewright.passes import prefix
-from tilewright.passes.kernel import symbol
+from tilewright.passes.ir.kernel import symbol
 from tilewright.tools import compile as compile_tool
 from tilewright.tools import opt
-from tilewright.workers import Job, Limits, bundles
-from tilewright.workers.attempt import ENDLESS, Outcome, attempt
+from tilewright.workers import crash_bundle
+from tilewright.workers.fork import ENDLESS, Outcome, attempt
+from tilewright.workers.process import Job, Limits
 
 MODEL = """
 <ir_version: 8, opset_import: ["": 18]>
@@ -103,7 +105,7 @@ def test_a_model_that_is_no_file_is_in_the_bundle_of_its_import(model, crashes, 
     with pytest.raises(tw.InternalError, match=r"SIGABRT\) in node 'first' \(Sin\) of the model: .*opt --repro"):
         tw.compile(model.read_bytes(), cache=False)
     [bundle] = crashes.iterdir()
-    assert (bundle / bundles.MODEL).read_bytes() == model.read_bytes()
+    assert (bundle / crash_bundle.MODEL).read_bytes() == model.read_bytes()
     moved = bundle.rename(crashes / "moved")
     assert opt.main(["--repro", str(moved)]) == 2
     assert re.search(r"SIGABRT\) in node 'first' \(Sin\) of the model: ", capsys.readouterr().err)
@@ -130,22 +132,22 @@ def failing_from(least: int, how: str = "SIGABRT", seconds: float = 0.0) -> Any:
 def test_the_least_count_that_fails_is_found(total):
     for least in {1, 2, total // 2, total - 1, total} & set(range(1, total + 1)):
         run, counts = failing_from(least)
-        assert faults.first_failing(total, run, 10) == least
+        assert blame.first_failing(total, run, 10) == least
         assert len(counts) <= 2 * total.bit_length() + 3
 
 
 def test_nothing_is_found_where_all_fail_or_none_do_or_the_time_is_up():
-    assert faults.first_failing(9, failing_from(0)[0], 10) is None
-    assert faults.first_failing(9, failing_from(10)[0], 10) is None
-    assert faults.first_failing(0, failing_from(1)[0], 10) is None
-    assert faults.first_failing(9, failing_from(9, seconds=3)[0], 10) is None
+    assert blame.first_failing(9, failing_from(0)[0], 10) is None
+    assert blame.first_failing(9, failing_from(10)[0], 10) is None
+    assert blame.first_failing(0, failing_from(1)[0], 10) is None
+    assert blame.first_failing(9, failing_from(9, seconds=3)[0], 10) is None
 
 
 def test_a_count_that_fails_in_another_way_is_not_the_one():
     def run(count: int, limit: float) -> Outcome:
         return Outcome({9: "SIGABRT", 8: "SIGABRT"}.get(count, "KeyError"), 0)
 
-    assert faults.first_failing(9, run, 10) == 8
+    assert blame.first_failing(9, run, 10) == 8
 
 
 def test_an_attempt_says_how_it_failed():

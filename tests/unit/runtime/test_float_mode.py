@@ -6,7 +6,7 @@ from text_model import model, values
 
 import tilewright as tw
 from tilewright.passes.lower import entry
-from tilewright.runtime.link import link
+from tilewright.runtime.process.link import link
 
 TINY = np.float32(1e-40)  # a denormal
 FLUSHING, UPWARD = 0x8040, 0x4000

@@ -9,11 +9,11 @@ from handmade import SHAPE, affine, affine_module, copy_module, weights
 from safetensors.numpy import save
 
 import tilewright as tw
-from tilewright.model import TensorInfo
-from tilewright.program import Call, Kernel, Signature, Slot
+from tilewright.core.model import TensorInfo
+from tilewright.core.program import Call, Kernel, Signature, Slot
 from tilewright.runtime import GraphModule
-from tilewright.runtime.graph_json import graph_json
-from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.artifact.manifest import Manifest
+from tilewright.runtime.graph.graph_json import graph_json
 
 
 def x(seed: int = 1) -> np.ndarray:

@@ -15,14 +15,14 @@ from onnx import TensorProto, helper
 from python_kernels import Kernels, words_at
 
 import tilewright as tw
-from tilewright.errors import GuardError
-from tilewright.model import TensorInfo
-from tilewright.program import Call, Kernel, Program, Routine, SameSizes, Signature, Slot, Step
-from tilewright.runtime import artifact
-from tilewright.runtime.guarded import GuardedRoutine
-from tilewright.runtime.guarded_calls import GuardedCalls
-from tilewright.runtime.guards import Guards, fill, unwritten
-from tilewright.runtime.manifest import RoutineRecord
+from tilewright.core.errors import GuardError
+from tilewright.core.model import TensorInfo
+from tilewright.core.program import Call, Kernel, Program, Routine, SameSizes, Signature, Slot, Step
+from tilewright.runtime.artifact import on_disk
+from tilewright.runtime.artifact.manifest import RoutineRecord
+from tilewright.runtime.executors.guarded import GuardedRoutine
+from tilewright.runtime.executors.guarded_calls import GuardedCalls
+from tilewright.runtime.executors.guards import Guards, fill, unwritten
 
 COUNT = 5
 X = np.arange(1, COUNT + 1)
@@ -201,7 +201,7 @@ def test_a_compiled_kernel_with_a_result_that_is_too_small_is_found(monkeypatch)
         short(np.ones((4, 3), np.float32))
 
 
-def _shortened(program: artifact.Program) -> artifact.Program:
+def _shortened(program: on_disk.Program) -> on_disk.Program:
     """The program whose call gets memory for two rows of its result, however many the kernel makes."""
     routine = program.manifest.routine
     assert routine is not None

@@ -20,10 +20,11 @@ from cpu_targets import targets
 from onnx import helper, numpy_helper
 
 import tilewright as tw
-from tilewright import driver
-from tilewright.runtime import c_routine, c_tensor, c_text
-from tilewright.runtime.variants import CHOICE
-from tilewright.sizes import Sym
+from tilewright.core.sizes import Sym
+from tilewright.driver import api
+from tilewright.runtime.artifact import c_text
+from tilewright.runtime.artifact.variants import CHOICE
+from tilewright.runtime.c import routine, tensor
 from tilewright.tools import header as header_tool
 
 README = Path(__file__).parents[3] / "README.md"
@@ -44,7 +45,7 @@ def save(path: Path, extent: int | str = 8, weight: np.ndarray = W) -> Path:
 
 
 def compiled(folder: Path, name: str, **options) -> Path:
-    path, _, _ = driver.compile_to_file(str(save(folder / f"{name}.onnx")), folder / f"{name}.so", **options)
+    path, _, _ = api.compile_to_file(str(save(folder / f"{name}.onnx")), folder / f"{name}.so", **options)
     return path
 
 
@@ -71,7 +72,7 @@ def test_the_readmes_lines_run_as_they_are_printed(tmp_path):
 
 def test_the_flags_build_a_static_library_into_a_program(tmp_path, capsys):
     c_programs.require_compiler()
-    driver.compile_to_file(str(save(tmp_path / "net.onnx")), tmp_path / "libnet.a")
+    api.compile_to_file(str(save(tmp_path / "net.onnx")), tmp_path / "libnet.a")
     assert header_tool.main(["--link-flags", "--json"]) == 0
     flags = json.loads(capsys.readouterr().out)["flags"]
     assert header_tool.main(["--link-flags"]) == 0
@@ -120,7 +121,7 @@ def _damage(folder: Path, program: Path, how: str) -> tuple[Path, Path]:
     elif how == "no library":
         library.write_bytes(b"no library")
     elif how == "another library":
-        shutil.copy(compiled(folder, "other", options=driver.make_options(opt_level=1)), library)
+        shutil.copy(compiled(folder, "other", options=api.make_options(opt_level=1)), library)
     if how not in ("missing", "truncated", "of another model"):
         weights.write_bytes(data)
     return library, weights
@@ -143,7 +144,7 @@ def test_files_that_do_not_fit_are_refused_in_one_line(how, message, program, bu
 
 
 def test_a_cpu_that_lacks_a_feature_is_told(tmp_path):
-    program = compiled(tmp_path, "foreign", options=driver.make_options("x86 -mattr=+xop"))
+    program = compiled(tmp_path, "foreign", options=api.make_options("x86 -mattr=+xop"))
     done = c_programs.run(example(program), program, program.with_suffix(".safetensors"))
     assert done.returncode == 1
     assert "compiled for target 'x86 -mattr=+xop', a CPU with " in done.stderr and "lacks" in done.stderr
@@ -196,7 +197,7 @@ def test_every_dtype_has_its_c_type(dtype, tmp_path):
     text = f"<ir_version: 9, opset_import: ['': 18]> g ({dtype}[3,0] none, {dtype}[3,4] x, {dtype} s) => ({dtype}[4,3] y, {dtype} t) {{\n"
     text += "y = Transpose(x)\nt = Identity(s)\n}"
     onnx.save(onnx.parser.parse_model(text.replace("'", '"')), tmp_path / "net.onnx")
-    program, manifest, _ = driver.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
+    program, manifest, _ = api.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
     done = c_programs.run(example(program), program, "-")
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [
@@ -207,7 +208,7 @@ def test_every_dtype_has_its_c_type(dtype, tmp_path):
 
 def test_a_specialized_program_has_a_header_of_its_own(tmp_path, capsys):
     path = str(save(tmp_path / "open.onnx", "n"))
-    program, _, _ = driver.compile_to_file(path, tmp_path / "open.so", specialize=[{"n": 8}])
+    program, _, _ = api.compile_to_file(path, tmp_path / "open.so", specialize=[{"n": 8}])
     done = c_programs.run(example(program, "--specialized", "1"), program, program.with_suffix(".safetensors"))
     assert done.stdout.startswith("int float32[8,40]:")
     done = c_programs.run(example(program), program, program.with_suffix(".safetensors"), "8")
@@ -222,7 +223,7 @@ CPUS = ("x86-64-v2", "x86-64-v3")
 @pytest.fixture(scope="module")
 def several(tmp_path_factory) -> Path:
     """A program for two CPUs with its weights inside."""
-    options = driver.make_options(f"x86 -mcpu={','.join(CPUS)}", weights="inside")
+    options = api.make_options(f"x86 -mcpu={','.join(CPUS)}", weights="inside")
     return compiled(tmp_path_factory.mktemp("several"), "net", options=options)
 
 
@@ -280,7 +281,7 @@ def test_names_are_ones_of_c(text, name):
 @pytest.mark.parametrize("names", [["a b", "a.b", "A_B"], ["", "é"], ["x" * 5000]])
 def test_names_of_tensors_differ(names: Sequence[str]):
     infos = [tw.TensorInfo(name, (1,), "float32") for name in names]
-    made = [tensor.argument.upper() for tensor in c_tensor.named("in", infos)]
+    made = [tensor.argument.upper() for tensor in tensor.named("in", infos)]
     assert len(set(made)) == len(names) and all(name.isascii() for name in made)
 
 
@@ -294,5 +295,5 @@ def test_texts_of_a_model_stay_texts_in_c():
 
 
 def test_sizes_are_no_formats_of_c():
-    [refusal] = c_routine._held_to("n", Sym("%s%lld", 0, 9), "x.0")
+    [refusal] = routine._held_to("n", Sym("%s%lld", 0, 9), "x.0")
     assert '"%s%lld%s", "x.0: %s%lld is ", (long long)n, ' in refusal

@@ -115,7 +115,7 @@ def test_a_timeout_ends_a_loop_of_the_runtime():
 
 def test_a_segment_of_many_kernels_comes_back_in_between(monkeypatch):
     """As if each slice of time held one kernel: the words of the calls that are left begin where they should."""
-    monkeypatch.setattr("tilewright.runtime.threads._SECONDS", 0)
+    monkeypatch.setattr("tilewright.runtime.process.threads._SECONDS", 0)
     x, w = values(5, 8), values(8, 8)
     text = '<ir_version: 8, opset_import: ["" : 17]> g (float[n,8] x, float[8,8] w) => (float[n,8] y)'
     made = onnx.parser.parse_model(text + "{ a = MatMul(x, w) b = Softmax(a) c = MatMul(b, w) y = Softmax(c) }")

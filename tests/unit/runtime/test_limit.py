@@ -11,8 +11,8 @@ import pytest
 from handmade import meet_module, pause_module
 
 import tilewright as tw
-from tilewright.runtime.deadline import Deadline
-from tilewright.runtime.limit import Limit
+from tilewright.runtime.process.deadline import Deadline
+from tilewright.runtime.process.limit import Limit
 
 
 def counter() -> np.ndarray:

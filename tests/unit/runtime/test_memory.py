@@ -8,7 +8,7 @@ from hostile_models import HUGE, model, typed
 from onnx import TensorProto, helper
 
 import tilewright as tw
-from tilewright.runtime import memory
+from tilewright.runtime.process import memory
 
 X = np.ones((64, 64), np.float32)
 # The op, the names of its inputs, the shape that it is given, and a small one.

@@ -9,9 +9,10 @@ import pytest
 from handmade import SHAPE, affine, affine_module, affine_plan, copy_module, wait_module
 
 import tilewright as tw
-from tilewright import compilation, driver, product, workers
-from tilewright.options import CompileReport
-from tilewright.runtime import tensor
+from tilewright import workers
+from tilewright.driver import api, assembly, kernels
+from tilewright.driver.options import CompileReport
+from tilewright.runtime.tensors import tensor
 
 
 def x(seed: int = 1) -> np.ndarray:
@@ -146,10 +147,10 @@ def test_prepared_weights_are_those_of_the_program(module):
 
 def test_kernel_addresses_are_checked():
     plan = affine_plan().plan
-    options = driver.make_options()
-    part = compilation.Part("transpose", options.target, options.opt_level)
-    kernels = compilation.compile_kernels(plan, [part], options, workers.pool(0), CompileReport())
-    executor = product._executor({"transpose": kernels[part]}, workers.pool(0))
+    options = api.make_options()
+    part = kernels.Part("transpose", options.target, options.opt_level)
+    compiled = kernels.compile_kernels(plan, [part], options, workers.pool(0), CompileReport())
+    executor = assembly._executor({"transpose": compiled[part]}, workers.pool(0))
     find = executor._library.get_function("kernel")
     assert find(0).value
     for bad in [(1,), (-1,), ("a",), ()]:

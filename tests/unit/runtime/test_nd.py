@@ -9,8 +9,8 @@ import tvm_ffi
 from handmade import SHAPE, affine, affine_module, copy_module
 
 import tilewright as tw
-from tilewright.dlpack import CPU, DTYPES
-from tilewright.model import numpy_dtype
+from tilewright.core.dlpack import CPU, DTYPES
+from tilewright.core.model import numpy_dtype
 
 
 class Old:
@@ -120,8 +120,8 @@ class Elsewhere:
     """A tensor that says that it is on a GPU."""
 
     def __dlpack__(self, **_):
-        from tilewright.dlpack import DLManagedTensor
-        from tilewright.runtime import tensor
+        from tilewright.core.dlpack import DLManagedTensor
+        from tilewright.runtime.tensors import tensor
 
         capsule = tensor._capsule(np.ones(3, np.float32))
         address = next(reversed(tensor._exported))

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tilewright.runtime.pool import Pool
-from tilewright.runtime.tensor import as_tensor
+from tilewright.runtime.tensors.pool import Pool
+from tilewright.runtime.tensors.tensor import as_tensor
 
 F32 = np.dtype(np.float32)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tilewright as tw
-from tilewright.runtime.counters import Event
-from tilewright.runtime.profiler import KEYS, Report, Row
+from tilewright.runtime.executors.counters import Event
+from tilewright.runtime.profile.profiler import KEYS, Report, Row
 
 TYPES: dict[str, Any] = {"inputs": ("4x8xf32", "8x2xf32"), "results": ("4x2xf32",), "layout": "weight in blocks of 2"}
 ROWS = (

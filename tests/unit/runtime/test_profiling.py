@@ -13,8 +13,8 @@ from handmade import SHAPE, affine, affine_module
 from onnx import numpy_helper
 
 import tilewright as tw
-from tilewright.runtime.counters import Counters, Tally
-from tilewright.runtime.profiler import Report
+from tilewright.runtime.executors.counters import Counters, Tally
+from tilewright.runtime.profile.profiler import Report
 
 W = np.random.default_rng(0).standard_normal((16, 8), np.float32)
 

@@ -7,7 +7,7 @@ from worker_jobs import ask_and_fail, ask_and_sleep, pid_of_who_asked, refuse
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.workers import Job, Limits
+from tilewright.workers.process import Job, Limits
 
 
 def test_a_job_asks_the_process_that_gave_it():

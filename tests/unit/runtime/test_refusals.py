@@ -23,10 +23,10 @@ from process_memory import memory, private
 from refused import refused
 
 import tilewright as tw
-from tilewright.model import TensorInfo
-from tilewright.program import METADATA_SECTION
-from tilewright.runtime import artifact, elf, shared
-from tilewright.runtime.weights import Weights, WeightsWriter
+from tilewright.core.model import TensorInfo
+from tilewright.core.program import METADATA_SECTION
+from tilewright.runtime.artifact import elf, on_disk, shared
+from tilewright.runtime.artifact.weights import Weights, WeightsWriter
 
 X = np.random.default_rng(3).random(SHAPE, np.float32)
 
@@ -196,7 +196,7 @@ def test_a_full_disk_leaves_the_old_program_whole(
     module = affine_module(2)
 
     def export() -> Path:
-        save = artifact.save_object if name.endswith(".o") else artifact.save
+        save = on_disk.save_object if name.endswith(".o") else on_disk.save
         return save(folder / name, module._program.code, module._program.weights)
 
     path = export()
@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_the_old_program_whole(
             patch.setattr(os, "link", full)
         else:
             patch.setattr(shared, "write_objects", full)
-            patch.setattr(artifact, "write_objects", full)
+            patch.setattr(on_disk, "write_objects", full)
         refused(export, f"cannot write .*{'' if part == 'weights' else name}.*: No space left on device")
     assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
     if name != "p.o":

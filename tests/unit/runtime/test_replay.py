@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from python_kernels import Kernels, routines, words_at
 
 import tilewright as tw
-from tilewright.program import Routine, Step
-from tilewright.runtime.recording import Recording
-from tilewright.runtime.routines import Routines
-from tilewright.runtime.segments import Segment, grouped
+from tilewright.core.program import Routine, Step
+from tilewright.runtime.steps.segments import Segment, grouped
+from tilewright.runtime.vm.recording import Recording
+from tilewright.runtime.vm.routines import Routines
 
 
 def add(words: Sequence[int]) -> None:

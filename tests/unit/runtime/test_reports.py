@@ -8,9 +8,9 @@ import onnx
 import pytest
 
 import tilewright as tw
-from tilewright import driver
-from tilewright.errors import InputError
-from tilewright.passes.infra import PassContext
+from tilewright.core.errors import InputError
+from tilewright.driver import api
+from tilewright.passes.infra.context import PassContext
 from tilewright.tools import header as header_tool
 
 FIXED, OPEN = "float[3,2] x, int64[2] i", "float[A,B] x, int64[C] i"
@@ -114,7 +114,7 @@ def test_what_the_compiler_made_is_not_looked_at():
 @pytest.mark.parametrize("inputs", [FIXED, OPEN])
 def test_c_says_so(inputs, tmp_path):
     onnx.save(model_of(inputs), tmp_path / "net.onnx")
-    path, _, _ = driver.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
+    path, _, _ = api.compile_to_file(str(tmp_path / "net.onnx"), tmp_path / "net.so")
     assert header_tool.main([str(path), "--example", str(tmp_path / "net.c"), "--quiet"]) == 0
     built = c_programs.build(tmp_path / "net.c", tmp_path / "net")
     files = [tmp_path / name for name in ("x", "i", "y")]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from python_kernels import Kernels, routines, words_at
 
-from tilewright.errors import InputError
-from tilewright.program import Routine, Step
-from tilewright.runtime.arithmetic import SCALARS
+from tilewright.core.errors import InputError
+from tilewright.core.program import Routine, Step
+from tilewright.runtime.steps.arithmetic import SCALARS
 
 
 def run(routine: Routine, *inputs: Any, kernels: Kernels | None = None) -> list[Any]:

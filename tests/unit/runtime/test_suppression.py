@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_case import node_model
 
-from tilewright.errors import InputError
-from tilewright.runtime.host import FUNCTIONS
-from tilewright.runtime.suppression import suppress
+from tilewright.core.errors import InputError
+from tilewright.runtime.steps.host import FUNCTIONS
+from tilewright.runtime.steps.suppression import suppress
 
 MOST = 1 << 40
 

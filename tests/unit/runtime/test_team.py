@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from python_kernels import _SIGNATURE, caller
 
-from tilewright.runtime.threads import Team, load_openmp
+from tilewright.runtime.process.threads import Team, load_openmp
 
 EXTENT = 64
 

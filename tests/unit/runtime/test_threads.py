@@ -7,7 +7,7 @@ import sys
 import c_programs
 import pytest
 
-from tilewright.runtime import threads
+from tilewright.runtime.process import threads
 
 PROBE = """
 import ctypes, sys
@@ -34,7 +34,7 @@ import ctypes, sys, threading
 ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 import numpy as np
 from python_kernels import _SIGNATURE, caller
-from tilewright.runtime.threads import Team
+from tilewright.runtime.process.threads import Team
 meeting, seen = threading.Barrier(2, timeout=200), []
 def kernel(words, low, high, scratch):
     seen.append((low, high, scratch))

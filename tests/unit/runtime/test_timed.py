@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tvm_ffi
 
-from tilewright.program import Routine, Step
-from tilewright.runtime.host import FUNCTIONS
-from tilewright.runtime.manifest import RoutineRecord
-from tilewright.runtime.timed import TimedRoutine
+from tilewright.core.program import Routine, Step
+from tilewright.runtime.artifact.manifest import RoutineRecord
+from tilewright.runtime.executors.timed import TimedRoutine
+from tilewright.runtime.steps.host import FUNCTIONS
 
 
 class NoKernels:
@@ -34,7 +34,7 @@ def test_times_are_in_the_order_of_the_calls_and_a_branch_that_is_not_taken_has_
         return (np.array(0),)
 
     monkeypatch.setitem(FUNCTIONS, "wait", waited)
-    monkeypatch.setattr("tilewright.runtime.timed.time", SimpleNamespace(perf_counter_ns=lambda: now))
+    monkeypatch.setattr("tilewright.runtime.executors.timed.time", SimpleNamespace(perf_counter_ns=lambda: now))
     branches = tuple(Routine((), (wait(seconds, r),), (r,)) for r, seconds in ((3, 0.02), (4, 5.0)))
     steps = (
         wait(0.01, 0),

@@ -10,8 +10,8 @@ from fuzz import artifacts
 from handmade import affine_module
 
 import tilewright as tw
-from tilewright.runtime.manifest import Manifest
-from tilewright.tools._verdict import Verdict
+from tilewright.runtime.artifact.manifest import Manifest
+from tilewright.tools.debugging.verdict import Verdict
 
 Fields = dict[str, Any]
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>'

@@ -14,12 +14,12 @@ from cache_case import model, weight
 from cpu_targets import targets
 
 import tilewright as tw
-from tilewright import driver
-from tilewright.cpus import X86
-from tilewright.passes.instruments import DumpIR
-from tilewright.runtime import artifact
-from tilewright.runtime.variants import CHOICE
-from tilewright.target import Target
+from tilewright.core.cpus import X86
+from tilewright.core.target import Target
+from tilewright.driver import api
+from tilewright.passes.infra.instruments import DumpIR
+from tilewright.runtime.artifact import on_disk
+from tilewright.runtime.artifact.variants import CHOICE
 
 CPUS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
 TARGET = f"x86 -mcpu={','.join(CPUS)}"
@@ -43,7 +43,7 @@ def path(module: tw.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pretend(monkeypatch: pytest.MonkeyPatch, cpu: str) -> None:
     """Make this machine one that has what the CPU of this name has."""
-    monkeypatch.setattr("tilewright.target.host_features", lambda: X86.known[cpu])
+    monkeypatch.setattr("tilewright.core.target.host_features", lambda: X86.known[cpu])
 
 
 @pytest.mark.parametrize("target", targets(*CPUS))
@@ -82,7 +82,7 @@ def test_a_cpu_that_fits_none_is_told_what_each_needs(path: Path, monkeypatch: p
 
 
 def test_what_is_equal_is_there_once(module: tw.Module, path: Path) -> None:
-    _, whole = artifact.read(path)
+    _, whole = on_disk.read(path)
     assert module.report.variants == [each.target for each in whole.by_target] == [f"x86 -mcpu={cpu}" for cpu in CPUS]
     assert module.report.specializations == ["x:4,32"]
     names = [kernel.name for each in whole.by_target for program in each.programs for kernel in program.kernels]
@@ -158,9 +158,9 @@ def test_what_takes_one_target_refuses_several() -> None:
     with pytest.raises(tw.TargetError, match="names several CPUs, which compile takes"):
         Target.parse(TARGET)
     with pytest.raises(tw.TargetError, match="an engine is for one target, 3 are given"):
-        driver.make_options(TARGET, executor="engine")
+        api.make_options(TARGET, executor="engine")
     with pytest.raises(tw.TargetError, match="--emit asm is for one target, 3 are given"):
-        driver.emit(model(), "asm", options=driver.make_options(TARGET))
+        api.emit(model(), "asm", options=api.make_options(TARGET))
 
 
 def test_compiling_for_others_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

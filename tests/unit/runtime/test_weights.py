@@ -11,9 +11,9 @@ import pytest
 from safetensors import safe_open
 
 import tilewright as tw
-from tilewright.model import FileSlice, Param, TensorInfo, numpy_dtype
-from tilewright.runtime.weights import Weights, WeightsWriter, layout
-from tilewright.sizes import static
+from tilewright.core.model import FileSlice, Param, TensorInfo, numpy_dtype
+from tilewright.core.sizes import static
+from tilewright.runtime.artifact.weights import Weights, WeightsWriter, layout
 
 INFOS = [
     TensorInfo("bytes", (3,), "int8"),
@@ -139,7 +139,7 @@ def test_saving_a_named_file_copies_it(tmp_path):
 @pytest.mark.parametrize("mapped", [True, False])
 def test_tensors_are_made_where_they_lie(tmp_path, monkeypatch, mapped):
     if not mapped:
-        monkeypatch.setattr("tilewright.runtime.weights._map_to_write", lambda descriptor, size: None)
+        monkeypatch.setattr("tilewright.runtime.artifact.weights._map_to_write", lambda descriptor, size: None)
     with WeightsWriter(INFOS, tmp_path) as writer, WeightsWriter(INFOS, tmp_path) as other:
         for info in INFOS:
             with writer.place(info) as array:

@@ -13,9 +13,9 @@ from cache_case import built, check, model
 from handmade import affine_module
 
 import tilewright as tw
-from tilewright import driver, product
-from tilewright.program import WEIGHTS_SECTION
-from tilewright.runtime import artifact, elf
+from tilewright.core.program import WEIGHTS_SECTION
+from tilewright.driver import api, assembly
+from tilewright.runtime.artifact import elf, on_disk
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def test_they_outlive_the_module(module: tw.Module, tmp_path: Path) -> None:
 
 def test_an_object_has_them_too(module: tw.Module, tmp_path: Path) -> None:
     code, weights = module._program.code, module._program.weights
-    path = artifact.save_object(tmp_path / "net.o", code, weights)
+    path = on_disk.save_object(tmp_path / "net.o", code, weights)
     assert [file.name for file in tmp_path.iterdir()] == ["net.o"]
-    _, manifest = artifact.read(path, sealed=False)
+    _, manifest = on_disk.read(path, sealed=False)
     assert elf.section(path.read_bytes(), WEIGHTS_SECTION) is not None
     assert manifest.weights_inside == len(elf.section(path.read_bytes(), WEIGHTS_SECTION) or b"")
 
@@ -107,22 +107,22 @@ def test_a_changed_section_is_damage(module: tw.Module, tmp_path: Path) -> None:
 def test_others_than_the_program_says_are_refused(module: tw.Module, change: int) -> None:
     said = replace(module.manifest, weights_inside=module.manifest.weights_inside + change)
     with pytest.raises(tw.ArtifactError, match=r"^m has \d+ bytes of weights inside, not \d+ as it says"):
-        artifact.assembled(module._program.library, module._program.code, said, None, "m")
+        on_disk.assembled(module._program.library, module._program.code, said, None, "m")
 
 
 def test_a_program_without_any_cannot_say_that_it_has_some() -> None:
     made = affine_module(1)
     with pytest.raises(tw.ArtifactError, match="has 0 bytes of weights inside, not 1 as it says"):
-        artifact.assembled(
+        on_disk.assembled(
             made._program.library, made._program.code, replace(made.manifest, weights_inside=1), None, "m"
         )
 
 
 def test_large_ones_and_other_places_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product, "MOST_INSIDE", 1 << 10)
+    monkeypatch.setattr(assembly, "MOST_INSIDE", 1 << 10)
     with pytest.raises(tw.CompileError, match=r"the weights have \d+ bytes, at most 0 MiB go inside"):
         built(model(), cache=False, weights="inside")
     with pytest.raises(tw.CompileError, match="weights is 'elsewhere': choose from beside, inside"):
-        driver.make_options(weights="elsewhere")  # type: ignore[arg-type]
+        api.make_options(weights="elsewhere")  # type: ignore[arg-type]
     with pytest.raises(tw.CompileError, match="weights inside need the executor 'objects'"):
-        driver.make_options(executor="engine", weights="inside")
+        api.make_options(executor="engine", weights="inside")

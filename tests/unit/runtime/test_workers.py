@@ -26,11 +26,13 @@ from worker_jobs import (
 )
 
 import tilewright as tw
-from tilewright import driver, product, workers
-from tilewright.options import CompileReport
+from tilewright import workers
+from tilewright.driver import api, assembly
+from tilewright.driver.options import CompileReport
 from tilewright.tools import compile as compile_tool
-from tilewright.workers import Job, Limits, Pool, crew
+from tilewright.workers import Pool, worker
 from tilewright.workers import process as worker_process
+from tilewright.workers.process import Job, Limits
 
 OUT_OF_TIME = "the compilation took more than its timeout of"
 
@@ -95,9 +97,9 @@ def test_a_job_that_takes_too_long_is_ended(monkeypatch):
 
 
 def test_a_second_compilation_finds_the_workers_of_the_first(pool):
-    options, own = driver.make_options(), []
+    options, own = api.make_options(), []
     for _ in range(2):
-        product.make(affine_plan(), options, pool, CompileReport())
+        assembly.make(affine_plan(), options, pool, CompileReport())
         own.append(set(pool.run([Job("its process", os.getpid) for _ in range(8)])))
     assert own[0] & own[1]
 
@@ -263,14 +265,14 @@ pool.run([Job("endless", worker_jobs.spin)])
 def test_a_worker_dies_with_the_process_that_it_works_for():
     with subprocess.Popen([sys.executable, "-c", ORPHANING], stdout=subprocess.PIPE, env=with_path()) as process:
         assert process.stdout is not None
-        worker = int(process.stdout.readline())
-        assert alive(worker)
+        started = int(process.stdout.readline())
+        assert alive(started)
         process.kill()
-    wait_until(lambda: not alive(worker))
+    wait_until(lambda: not alive(started))
 
 
 def test_workers_that_cannot_start_are_an_error(monkeypatch):
-    monkeypatch.setattr(crew, "_PROGRAM", "raise ImportError('no module named mlir')")
+    monkeypatch.setattr(worker, "_PROGRAM", "raise ImportError('no module named mlir')")
     with pytest.raises(tw.CompileError, match=r"die as they start \(exit code 1\): ImportError: no module named mlir"):
         Pool(1).run([Job("any", os.getpid)])
 

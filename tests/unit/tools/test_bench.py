@@ -11,10 +11,11 @@ import pytest
 from onnx import helper
 
 import tilewright as tw
-from tilewright.tools import _bench_kernels, _bench_model, _bench_table, _children, _markdown, _resident, _rivals, bench
-from tilewright.tools._measure import relative_error
+from tilewright.tools import bench
+from tilewright.tools.benchmarks import children, kernel_bench, markdown, model_bench, resident, rivals, table
+from tilewright.tools.benchmarks.measure import relative_error
+from tilewright.tools.networks import kernels as network_kernels
 from tilewright.tools.run import fill, write_arrays
-from tilewright.zoo import kernels
 
 SHAPE = ("--input-shape", "x:2,16")
 FEW = ("--rounds", "2")
@@ -22,8 +23,8 @@ FEW = ("--rounds", "2")
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    monkeypatch.setattr(_bench_model, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(_bench_kernels, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(model_bench, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(kernel_bench, "SLICE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def program(path) -> str:
     return program
 
 
-class Wrong(_rivals.OnnxRuntime):
+class Wrong(rivals.OnnxRuntime):
     """A rival whose answers differ."""
 
     def run(self, inputs):
@@ -87,7 +88,7 @@ def test_says_so_in_a_table(path, capsys):
     lines = out.splitlines()
     assert lines[0].endswith("net.onnx: 2 rounds")
     assert lines[1].startswith("compiled in ") and lines[2].startswith("runs in peak memory ")
-    assert lines[3].split() == [word for cell in _bench_model._HEAD for word in cell.split()]
+    assert lines[3].split() == [word for cell in model_bench._HEAD for word in cell.split()]
     assert lines[4].startswith("tilewright ")
     assert lines[5].startswith("onnxruntime ") and lines[5].endswith("agree")
     assert err == ""
@@ -136,7 +137,7 @@ def test_files_of_one_name_are_told_apart(path, tmp_path, capsys):
     ],
 )
 def test_names_are_as_long_as_it_takes(models, labels):
-    assert _bench_table.labels(models) == labels
+    assert table.labels(models) == labels
 
 
 def spread(value: float) -> dict[str, float]:
@@ -186,9 +187,9 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
     ]
     records = {"a.onnx": record("a", {"onnxruntime": 0.5, "openvino": 2.0}),
                "b.onnx": record("b", {"onnxruntime": 0.5, "openvino": 0.25})}  # fmt: skip
-    monkeypatch.setattr(_bench_table, "run_module", lambda name, words: (records[words[0]], 0, 0.0))
-    monkeypatch.setattr(_markdown, "version", lambda package: "1.0")  # OpenVINO is no package of the tests
-    found, text = _bench_table.measure(bench._parser().parse_args(words))
+    monkeypatch.setattr(table, "run_module", lambda name, words: (records[words[0]], 0, 0.0))
+    monkeypatch.setattr(markdown, "version", lambda package: "1.0")  # OpenVINO is no package of the tests
+    found, text = table.measure(bench._parser().parse_args(words))
     assert found["geometric_means"] == {"1": pytest.approx(1.0), "2": pytest.approx(1.0)}
     lines = text.splitlines()
     one, two = lines.index("1 thread:"), lines.index("2 threads:")
@@ -204,8 +205,12 @@ def test_the_table_compares_with_the_faster_and_ends_with_the_mean(monkeypatch):
 
 
 def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
-    small = {"conv": kernels._conv(8, 16, 16, 3), "softmax": kernels._softmax(8, 64), "rows": kernels._gather(50, 8, 9)}
-    monkeypatch.setattr(kernels, "KERNELS", small)
+    small = {
+        "conv": network_kernels._conv(8, 16, 16, 3),
+        "softmax": network_kernels._softmax(8, 64),
+        "rows": network_kernels._gather(50, 8, 9),
+    }
+    monkeypatch.setattr(network_kernels, "KERNELS", small)
     assert bench.main(["--kernels", "conv", "softmax", "rows", "--rounds", "2", "--json"]) == 0
     conv, softmax, rows = json.loads(capsys.readouterr().out)["kernels"]
     assert conv["flops"] == 2 * 16 * 16 * 9 * 8 * 8 and len(conv["schedules"]) == 1  # conversions are not counted
@@ -218,20 +223,20 @@ def test_kernels_are_a_table(capsys, monkeypatch, tmp_path):
 
 def test_a_kernel_is_held_against_what_bounds_it():
     times = {"kernel": [4.0, 8.0], "peak": [1.0, 2.0], "copy": [1.0, 1.0]}
-    assert _bench_kernels.judge(times, 2.0) == {"bound": "compute", "share": spread(0.5)}
-    assert _bench_kernels.judge(times, 0.0)["bound"] == "memory"
+    assert kernel_bench.judge(times, 2.0) == {"bound": "compute", "share": spread(0.5)}
+    assert kernel_bench.judge(times, 0.0)["bound"] == "memory"
 
 
-@pytest.mark.parametrize("name", kernels.KERNELS)
+@pytest.mark.parametrize("name", network_kernels.KERNELS)
 def test_the_kernels_are_valid_models(name):
-    model = kernels.get(name).build()
+    model = network_kernels.get(name).build()
     onnx.checker.check_model(model, full_check=True)
-    assert model.SerializeToString() == kernels.get(name).build().SerializeToString()
+    assert model.SerializeToString() == network_kernels.get(name).build().SerializeToString()
 
 
 @pytest.mark.parametrize("name", ["conv3x3_7", "depthwise_14", "attention_128", "matmul", "softmax_1000", "gather"])
 def test_the_kernels_compute_what_the_oracle_does(name):
-    model = kernels.get(name).build()
+    model = network_kernels.get(name).build()
     module = tw.compile(model, num_threads=1)
     inputs = fill(module.inputs, "random", 0)
     [want] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, inputs)
@@ -239,16 +244,16 @@ def test_the_kernels_compute_what_the_oracle_does(name):
 
 
 def test_running_a_program_imports_no_mlir(program):
-    words = [sys.executable, "-m", "tilewright.tools._resident", program, "{}"]
+    words = [sys.executable, "-m", "tilewright.tools.benchmarks.resident", program, "{}"]
     found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     assert found["mlir"] is False
     assert 10 << 20 < found["peak_bytes"] < 120_000_000
-    assert _resident.peak_bytes() > 10 << 20
+    assert resident.peak_bytes() > 10 << 20
 
 
 def test_a_child_that_dies_is_an_error():
     with pytest.raises(tw.CompileError, match="No module named"):
-        _children.run_module("no_such_command", [])
+        children.run_module("no_such_command", [])
 
 
 def test_the_weights_beside_a_model_count(tmp_path):
@@ -257,13 +262,13 @@ def test_the_weights_beside_a_model_count(tmp_path):
     model = helper.make_model(graph)
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     whole = (tmp_path / "m.onnx").stat().st_size + (tmp_path / "w.bin").stat().st_size
-    assert _children.weight_bytes(str(tmp_path / "m.onnx")) == whole >= array.nbytes
+    assert children.weight_bytes(str(tmp_path / "m.onnx")) == whole >= array.nbytes
     with pytest.raises(tw.ModelError, match="cannot read"):
-        _children.weight_bytes(str(tmp_path / "other.onnx"))
+        children.weight_bytes(str(tmp_path / "other.onnx"))
 
 
 def test_other_answers_are_a_failure(program, capsys, monkeypatch):
-    monkeypatch.setitem(_rivals.RIVALS, "onnxruntime", Wrong)
+    monkeypatch.setitem(rivals.RIVALS, "onnxruntime", Wrong)
     assert bench.main([program, "--compare", "onnxruntime", *FEW]) == bench.DISAGREE
     assert capsys.readouterr().out.endswith("DIFFER\n")
     assert bench.main([program, "--compare", "onnxruntime", *FEW, "--quiet"]) == bench.DISAGREE
@@ -309,7 +314,7 @@ def test_a_program_of_open_sizes_has_nothing_to_measure(path, capsys):
     ],
 )
 def test_refuses_in_one_line(words, message, path, capsys, monkeypatch):
-    monkeypatch.setattr(_rivals.OpenVino, "package", "absent_package")
+    monkeypatch.setattr(rivals.OpenVino, "package", "absent_package")
     assert bench.main([path, *words]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1
@@ -324,12 +329,12 @@ def test_a_program_without_its_model_has_no_rival(path, tmp_path, capsys):
 def test_a_rival_that_refuses_the_model_is_one_line(path):
     with (
         pytest.raises(tw.ModelError, match=r"^onnxruntime cannot run 'm': no such"),
-        _rivals.refusals("onnxruntime", "m"),
+        rivals.refusals("onnxruntime", "m"),
     ):
         raise RuntimeError("no such\nthing")
 
 
 def test_every_rival_is_of_the_table():
-    assert all(issubclass(rival, _rivals.Rival) for rival in _rivals.RIVALS.values())
+    assert all(issubclass(rival, rivals.Rival) for rival in rivals.RIVALS.values())
     with pytest.raises(SystemExit):
         bench.main(["x.onnx", "--compare", "unheard"])

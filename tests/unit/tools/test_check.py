@@ -11,8 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import tilewright as tw
-from tilewright import zoo
-from tilewright.tools import check
+from tilewright.tools import check, networks
 
 
 def network(op: str = "Relu", extent: "int | str" = 4, opset: int = 18, ir: int = 10) -> onnx.ModelProto:
@@ -158,7 +157,7 @@ def test_wrong_arguments_are_one_line(words, message, tmp_path, capsys):
 
 def test_a_network_of_the_zoo():
     """torchvision gives SqueezeNet 1.1 0.35 G multiply-adds and 1,235,496 parameters."""
-    report = tw.check_model(zoo.build("squeezenet1_1"))
+    report = tw.check_model(networks.build("squeezenet1_1"))
     assert report.supported and report.work is not None
     assert report.work.flops == pytest.approx(2 * 0.35e9, rel=0.02)
     assert report.parameters.elements == 1_235_496 and report.work.weight_bytes == 4 * 1_235_496

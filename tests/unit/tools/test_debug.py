@@ -19,14 +19,14 @@ from tilewright.dialects.walk import collect
 from tilewright.frontends.onnx import ops, registry
 from tilewright.passes.graph.outline import Outline
 from tilewright.passes.graph.sink_views import SinkViews
-from tilewright.passes.kernel import functions
-from tilewright.tools import _debug_bisect, _isolation
+from tilewright.passes.ir.kernel import functions
 from tilewright.tools import debug as command
-from tilewright.tools._debug_bisect import bisect
-from tilewright.tools._debug_search import Finding, Search
-from tilewright.tools._debug_walk import COPIES, OTHERS, Walk, called
-from tilewright.tools._oracle import Oracle
-from tilewright.tools._verdict import Verdict, answer, judge
+from tilewright.tools.debugging import bisect_passes, isolation
+from tilewright.tools.debugging.bisect_passes import bisect
+from tilewright.tools.debugging.oracle import Oracle
+from tilewright.tools.debugging.search import Finding, Search
+from tilewright.tools.debugging.verdict import Verdict, answer, judge
+from tilewright.tools.debugging.walk import COPIES, OTHERS, Walk, called
 from tilewright.tools.run import read_arrays
 
 ops.load()
@@ -105,7 +105,7 @@ def test_a_fault_of_fusion_is_found_where_no_value_is_exposed(monkeypatch):
         names = {op.name for op in collect(function, lambda op: op.name.startswith("math."))}
         return {"math.exp", "math.tanh"} <= names
 
-    monkeypatch.setattr(_debug_bisect, "candidates", lambda level: ["sink-views", "fuse-ops"])
+    monkeypatch.setattr(bisect_passes, "candidates", lambda level: ["sink-views", "fuse-ops"])
     spoil_after(monkeypatch, Outline, fused)
     result = found(network())
     assert result.node is None and result.case is not None
@@ -229,7 +229,7 @@ class Here:
 
 
 def test_the_command_saves_a_model_that_shows_the_fault(model, tmp_path, capsys, wrong_converter, monkeypatch):
-    monkeypatch.setattr(_isolation, "Child", Here)
+    monkeypatch.setattr(isolation, "Child", Here)
     folder = tmp_path / "found"
     arguments = [model, "--against", "reference", "--save", str(folder), "--memory", "100k"]
     assert command.main([*arguments, "--json"]) == 1

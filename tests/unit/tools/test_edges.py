@@ -234,6 +234,6 @@ def test_a_signal_leaves_nothing_behind(number, tmp_path):
 
 
 def test_bench_measures_a_program_for_the_size_that_is_given(monkeypatch, capsys):
-    monkeypatch.setattr(bench._bench_model, "SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(bench.model_bench, "SLICE_SECONDS", 0.0)
     assert bench.main(["open.so", "--input-shape", "n=3", "--rounds", "1"]) == 0
     assert "open.so: 1 rounds" in capsys.readouterr().out

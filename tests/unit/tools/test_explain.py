@@ -8,14 +8,15 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tilewright.core.program import Call, Kernel, Program, Signature
+from tilewright.core.target import host
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
-from tilewright.passes.kernel import functions
-from tilewright.passes.signature import signature
-from tilewright.product import Stepwise
-from tilewright.program import Call, Kernel, Program, Signature
-from tilewright.target import host
-from tilewright.tools import _machine, _plot, explain
+from tilewright.driver.assembly import Stepwise
+from tilewright.passes.analysis.signature import signature
+from tilewright.passes.ir.kernel import functions
+from tilewright.tools import _plot, explain
+from tilewright.tools.benchmarks.machine import Machine, copying
 
 
 @pytest.fixture
@@ -159,11 +160,11 @@ def test_a_picture_may_be_a_png_and_have_kernels_without_arithmetic(tmp_path):
 
 
 def test_the_machine_is_measured():
-    machine = _machine.Machine(host())
+    machine = Machine(host())
     machine.sample()
     rates = machine.rates()
     assert rates["flops"] > 1e8 and rates["bytes"] > 1e8
-    assert _machine.copying(64).rate(2) > 0
+    assert copying(64).rate(2) > 0
 
 
 TRANSPOSED_CONV = """

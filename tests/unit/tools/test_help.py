@@ -14,7 +14,7 @@ import onnx
 import pytest
 from small_network import X, network
 
-from tilewright.suggestions import did_you_mean
+from tilewright.core.suggestions import did_you_mean
 from tilewright.tools import _common, cli, completion, explain, profile_model, run
 from tilewright.tools._help import ABOUT
 

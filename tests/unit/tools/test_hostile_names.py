@@ -15,9 +15,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import tilewright as tw
-from tilewright import printed
-from tilewright.runtime import text_table
-from tilewright.tools import _bench_model, _common, _markdown, cli
+from tilewright.core import printed
+from tilewright.runtime.profile import text_table
+from tilewright.tools import _common, cli
+from tilewright.tools.benchmarks import markdown, model_bench
 
 TOOLS = Path(cli.__file__).parent
 
@@ -230,7 +231,7 @@ def test_progress_on_a_terminal(terminal):
 
 def test_bars_on_a_terminal(terminal):
     args = argparse.Namespace(quiet=False, json=False, rounds=2)
-    with contextlib.redirect_stderr(terminal), _bench_model.rounds(EVIL, args) as show:
+    with contextlib.redirect_stderr(terminal), model_bench.rounds(EVIL, args) as show:
         show(1)
     assert is_plain(terminal)
 
@@ -245,7 +246,7 @@ def test_a_terminal_of_few_characters_is_no_error(monkeypatch):
 def test_tables_as_text():
     lines = text_table.aligned([("a", "b"), (EVIL, "c")])
     assert len(lines) == 2 and all(map(str.isprintable, lines))
-    assert len(_markdown.table([("a",), (EVIL,)]).split("\n")) == 3
+    assert len(markdown.table([("a",), (EVIL,)]).split("\n")) == 3
 
 
 @pytest.mark.parametrize("evil", [EVIL, LONG, WORDS, "\n" * 10**6, "\ud800", "\u200e\u2069\U000e0041"], ids=range(6))

@@ -12,9 +12,9 @@ import pytest
 from cache_case import model
 from handmade import affine_module, copy_module
 
-from tilewright.program import METADATA_SECTION
-from tilewright.runtime import elf, shared
-from tilewright.runtime.manifest import ABI
+from tilewright.core.program import METADATA_SECTION
+from tilewright.runtime.artifact import elf, shared
+from tilewright.runtime.artifact.manifest import ABI
 from tilewright.tools import cli
 from tilewright.tools import compile as compile_tool
 from tilewright.tools.inspect_artifact import DAMAGED, main
@@ -66,10 +66,10 @@ def test_the_last_that_runs_here_is_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = compiled(tmp_path, "--target", "x86 -mcpu=x86-64-v2,x86-64-v3", "--input-shape", "x:4,32")
-    monkeypatch.setattr("tilewright.target.host_features", lambda: ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"))
+    monkeypatch.setattr("tilewright.core.target.host_features", lambda: ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"))
     found = record(capsys, path)["variants"]
     assert [(each["chosen"], "avx2" in each["lacking"]) for each in found] == [(True, False), (False, True)]
-    monkeypatch.setattr("tilewright.target.host_features", lambda: ())
+    monkeypatch.setattr("tilewright.core.target.host_features", lambda: ())
     assert not any(each["chosen"] for each in record(capsys, path)["variants"])
     assert "this CPU lacks popcnt, sse3" in "\n".join(lines(capsys, path))
 

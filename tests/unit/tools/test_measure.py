@@ -6,7 +6,15 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright.tools._measure import MIN_RUNS, Spread, geometric_mean, interleave, percentiles, ratio, relative_error
+from tilewright.tools.benchmarks.measure import (
+    MIN_RUNS,
+    Spread,
+    geometric_mean,
+    interleave,
+    percentiles,
+    ratio,
+    relative_error,
+)
 
 
 class Work:
@@ -96,7 +104,7 @@ def test_relative_error_of_integers_does_not_wrap():
 PROBE = """
 import subprocess, sys, time
 import numpy as np
-from tilewright.tools._measure import PeakMemory
+from tilewright.tools.benchmarks.measure import PeakMemory
 
 with PeakMemory(0.005) as memory:
     idle, deadline = memory.bytes, time.monotonic() + 60

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from onnx import TensorProto, TypeProto, helper
 
-from tilewright.tools._oracle import NodeOracle, NoOracle
-from tilewright.tools._oracle_difference import difference
-from tilewright.tools._oracle_faults import fault
-from tilewright.tools._oracle_noise import Noise
+from tilewright.tools.debugging.oracle import NodeOracle, NoOracle
+from tilewright.tools.debugging.oracle_difference import difference
+from tilewright.tools.debugging.oracle_faults import fault
+from tilewright.tools.debugging.oracle_noise import Noise
 
 RNG = np.random.default_rng(0)
 OPSETS = [helper.make_opsetid("", 21)]

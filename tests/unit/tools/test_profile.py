@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import tilewright as tw
-from tilewright.runtime.profiler import Report
+from tilewright.runtime.profile.profiler import Report
 from tilewright.tools import compile as compile_model
 from tilewright.tools import profile_model
 

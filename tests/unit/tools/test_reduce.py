@@ -12,10 +12,10 @@ from onnx_case import model_of
 from small_network import W, X, network, node
 
 from tilewright.tools import reduce as command
-from tilewright.tools._oracle import Oracle
-from tilewright.tools._oracle_difference import difference
-from tilewright.tools._reducer import reduce
-from tilewright.tools._verdict import Raised, Verdict, answer, judge, run_oracle, run_ours
+from tilewright.tools.debugging.oracle import Oracle
+from tilewright.tools.debugging.oracle_difference import difference
+from tilewright.tools.debugging.reducer import reduce
+from tilewright.tools.debugging.verdict import Raised, Verdict, answer, judge, run_oracle, run_ours
 
 
 def record(model, inputs) -> Any:

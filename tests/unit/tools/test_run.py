@@ -8,7 +8,7 @@ import pytest
 from handmade import SHAPE, affine, affine_module, copy_module
 
 import tilewright as tw
-from tilewright.errors import InputError
+from tilewright.core.errors import InputError
 from tilewright.tools import run
 
 X = np.random.default_rng(5).random(SHAPE, np.float32)

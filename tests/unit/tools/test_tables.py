@@ -172,7 +172,7 @@ def test_labels_of_the_plot_do_not_lie_on_each_other() -> None:
 
 
 def test_the_tables_of_commands_name_columns_that_they_have() -> None:
-    from tilewright.runtime.profiler import Report
+    from tilewright.runtime.profile.profiler import Report
 
     head = Report("m", "aot", {}, 1, (), rates={"flops": 1.0, "bytes": 1.0}).cells()[0]
     assert set(profile_model._SPARE) <= set(head) and {"nodes", "kernel"} <= set(head)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.core.sizes import Extent, Sym, floordiv, smallest
 from tilewright.frontends.linalg.fitting import Fit, value_at
-from tilewright.sizes import Extent, Sym, floordiv, smallest
 
 B, H, W = Sym("b"), Sym("h"), Sym("w")
 HALF = floordiv(H + 1, 2)

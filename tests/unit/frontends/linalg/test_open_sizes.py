@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 import tilewright as tw
+from tilewright.core.model import TensorInfo
+from tilewright.core.sizes import Extent, Sym
+from tilewright.frontends.foreign import Samples
 from tilewright.frontends.linalg.importer import import_linalg
-from tilewright.model import Samples, TensorInfo
-from tilewright.sizes import Extent, Sym
 
 N, M = Sym("n", 1, 64), Sym("m", 2)
 POINTS = ({"n": 3, "m": 20}, {"n": 5, "m": 31}, {"n": 12, "m": 26})

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import tilewright as tw
-from tilewright.frontends.torch.backend import tilewright as backend
+from tilewright.driver.torch_backend import tilewright as backend
 from tilewright.frontends.torch.graph import Border, GraphSource
 
 ROOT = Path(__file__).resolve().parents[4]

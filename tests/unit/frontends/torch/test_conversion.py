@@ -15,7 +15,8 @@ from torch.export import Dim
 from worker_jobs import assert_and_abort
 
 import tilewright as tw
-from tilewright import driver, frontends, planning, workers
+from tilewright import frontends, workers
+from tilewright.driver import api, planning
 from tilewright.frontends.torch.source import TorchSource, torch_source
 
 X = torch.randn(2, 3, 9, 9)
@@ -80,7 +81,7 @@ def test_an_open_program_is_imported_to_be_built():
 
 def test_text_of_torch_mlir_s_is_imported_to_be_built():
     module = nn.Softmax(1)
-    text = driver.emit(source_of(module), "linalg")
+    text = api.emit(source_of(module), "linalg")
     built = tw.build(frontends.from_torch_mlir(text), num_threads=1, cache=False)
     [found] = built.run({"arg0": X.numpy()})
     np.testing.assert_allclose(found, module(X).numpy(), atol=1e-6)

@@ -12,7 +12,7 @@ from torch.export import Dim
 from torch.nn import functional as F
 
 import tilewright as tw
-from tilewright import driver
+from tilewright.driver import api
 from tilewright.frontends.torch.source import torch_source
 
 BATCH, LENGTH = Dim("batch", min=1, max=64), Dim("length", min=4, max=128)
@@ -245,7 +245,7 @@ def test_the_text_of_an_open_program_is_for_all_sizes():
     program = torch.export.export(nn.Linear(3, 4), (torch.randn(2, 3),), dynamic_shapes=({0: BATCH},))
     source = torch_source(program, None, None)
     assert source is not None
-    text = driver.emit(source, "linalg").decode()
+    text = api.emit(source, "linalg").decode()
     assert "tensor<?x3xf32>" in text and "tensor.dim" in text
 
 

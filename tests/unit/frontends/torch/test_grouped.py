@@ -11,7 +11,7 @@ from torch import nn
 from torch.export import Dim
 
 import tilewright as tw
-from tilewright.frontends.torch.backend import tilewright as backend
+from tilewright.driver.torch_backend import tilewright as backend
 from tilewright.frontends.torch.grouped import grouped_mm, grouped_product, most_blocks
 
 

@@ -13,12 +13,13 @@ import torch
 from torch import nn
 
 import tilewright as tw
+from tilewright.core.limits import UNTRUSTED
 from tilewright.frontends.torch import archive
 from tilewright.frontends.torch.nesting import BadNestingError, check_types, read_nesting
 from tilewright.frontends.torch.size_expressions import BadSizeError, check_size
-from tilewright.limits import UNTRUSTED
 from tilewright.tools import cli
-from tilewright.workers import Limits, Pool
+from tilewright.workers import Pool
+from tilewright.workers.process import Limits
 
 
 class Plain(nn.Module):
@@ -105,6 +106,30 @@ def test_an_untrusted_text_is_bounded(saved, tmp_path):
     hostile.pack(files, tmp_path / "long.pt2")
     with pytest.raises(tw.ModelError, match=f"at most {UNTRUSTED.text_bytes} are read"):
         tw.compile(tmp_path / "long.pt2", untrusted=True, cache=False)
+
+
+def edited(saved: Path, path: Path, old: bytes, new: bytes) -> Path:
+    """The file with another text in its graph, which has to be there."""
+    files = hostile.read(saved)
+    assert old in files[hostile.MODEL]
+    hostile.pack({**files, hostile.MODEL: files[hostile.MODEL].replace(old, new)}, path)
+    return path
+
+
+def test_a_cpu_with_a_number_is_the_cpu(saved, tmp_path):
+    device = b'"device": {"type": "cpu", "index": '
+    path = edited(saved, tmp_path / "numbered.pt2", device + b"null", device + b"4")
+    program = torch.export.load(path)
+    x = torch.rand(4, 3)
+    torch.testing.assert_close(tw.compile(path, num_threads=1, cache=False)(x), program.module()(x))
+
+
+def test_nodes_that_do_not_fit_together_are_refused_in_one_line():
+    program = torch.export.export(Plain().eval(), (torch.zeros(2, 3),))
+    program.state_dict["linear.weight"] = nn.Parameter(torch.zeros(2, 3))  # with a bias of 3 elements
+    with pytest.raises(tw.UnsupportedError, match=r"torch refuses its nodes: .*; export it again") as caught:
+        tw.compile(program, cache=False)
+    assert str(caught.value).isprintable()
 
 
 def test_an_untrusted_program_compiles(saved):

@@ -10,10 +10,10 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.nn import functional
 
+from tilewright.core.sizes import Sym, bounds, floordiv
 from tilewright.frontends.linalg.fitting import value_at
 from tilewright.frontends.torch.sampling import NoSampleError, number_at, samples
 from tilewright.frontends.torch.symbols import Symbols
-from tilewright.sizes import Sym, bounds, floordiv
 
 BATCH, LENGTH = Dim("batch", min=1, max=40), Dim("length", min=4)
 

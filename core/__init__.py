@@ -1,0 +1,1 @@
+"""Plain data that every room shares: errors, sizes, models, programs, targets, limits. It imports nothing of ours."""

@@ -1,0 +1,390 @@
+"""``compile`` and ``build``: the one place where frontends, passes, workers and runtime meet.
+
+import + graph passes  ->  Plan        one job
+Plan                   ->  Kernels     one job for each
+Kernels, weights       ->  prepared weights, streamed into a file by running the @prepare programs
+Program, Kernels       ->  entry       one job
+objects                ->  Module      linked in this process
+
+What the cache has is not done again: of a known program nothing is, and of another one its known kernels are not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+
+from .. import workers
+from ..core import custom_ops
+from ..core.dims import InputShapes
+from ..core.errors import CompileError
+from ..core.limits import broken_bound, limits_for
+from ..core.model import Model
+from ..core.printed import counted
+from ..core.progress import LOG, Listening, teller
+from ..core.specialization import Sizes
+from ..core.target import Target
+from ..frontends.foreign import ForeignSource
+from ..runtime.artifact import belongings, on_disk
+from ..runtime.artifact.manifest import Manifest
+from ..runtime.artifact.shared import compiler, no_compiler
+from ..runtime.artifact.source import Recipe, TextKind
+from ..runtime.c import archive
+from ..runtime.module import Module
+from ..runtime.process.threads import usable_cpus
+from ..workers import Pool
+from ..workers.process import Limits
+from . import assembly, stages
+from .assembly import Product, Stepwise
+from .cache import compile_cache
+from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
+from .options import CompileReport, ExecutorKind, Options, WeightsPlace
+from .planning import Asked, plan_model, plan_source, settled_source
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from torch import Tensor, nn
+    from torch.export import ExportedProgram
+
+    from ..frontends.torch.module import TorchModule
+
+Source = str | os.PathLike[str] | bytes | ForeignSource
+CacheChoice = bool | str | os.PathLike[str]
+Made = TypeVar("Made")
+
+_MOST_WORKERS = 16
+
+
+@overload
+def compile(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    target: str | Target = "x86",
+    input_shapes: InputShapes | None = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    specialize: Sequence[Sizes] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    untrusted: bool = False,
+    max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+    *,
+    progress: Listening = None,
+) -> Module: ...
+@overload
+def compile(
+    source: nn.Module | ExportedProgram | ForeignSource,
+    target: str | Target = "x86",
+    *,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
+    dynamic_shapes: Any = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    untrusted: bool = False,
+    max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+    progress: Listening = None,
+) -> TorchModule: ...
+
+
+def compile(
+    source: Source | ModelProto | nn.Module | ExportedProgram,
+    target: str | Target = "x86",
+    input_shapes: InputShapes | None = None,
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    specialize: Sequence[Sizes] | None = None,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    untrusted: bool = False,
+    max_concurrency: int | None = None,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | Tensor | None = None,
+    dynamic_shapes: Any = None,
+    *,
+    progress: Listening = None,
+) -> Any:
+    """Compile an ONNX model, or a PyTorch module, to a program that is ready to be called.
+
+    Args:
+        source: of an ONNX model a file's path, its bytes, or a ``ModelProto``; of a PyTorch one an ``nn.Module``, a
+            scripted module, an ``ExportedProgram``, or the path of its file (``model.pt2``). What is returned is a
+            ``Module`` for the first, and for the others a ``TorchModule``, which takes and gives what the module does
+            (to type checkers a path is that of an ONNX model).
+        target: what to make code for: "x86" is this machine's CPU, "x86 -mcpu=haswell" another. Of several, as in
+            "x86 -mcpu=x86-64-v2,x86-64-v3", the last one that a CPU has all features of runs there.
+        input_shapes: shapes for inputs that the file leaves open. What is to stay open is "?", a range as "1..8", a
+            name for it, which inputs may share, or both as "n=1..8".
+        num_threads: most threads of a call; by default one for each CPU that this process may use, at most
+            OMP_NUM_THREADS in the environment.
+        opt_level: 0 to 3; inside of ``with PassContext(...)`` that context's level counts.
+        executor: "objects" compiles kernels in worker processes and links them; "engine" puts the whole program into
+            one MLIR ExecutionEngine of this process.
+        workers: number of worker processes; 0 does all work in this process.
+        cache: whether to use the user's compile cache, or the folder of another one. Inside of a ``PassContext``
+            nothing is taken from it, unless that sets no more than the level and ``schedules``.
+        specialize: sizes that get a program of their own, which runs on inputs of just these: a list of the inputs'
+            shapes, ``[{"x": (1, 128)}]``, or of sizes by their names, ``[{"batch": 1, "seq": 128}]``.
+        timeout: seconds that the whole may take. Without workers this is checked between passes.
+        memory_limit: bytes of memory that a worker process may have.
+        untrusted: whether the model has to keep to the limits of ``limits.UNTRUSTED``.
+        max_concurrency: how many calls of the program may be under way at a time: others wait. None is no bound.
+        weights: "beside" gives an exported program a file of weights, "inside" makes them, up to 16 MiB, a part of it.
+        profile: whether the program counts and times the calls of its kernels, for ``Module.profiler``.
+        example_inputs: the arguments that a PyTorch module is exported with, in order, by name in a dict, or the only
+            one: the program takes the like.
+        dynamic_shapes: the sizes of these that stay open, as ``torch.export.export`` takes them.
+        progress: is called with a ``Progress`` for each stage and each kernel, in this thread; what it raises ends the
+            compilation. True prints lines on stderr. The log "tilewright" has the same, at the level INFO.
+
+    Raises ModelError or UnsupportedError for the model, CompileError (CompileTimeoutError where the time was up,
+    InternalError where the compiler is at fault), and TargetError for a target that is not known or whose code cannot
+    run here (``compile.py`` writes such a program).
+    """
+    limits = Limits.given(timeout, memory_limit)
+    options = make_options(
+        target,
+        num_threads,
+        opt_level,
+        executor,
+        cache=cache,
+        limits=limits,
+        untrusted=untrusted,
+        weights=weights,
+        profile=profile,
+        progress=progress,
+    )
+    options.refuse_foreign()
+    report = CompileReport()
+    source = settled_source(source, example_inputs, dynamic_shapes)
+    asked = Asked.of(input_shapes, specialize)
+    made = _product(source, asked, options, workers, report)
+    recipe = stages.FileRecipe(source, made.manifest.source, asked, options, partial(_pool, workers, options))
+    module = _module(made, options, report, recipe, max_concurrency)
+    return source.wrapped(module) if isinstance(source, ForeignSource) else module
+
+
+def build(
+    model: Model,
+    target: str | Target = "x86",
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    workers: int | None = None,
+    cache: CacheChoice = True,
+    timeout: float | None = None,
+    memory_limit: int | None = None,
+    max_concurrency: int | None = None,
+    profile: bool = False,
+    *,
+    progress: Listening = None,
+) -> Module:
+    """Compile an imported model; the arguments are those of ``compile``. The model is left as it is.
+
+    Of the cache it uses the kernels, not whole programs.
+    """
+    limits = Limits.given(timeout, memory_limit)
+    asked = {"cache": cache, "limits": limits, "profile": profile, "progress": progress}
+    options = make_options(target, num_threads, opt_level, executor, **asked)
+    options.refuse_foreign()
+    report = CompileReport()
+    pool = _pool(workers, options)
+    planned = plan_model(model, options, pool, report)
+    made = _settled(assembly.make(planned, options, pool, report), options, report)
+    recipe = stages.PlanRecipe(planned.plan, options, partial(_pool, workers, options))
+    return _module(made, options, report, recipe, max_concurrency)
+
+
+def compile_to_file(
+    source: Source | ModelProto,
+    output: str | os.PathLike[str],
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+    specialize: Sequence[Sizes] | None = None,
+) -> tuple[Path, Manifest, CompileReport]:
+    """Compile a model into ``output`` (``model.so``, ``model.o`` or ``libmodel.a``) and the weights file beside it.
+
+    Returns the path written: a folder ``model.tw`` where there is no compiler to link with. The report names all files.
+    The other arguments are those of ``compile``.
+
+    Raises as ``compile`` does, and ArtifactError where a file cannot be written, or is another program's.
+    """
+    options = options or make_options()
+    suffix = Path(output).suffix
+    path = Path(output).absolute() if suffix in (".o", archive.SUFFIX) else on_disk.program_path(output)
+    if suffix == ".o" and compiler(options.target.architecture.machine) is None:
+        options = replace(options, executor="engine")  # makes one object, so that nothing is to be joined
+    belongings.demand_program(path)  # and again when it is written: this one is for those who wait
+    if options.weights == "beside" and suffix != on_disk.FOLDER_SUFFIX:
+        belongings.demand_weights(on_disk.weights_path(path))
+    report = CompileReport()
+    made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
+    save = on_disk.save_object if suffix == ".o" else on_disk.save
+    options.progress(f"writing {path.name}")
+    with report.stage("link"):
+        if suffix == archive.SUFFIX:
+            written = archive.save(path, made.code, made.manifest, made.weights)
+        else:
+            written = save(path, made.code, made.weights)
+    if written != path:
+        reason = no_compiler(options.target.architecture.machine)
+        report.notes.append(f"{written.name} is a folder of objects, in place of {path.name}: {reason}")
+    beside = [archive.header_path(written)] if suffix == archive.SUFFIX else []
+    if written.suffix != on_disk.FOLDER_SUFFIX and made.weights is not None and made.weights.in_file:
+        beside.append(on_disk.weights_path(written))
+    report.files = [*map(str, (written, *beside))]
+    return written, made.manifest, report
+
+
+def emit(
+    source: Source | ModelProto,
+    kind: TextKind,
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+) -> bytes:
+    """What a stage of the compilation made, for a look at it.
+
+    "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "llvm-dialect" the whole
+    program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
+    """
+    options = options or make_options()
+    options.refuse_several(f"--emit {kind}")
+    return stages.emit(settled_source(source), kind, Asked.of(input_shapes), options, _pool(workers, options))
+
+
+def stepwise(
+    source: Source | ModelProto,
+    input_shapes: InputShapes | None = None,
+    options: Options | None = None,
+    workers: int | None = None,
+) -> Stepwise:
+    """Compile a model to kernels that can be called, and measured, one by one."""
+    options, report = options or make_options(), CompileReport()
+    options.refuse_several("calling kernels one by one")
+    options.refuse_foreign()
+    pool = _pool(workers, options)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        planned = plan_source(settled_source(source), Asked.of(input_shapes), options, pool, folder, report)
+        return _settled(assembly.make_stepwise(planned, options, pool, report), options, report)
+
+
+def make_options(
+    target: str | Target = "x86",
+    num_threads: int | None = None,
+    opt_level: int = 3,
+    executor: ExecutorKind = "objects",
+    progress: Listening = None,
+    cache: CacheChoice = True,
+    limits: Limits | None = None,
+    untrusted: bool = False,
+    weights: WeightsPlace = "beside",
+    profile: bool = False,
+) -> Options:
+    """Options from what a user gives; TargetError and CompileError for values that are none."""
+    if executor not in get_args(ExecutorKind):
+        raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
+    if weights not in get_args(WeightsPlace):
+        raise CompileError(f"weights is '{weights}': choose from {', '.join(get_args(WeightsPlace))}")
+    if executor == "engine" and weights == "inside":
+        raise CompileError("weights inside need the executor 'objects': an engine's program has them beside it")
+    if opt_level not in range(4):
+        raise CompileError(f"opt_level is {opt_level}: choose from 0 to 3")
+    if num_threads is not None and (bound := broken_bound(num_threads)):
+        raise CompileError(f"num_threads is {num_threads}: it must be {bound}")
+    # Who entered a PassContext has imported the passes; nobody else should pay for that. And who did wants to see them
+    # run, or changes what they do: then nothing comes from the cache, unless the cache tells that from all else.
+    infra = sys.modules.get("tilewright.passes.infra.context")
+    context = infra.PassContext.entered() if infra else None
+    level = context.opt_level if context else opt_level
+    store = compile_cache.open_cache(cache if context is None or context.cacheable else False)
+    accepted = limits_for(untrusted)
+    allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
+    first, *others = Target.parse_all(target)
+    settings = (first, level, context, accepted)
+    tell = teller(progress)
+    options = Options(*settings, executor, num_threads, tell, store, allowed, tuple(others), weights, profile)
+    if executor == "engine":
+        options.refuse_several("an engine")
+    return options
+
+
+def _pool(count: int | None, options: Options) -> Pool:
+    if count is not None and count < 0:
+        raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
+    if options.context and not options.context.forks():
+        count = 0
+    if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
+        raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
+    return workers.pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).limited(options.limits)
+
+
+def _product(
+    source: Source | ModelProto,
+    asked: Asked,
+    options: Options,
+    workers: int | None,
+    report: CompileReport,
+    weights_folder: Path | None = None,
+) -> Product:
+    """The program from the cache; else it is compiled, and put there."""
+    source = settled_source(source)
+    pool, cache, request = _pool(workers, options), options.cache, None
+    if isinstance(source, ForeignSource):
+        source.prepare(pool, options.model_limits)
+    if cache and options.executor == "objects":  # an engine holds code that is in this process alone
+        with report.stage("cache"):
+            placed = (options.weights, options.variants)
+            own = tuple(sorted(custom_ops.registered()))
+            others = (options.num_threads, options.profile, options.model_limits, own, *placed, *asked.specialize)
+            request = compile_cache.request(cache, source, asked.shapes, others, options)
+            found = compile_cache.find_program(cache, request) if request else None
+        if found:
+            return _settled(assembly.of_cache(found, report), options, report)
+    pool.start()
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        planned = plan_source(source, asked, options, pool, folder, report)
+        made = assembly.make(planned, options, pool, report, weights_folder, keep=request is not None)
+    if cache and request:
+        with report.stage("cache"):
+            found = compile_cache.Found(made.code, made.manifest, made.weights, report.of_program())
+            compile_cache.keep_program(cache, request, planned, found)
+    return _settled(made, options, report)
+
+
+def _settled(made: Made, options: Options, report: CompileReport) -> Made:
+    """What was made, with the cache kept to its size and what went wrong with it in the report."""
+    if options.cache:
+        report.notes += options.cache.close()
+    how = "taken from the cache" if report.cached else "compiled"
+    LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), counted(report.kernels, "kernel"))
+    return made
+
+
+def _module(
+    made: Product, options: Options, report: CompileReport, recipe: Recipe, max_concurrency: int | None
+) -> Module:
+    with report.stage("link"):
+        program = on_disk.assembled(made.link(), made.code, made.manifest, made.weights, "the program")
+        return Module(program, options.num_threads, report, max_concurrency, recipe=recipe)

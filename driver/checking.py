@@ -1,0 +1,102 @@
+"""What is asked of a model without compiling it: each question is first put to a worker, whatever the file holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .. import frontends, workers
+from ..core import specialization
+from ..core.dims import InputShapes
+from ..core.limits import ORDINARY, ModelLimits, limits_for
+from ..core.model import Model
+from ..core.report import CheckReport, Specialization
+from ..core.specialization import Shapes, Sizes
+from ..workers.process import Job
+from . import jobs
+from .planning import Asked, as_file, model_bytes
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def check_model(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None = None,
+    specialize: Sequence[Sizes] | None = None,
+    untrusted: bool = False,
+) -> CheckReport:
+    """What a model needs, all that is unsupported in it, and an estimate of the work of a run, without compiling it.
+
+    Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
+    is beyond the limits of a model that is ``untrusted``, or sizes that ``specialize`` gives do not fit it.
+    """
+    asked = Asked.of(input_shapes, specialize)
+    with _asking(source, limits_for(untrusted)) as ask:
+        report = ask.examine(asked.shapes)
+        specializations, problems = [], list(report.problems)
+        for sizes, shapes in ask.specialized(asked).items():
+            with specialization.named(shapes):
+                own = ask.examine(shapes)
+            specializations.append(Specialization(sizes, own.work))
+            problems += [problem for problem in own.problems if problem not in problems]
+    return replace(report, supported=not problems, problems=tuple(problems), specializations=tuple(specializations))
+
+
+def specialized_shapes(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None,
+    specialize: Sequence[Sizes],
+    limits: ModelLimits = ORDINARY,
+) -> dict[str, Shapes]:
+    """The shapes of all inputs in each specialization, by what it is called. Raises ModelError as ``check_model``."""
+    asked = Asked.of(input_shapes, specialize)
+    with _asking(source, limits) as ask:
+        return ask.specialized(asked)
+
+
+def import_model(
+    source: str | os.PathLike[str] | bytes | ModelProto,
+    input_shapes: InputShapes | None = None,
+    untrusted: bool = False,
+) -> Model:
+    """Import an ONNX model in this process: its module is there to be looked at and changed.
+
+    A worker has imported it before, and lived. Raises as ``check_model``, and UnsupportedError for what it would list.
+    """
+    limits = limits_for(untrusted)
+    with _asking(source, limits) as ask:
+        ask.examine(Asked.of(input_shapes).shapes)
+    path = isinstance(source, (str, os.PathLike))
+    return frontends.import_model(os.fspath(source) if path else model_bytes(source), input_shapes, limits)
+
+
+class _Questions:
+    """The questions about one model; ``path`` is its file, which errors call ``label``."""
+
+    def __init__(self, path: str, label: str, limits: ModelLimits) -> None:
+        self._file, self._limits = (path, label), limits
+
+    def examine(self, shapes: InputShapes) -> CheckReport:
+        return self._ask(Job(f"the check of {self._file[1]}", jobs.examine, (*self._file, shapes, self._limits)))
+
+    def specialized(self, asked: Asked) -> dict[str, Shapes]:
+        if not asked.specialize:
+            return {}
+        arguments = (*self._file, asked.shapes, asked.specialize, self._limits)
+        return self._ask(Job(f"the inputs of {self._file[1]}", jobs.specialized_shapes, arguments))
+
+    @staticmethod
+    def _ask(job: Job) -> Any:
+        return workers.pool(1).run([job])[0]
+
+
+@contextmanager
+def _asking(source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits) -> Iterator[_Questions]:
+    """One process is enough, and starts sooner than as many as compile; what comes as no file is put into one."""
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        yield _Questions(*as_file(source, folder), limits)

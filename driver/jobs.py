@@ -1,0 +1,339 @@
+"""The work that compile workers do. Everything here takes and gives plain data, and imports MLIR only when called."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..core.breadcrumbs import Snapshot, step
+from ..core.dims import InputShapes
+from ..core.errors import ArtifactError, TilewrightError
+from ..core.limits import ORDINARY, ModelLimits
+from ..core.model import FileSlice, Model, Param
+from ..core.program import Kernel, Plan, Program
+from ..core.report import CheckReport, Work
+from ..core.specialization import Shapes, Sizes, called, named, resolved
+from ..core.target import Target
+from ..frontends.foreign import LinalgText
+from ..runtime.process.files import sha256
+
+if TYPE_CHECKING:
+    from ..passes.infra.context import PassContext
+
+SPILL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model after the graph passes: what is to be compiled, and where its weights are.
+
+    ``files`` are those that the import read besides the model's own, ``notes`` what it has to say to a user,
+    ``source`` is the SHA-256 of the model's file, if there is one.
+    """
+
+    plan: Plan
+    params: Mapping[str, Param]
+    name: str
+    files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the jobs of a compilation have to know. ``context`` is the pass context that the user entered, if any;
+    ``model_limits`` is what the import accepts."""
+
+    target: Target
+    opt_level: int = 3
+    context: PassContext | None = None
+    model_limits: ModelLimits = ORDINARY
+
+    def fork(self, part: str) -> Settings:
+        """The settings to send to a worker that does a part of the work: a kernel, or the graph passes ("")."""
+        context = self.context.fork(part) if self.context else None
+        return Settings(self.target, self.opt_level, context, self.model_limits)
+
+    def join(self, part: str, forked: Settings) -> None:
+        """Take back what ``fork(part)`` gave, with what its instruments have seen."""
+        if self.context and forked.context:
+            self.context.join(part, forked.context)
+
+    def schedules(self, kernel: str | None = None) -> str:
+        """What tells the schedules given by hand, for one kernel or all, from others; "" for none."""
+        if self.context is None:
+            return ""
+        from ..passes.schedule.language import by_hand
+
+        return by_hand.key_text(self.context.config, None if kernel is None else [kernel])
+
+    def check_schedules(self, kernels: Iterable[str]) -> None:
+        """Raise ScheduleError for a schedule given by hand for what is none of the kernels."""
+        if self.context is None:
+            return
+        from ..passes.schedule.language import by_hand
+
+        by_hand.check_names(self.context.config, kernels)
+
+    def pass_context(self) -> PassContext:
+        """The context to run passes in."""
+        from ..passes.infra.context import PassContext
+
+        return self.context or PassContext(opt_level=self.opt_level)
+
+
+def warm_up() -> None:
+    """Import what jobs need and make what every program has."""
+    from ..frontends import onnx  # noqa: F401
+    from ..passes import pipeline  # noqa: F401
+    from ..passes.lower import entry
+
+    entry.emit_support()
+
+
+def plan_file(
+    path: str, label: str, input_shapes: InputShapes | None, folder: str, settings: Settings
+) -> tuple[Planned, Settings]:
+    """Import a model file and run the graph passes. Errors call the file ``label``.
+
+    Large weights that the import decodes are written to ``folder``.
+    """
+    from .. import frontends
+
+    with _labelled(path, label):
+        with _importing(path, label, input_shapes):
+            model = frontends.import_model(path, input_shapes, settings.model_limits)
+        planned, forked = plan_model(model, folder, settings)
+    return replace(planned, source=sha256(Path(path))), forked
+
+
+def specialized_shapes(
+    path: str, label: str, input_shapes: InputShapes, specialize: Sequence[Sizes], limits: ModelLimits
+) -> dict[str, Shapes]:
+    """The shapes of all inputs in each specialization, by what it is called; ``label`` is what errors call the file.
+
+    Raises ModelError for one that does not fit what the inputs may be.
+    """
+    from .. import frontends
+
+    if not specialize:
+        return {}
+    with _labelled(path, label), _importing(path, label, input_shapes):
+        inputs = frontends.model_inputs(path, input_shapes, limits)
+        return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, path)}
+
+
+def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:
+    """What a model file needs, all that is unsupported in it, and where its sizes are known, the work of a run.
+
+    The report and errors call the file ``label``.
+    """
+    from .. import frontends
+
+    with _labelled(path, label), _importing(path, label, input_shapes):
+        report, model = frontends.examine_model(path, input_shapes, limits)
+        return replace(report if model is None else _with_work(report, model), model=label)
+
+
+def _with_work(report: CheckReport, model: Model) -> CheckReport:
+    from ..passes.analysis.footprint import footprint
+    from ..passes.ir.kernel import functions
+
+    with model.module.context:
+        found = footprint(functions(model.module)[0])
+    if found is None:
+        return report
+    weights = sum(param.info.nbytes for param in model.params.values())
+    work = Work(found.flops, weights, found.activation_bytes, weights + found.activation_bytes)
+    loops = [f"loops whose steps only the run knows ({found.open_loops}) count as one step"] if found.open_loops else []
+    return replace(report, work=work, notes=(*report.notes, *loops))
+
+
+def plan_specialized(
+    path: str, label: str, shapes: Shapes, folder: str, settings: Settings
+) -> tuple[Planned, Settings]:
+    """``plan_file`` for the shapes of a specialization, which errors name."""
+    with named(shapes):
+        return plan_file(path, label, shapes, folder, settings)
+
+
+def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
+    """Programs, their specializations and variants as one; ``targets`` are as ``passes.merge`` takes them."""
+    from ..passes.merge import merge
+
+    plan, params = merge([each.plan for each in planned], [each.params for each in planned], targets)
+    files, notes = (tuple(dict.fromkeys(x for each in planned for x in getattr(each, n))) for n in ("files", "notes"))
+    return Planned(plan, params, planned[0].name, files, notes, planned[0].source)
+
+
+def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Planned, Settings]:
+    """Run the graph passes on a model whose module comes as bytecode; ``shell`` is the model without it."""
+    from ..dialects import ir
+    from ..dialects.context import make_context
+
+    with make_context(), ir.Location.unknown():
+        return plan_model(replace(shell, module=ir.Module.parse(bytecode)), "", settings)
+
+
+def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settings]:
+    """Import a model that comes as another compiler's text, and run the graph passes on it."""
+    return plan_model(_imported(source), "", settings)
+
+
+def linalg_text(source: LinalgText) -> bytes:
+    """The module of a model that comes as another compiler's text, with the nodes' names."""
+    return _text(_imported(source).module.operation)
+
+
+def _imported(source: LinalgText) -> Model:
+    from ..frontends.linalg.importer import import_linalg
+
+    with step("import"):
+        return import_linalg(source.text, source.inputs, source.outputs, source.params, source.name, source.samples)
+
+
+def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, Settings]:
+    """Run the graph passes on a model; the result holds no IR and no large array."""
+    from ..passes import pipeline
+
+    plan = pipeline.plan(model, settings.target, settings.pass_context(), settings.model_limits)
+    originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
+    originals += [info.name for program in plan.prepare.values() for info in program.params]
+    params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}
+    return Planned(plan, params, model.name, model.files, model.notes), settings
+
+
+def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Settings]:
+    """Compile one kernel to an object."""
+    from ..passes import pipeline
+
+    return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
+
+
+def emit_support(target: Target) -> bytes:
+    """The object that every product has once."""
+    from ..passes.lower import entry
+
+    return entry.emit_support(target)
+
+
+def emit_entry(
+    program: Program,
+    kernels: Mapping[str, Kernel],
+    metadata: str | None,
+    number: int,
+    target: Target,
+    profile: bool,
+) -> bytes:
+    """The object around a program's kernels, which may come without their objects; ``number`` is the program's.
+
+    With ``profile`` it times their calls.
+    """
+    from ..passes.lower import entry
+
+    if program.routine is not None:  # the runtime carries it out, and times its calls if they are to be timed
+        return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
+    return entry.emit_entry(program, kernels, metadata, number, target, profile)
+
+
+def emit_weights_function(target: Target) -> bytes:
+    """The object that gives a host the address of weights that are a part of the code."""
+    from ..passes.lower import entry
+
+    return entry.emit_weights_function(target)
+
+
+def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
+    """The objects that give a host the kernels' addresses."""
+    from ..passes.lower import entry
+
+    return entry.emit_support(), entry.emit_kernel_table(names)
+
+
+def _spilled(param: Param, folder: str) -> Param:
+    """The weight with its data in a file, so that it need not travel: arrays of some size are written to ``folder``."""
+    array = param.source
+    if not isinstance(array, np.ndarray) or array.nbytes < SPILL_BYTES or not folder:
+        return param
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return Param(param.info, FileSlice(Path(file.name), 0, array.nbytes))
+
+
+def import_text(path: str, label: str, input_shapes: InputShapes | None, limits: ModelLimits = ORDINARY) -> bytes:
+    """The imported module as text, with the nodes' names."""
+    from .. import frontends
+
+    with _labelled(path, label), _importing(path, label, input_shapes):
+        module = frontends.import_model(path, input_shapes, limits).module
+        return _text(module.operation)
+
+
+def kernels_text(plan: Plan) -> bytes:
+    """The programs and the kernels of a plan as text."""
+    from ..dialects import ir
+    from ..dialects.context import make_context
+
+    programs = {"main": plan.main, **{f"prepare {name}": program for name, program in plan.prepare.items()}}
+    parts = ["\n".join(f"// {line}" for line in f"{name}: {p}".splitlines()).encode() for name, p in programs.items()]
+    with make_context():
+        parts += [_text(ir.Module.parse(bytecode).operation) for bytecode in plan.kernels.values()]
+    return b"\n// -----\n".join(parts)
+
+
+def whole_text(
+    plan: Plan, kind: Literal["llvm-dialect", "llvm", "asm"], profile: bool, settings: Settings
+) -> tuple[bytes, Settings]:
+    """The whole program in one module: as it is, its LLVM IR after the optimiser, or its assembly.
+
+    With ``profile`` it times its calls.
+    """
+    from ..passes import whole
+
+    sources = {name: plan.kernels[name] for name in dict.fromkeys(call.kernel for call in plan.main.calls)}
+    context = settings.pass_context()
+    module, _ = whole.lower_program(plan.main, sources, settings.target, lambda _: "{}", context, profile)
+    if kind == "llvm-dialect":
+        return _text(module.operation), settings
+    return whole.emit(module, settings.target, kind, settings.opt_level), settings
+
+
+def redo(facts: Mapping[str, Any], module: str) -> bytes:
+    """Take a step again that a crash bundle has; ``module`` is the path of what it begins with."""
+    if "import" in facts:
+        return import_text(facts["import"], facts["import"], facts["input_shapes"])
+    from ..passes import by_command
+
+    target, context = by_command.recorded(facts)
+    try:
+        text = Path(module).read_text()
+    except OSError as error:
+        raise ArtifactError(f"cannot read '{module}': {error.strerror}") from error
+    return by_command.run(text, module, facts["passes"], target, context, facts["emit"] or None)
+
+
+def _text(op: Any) -> bytes:
+    return op.get_asm(enable_debug_info=True, use_local_scope=True).encode()
+
+
+def _importing(path: str, label: str, input_shapes: InputShapes | None) -> AbstractContextManager[None]:
+    """The import as a step."""
+    temporary = os.path.basename(label) != os.path.basename(path)
+    facts = {"name": "import", "import": path, "input_shapes": dict(input_shapes or {}), "inside": temporary}
+    return step("", lambda: Snapshot("", facts))
+
+
+@contextmanager
+def _labelled(path: str, label: str) -> Iterator[None]:
+    """Let errors call the file by the name that the user gave."""
+    try:
+        yield
+    except TilewrightError as error:
+        raise type(error)(str(error).replace(path, label)) from error

@@ -1,0 +1,202 @@
+"""From a model's file to a plan: imports and graph passes, in workers."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import frontends
+from ..core import dims, specialization
+from ..core.dims import InputShapes
+from ..core.errors import ModelError
+from ..core.model import Model, Param
+from ..core.specialization import Sizes
+from ..frontends.foreign import ForeignSource, LinalgText
+from ..workers import Pool
+from ..workers.process import CONVERTER, Job
+from . import blame, jobs
+from .jobs import Planned
+from .options import CompileReport, Options
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+_UNNAMED = "the model"  # that came as no file
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The sizes that a program is for: ``shapes`` of inputs, and ``specialize``, those with programs of their own."""
+
+    shapes: InputShapes
+    specialize: tuple[Sizes, ...]
+
+    @staticmethod
+    def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> Asked:
+        """What a user gives; ModelError for what says no sizes."""
+        return Asked(dims.frozen(input_shapes), specialization.given(specialize))
+
+
+def plan_source(
+    source: str | os.PathLike[str] | bytes | ModelProto | ForeignSource,
+    asked: Asked,
+    options: Options,
+    pool: Pool,
+    folder: str,
+    report: CompileReport,
+) -> Planned:
+    """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
+    if isinstance(source, ForeignSource):
+        return _plan_foreign(source, asked, options, pool, report)
+    path, label = as_file(source, folder)
+    options.progress(f"importing {label}")
+    with report.stage("import and plan"):
+        parts = [_Part(titled(label), jobs.plan_file, (path, label, asked.shapes, folder))]
+        if asked.specialize:
+            arguments = (path, label, asked.shapes, asked.specialize, options.model_limits)
+            [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
+            if len(found) < len(asked.specialize):
+                report.notes.append("specializations of equal sizes are compiled once")
+            parts += [
+                _specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found.values(), 1)
+            ]
+        return _run_plans(parts, options, pool)
+
+
+def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport) -> Planned:
+    """Plan a model of this process in a worker; its weights stay here."""
+    with report.stage("import and plan"), tempfile.TemporaryFile() as file:
+        model.module.operation.write_bytecode(file)
+        file.seek(0)
+        shell = replace(model, module=None, params=without_data(model.params))
+        arguments = (file.read(), shell)
+        planned = _run_plans([_Part(titled(model.name), jobs.plan_bytecode, arguments)], options, pool)
+        return replace(planned, params={name: model.params[name] for name in planned.params})
+
+
+def _plan_foreign(source: ForeignSource, asked: Asked, options: Options, pool: Pool, report: CompileReport) -> Planned:
+    """Convert and plan; weights stay in this process."""
+    if asked.shapes or asked.specialize:
+        raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
+    options.progress(f"importing {source.name}")
+    with report.stage("import and plan"):
+        text = converted(source, pool)
+        shell = replace(text, params=without_data(text.params))
+        planned = _run_plans([_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))], options, pool)
+        return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
+
+
+def converted(source: ForeignSource, pool: Pool) -> LinalgText:
+    """The model that another frontend makes in a worker of its own kind.
+
+    Raises UnsupportedError for what it cannot convert, CompileTimeoutError and InternalError as all jobs do.
+    """
+    [answer] = pool.of(CONVERTER).run([Job(f"the conversion of {source.name}", *source.conversion())])
+    return source.described(answer)
+
+
+def without_data(params: Mapping[str, Param]) -> dict[str, Param]:
+    """The weights' descriptions, for a worker."""
+    return {name: replace(param, source=np.empty(0)) for name, param in params.items()}
+
+
+def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) -> tuple[str, str]:
+    """Path of the model's file, and what to call it in messages; workers do not share our working directory."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.path.abspath(source), os.fspath(source)
+    path = os.path.join(folder, "model.onnx")
+    Path(path).write_bytes(model_bytes(source))
+    return path, _UNNAMED
+
+
+def titled(label: str) -> str:
+    """What to call a job on the model with that label."""
+    return label if label == _UNNAMED else f"model '{label}'"
+
+
+def settled_source(
+    source: Any, example_inputs: Any = None, dynamic_shapes: Any = None
+) -> str | os.PathLike[str] | bytes | ForeignSource:
+    """What a user gives as a path or bytes of an ONNX model, or as a source of another frontend.
+
+    Raises ModelError for what is none of them, or for arguments that it does not take.
+    """
+    if isinstance(source, ForeignSource):
+        return source
+    made = frontends.foreign(source, example_inputs, dynamic_shapes)
+    if made is not None:
+        return made
+    if isinstance(source, type) or (callable(source) and not hasattr(source, "SerializeToString")):
+        raise ModelError(_no_module(source))
+    if example_inputs is not None or dynamic_shapes is not None:
+        raise ModelError("example inputs and dynamic shapes are for PyTorch modules: give input shapes")
+    return source if isinstance(source, (str, os.PathLike)) else model_bytes(source)
+
+
+def _no_module(source: Any) -> str:
+    """What to say of a class, or of a function, that was given in place of a module."""
+    name = getattr(source, "__name__", type(source).__name__)
+    if isinstance(source, type):
+        return f"cannot compile the class '{name}': give an instance of it, and eval() that first"
+    remedy = 'give an nn.Module whose forward calls it, or use torch.compile(function, backend="tilewright")'
+    return f"cannot compile the function '{name}': {remedy}"
+
+
+def model_bytes(source: Any) -> bytes:
+    """The bytes of a model that is no file; ModelError for what is none, or has no such bytes."""
+    if isinstance(source, bytes):
+        return source
+    if not hasattr(source, "SerializeToString"):
+        raise ModelError(f"cannot compile a {type(source).__name__}: give a path, the file's bytes or a ModelProto")
+    try:
+        return source.SerializeToString()
+    except ValueError as error:
+        raise ModelError("the ModelProto is too large to be serialized: save it and give its path") from error
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One plan to be made by ``function``, which takes ``arguments`` and settings; instruments call it ``name``."""
+
+    what: str
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    name: str = ""
+
+
+def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: str, number: int) -> _Part:
+    what = f"{titled(label)} for {specialization.text(shapes)}"
+    return _Part(what, jobs.plan_specialized, (path, label, shapes, folder), f"specialization_{number}")
+
+
+def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
+    """The plans of all parts, for each of the targets, as one."""
+    names = [target.cpu if len(options.targets) > 1 else "" for target in options.targets]
+    labels, work, made = [], [], []
+    for (name, target), part in itertools.product(zip(names, options.targets, strict=True), parts):
+        labels.append(".".join(filter(None, (name, part.name))))
+        settings = replace(options.fork(labels[-1]), target=target)
+        what = f"{part.what} for {name}" if name else part.what
+        work.append(Job(what, part.function, (*part.arguments, settings), blame.nodes_at_fault))
+
+    def on_done(number: int) -> None:
+        if len(work) > 1:
+            options.progress("planning for all sizes and targets", number, len(work))
+
+    for label, (planned, forked) in zip(labels, pool.run(work, on_done), strict=True):
+        options.join(label, forked)
+        made.append(planned)
+    if len(made) > 1:
+        # A symbol's name in MLIR text has no hyphen.
+        targets = [name.replace("-", "_") for name in names for _ in parts] if len(names) > 1 else []
+        made = pool.run([Job("the plans of all sizes and targets", jobs.merge, (made, targets))])
+    [merged] = made
+    options.check_schedules(merged.plan.kernels)
+    return merged

@@ -1,0 +1,68 @@
+"""Which arguments a kernel may write its result over."""
+
+from __future__ import annotations
+
+from ...dialects import func, ir
+from ...dialects.types import nbytes
+from ...dialects.walk import defining_op
+from ..ir.structure import indexing_maps, iterator_types, num_inputs, operations
+from ..ir.uses import has_one_use
+
+
+def overwritable(function: func.FuncOp) -> tuple[int, ...]:
+    """The numbers of the arguments whose memory the result of a kernel on tensors may take.
+
+    What the kernel inserts its result into, if nothing else reads that, or operands of the last op: they have the
+    result's type, and one op alone reads them: the last one, elementwise, which reads them at the place
+    that it writes. However that op is cut into tiles, each element is then read before it is written, and by the thread
+    that writes it, as long as no tile is computed twice. Refused are operands that are broadcast, permuted, sliced or
+    of another dtype, what a product, a window or a row is computed from, and kernels with several results or a padded
+    one.
+    """
+    if (into := inserted_into(function)) is not None:
+        return (into,)
+    last = _last(function)
+    if last is None or not _is_elementwise(last):
+        return ()
+    return tuple(i for i, argument in enumerate(function.arguments) if _is_read_in_place(argument, last))
+
+
+def inserted_into(function: func.FuncOp) -> int | None:
+    """The number of the argument that a kernel inserts its result into, if nothing else reads that."""
+    last = _last(function)
+    if last is None or last.name != "tensor.insert_slice":
+        return None
+    into = last.operands[1]
+    return into.arg_number if isinstance(into, ir.BlockArgument) and has_one_use(into) else None
+
+
+def _last(function: func.FuncOp) -> ir.Operation | None:
+    """What makes a kernel's one result."""
+    *_, ret = operations(function)
+    return defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """Whether the op computes each element of its one result once, and reads nothing of what was there before."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or set(iterator_types(op)) - {"parallel"}:
+        return False
+    before = op.regions[0].blocks[0].arguments[num_inputs(op)]
+    return indexing_maps(op)[-1].is_permutation and not any(True for _ in before.uses)
+
+
+def _is_read_in_place(value: ir.Value, op: ir.Operation) -> bool:
+    """Whether all reads of the value are the op's own, each at the place of the result's element."""
+    if value.type != op.results[0].type or not nbytes(value.type):
+        return False
+    uses, written = list(value.uses), _walked(op, num_inputs(op))
+    return bool(uses) and all(
+        use.owner.operation == op and use.operand_number < num_inputs(op) and _walked(op, use.operand_number) == written
+        for use in uses
+    )
+
+
+def _walked(op: ir.Operation, operand: int) -> list[tuple[int, ir.AffineExpr]]:
+    """How those dims of an operand are indexed that have more than one element."""
+    shape = ir.RankedTensorType(op.operands[operand].type).shape
+    found = enumerate(indexing_maps(op)[operand].results)
+    return [(axis, expression) for axis, expression in found if shape[axis] != 1]

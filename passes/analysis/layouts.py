@@ -1,0 +1,166 @@
+"""Which layout each value gets, as data; ``convert-layout`` applies it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence, Set
+from itertools import pairwise
+
+from ...dialects import builders, func, ir
+from ...dialects.types import element_bits
+from ..ir.edit import param_values
+from ..ir.maps import reassociation_of
+from ..ir.routine_ops import VIEWS
+from ..ir.structure import dims_in, indexing_maps, is_tensor, is_zero, loop_extents, num_inputs, operations, shape_of
+from ..ir.uses import captures
+from .classify import classify
+from .kinds import Contraction, Conv, DepthwiseConv
+
+Order = tuple[int, ...]
+
+# Up to so many input channels, a convolution's kernel reads single elements, wherever they lie.
+_FEW = 4
+
+# Ops of one rank throughout, and their lists that have an entry for each dim.
+DIM_LISTS = {
+    "tensor.pad": ("static_low", "static_high"),
+    "tensor.extract_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.insert_slice": ("static_offsets", "static_sizes", "static_strides"),
+    "tensor.concat": (),
+    "tensor.empty": (),
+    "linalg.fill": (),
+    "arith.select": (),
+}
+
+
+class Layouts:
+    """Values in groups that share a layout (union-find), and the layout that a convolution wants of some of them."""
+
+    def __init__(self, function: func.FuncOp, conv2d: str = "") -> None:
+        self.conv2d = conv2d
+        self.asked: list[tuple[ir.Operation, ir.Value, Order]] = []  # what each 2-D convolution wants
+        self.parent: dict[ir.Value, ir.Value] = {}
+        self.seeds: dict[ir.Value, Order] = {}
+        self.light: dict[ir.Value, Order] = {}  # seeds that are not worth converting a program's input for
+        self.views: list[tuple[ir.Value, ir.Value, list[list[int]]]] = []
+        self.weights = param_values(function)
+        for op in operations(function):
+            self._visit(op)
+        given = {self._find(argument) for argument in function.arguments if argument in self.parent}
+        self.seeds |= {value: order for value, order in self.light.items() if self._find(value) not in given}
+
+    def decide(self) -> dict[ir.Value, Order]:
+        """The layout of each value that does not keep the identity. A group whose seeds disagree keeps it."""
+        wanted: dict[ir.Value, set[Order]] = {}
+        for value, order in self.seeds.items():
+            wanted.setdefault(self._find(value), set()).add(order)
+        orders = {root: next(iter(o)) for root, o in wanted.items() if len(o) == 1}
+        while self._see_through_views(orders, refused=wanted.keys() - orders.keys()):
+            pass
+        found = {v: orders.get(self._find(v)) for v in list(self.parent)}
+        return {v: order for v, order in found.items() if order and order != tuple(range(len(order)))}
+
+    def refused(self, layouts: dict[ir.Value, Order]) -> tuple[ir.Operation, str] | None:
+        """The first 2-D convolution that has not the layout ``conv2d`` asks for, and why."""
+        for op, value, order in self.asked:
+            what = "result" if value == op.results[0] else "input"
+            same = order == tuple(range(len(order)))
+            if self.conv2d == "NCHW" and same and len(order) > 2:
+                return op, f"its {what} has channels last in the model, and no pass changes that"
+            if self.conv2d == "NHWC" and not same and layouts.get(value) != order:
+                if value not in self.parent:
+                    return op, f"its {what} is a weight"
+                return op, f"something that must have the layout of its {what} wants another one"
+        return None
+
+    def _visit(self, op: ir.Operation) -> None:
+        for value in (*op.operands, *op.results, *captures(op)):
+            if is_tensor(value) and len(shape_of(value)) >= 3 and value not in self.weights:
+                self.parent.setdefault(value, value)
+        if op.name == "linalg.generic":
+            self._visit_generic(op)
+        elif op.name in VIEWS:
+            narrow, wide = op.operands[0], op.results[0]
+            if op.name == "tensor.collapse_shape":
+                narrow, wide = wide, narrow
+            if narrow in self.parent and wide in self.parent:
+                self.views.append((narrow, wide, reassociation_of(op)))
+        elif op.name in DIM_LISTS:
+            tensors = [v for v in (*op.operands, *op.results) if v in self.parent]
+            if len({len(shape_of(v)) for v in tensors}) == 1:
+                self._join(tensors)
+
+    def _see_through_views(self, orders: dict[ir.Value, Order], refused: Set[ir.Value]) -> bool:
+        """Let a layout go on to the other side of a reshape that keeps it, if nothing else is wanted there."""
+        for narrow, wide, groups in self.views:
+            a, b = self._find(narrow), self._find(wide)
+            if a in orders and b not in orders and b not in refused:
+                orders[b] = tuple(d for i in orders[a] for d in groups[i])
+                return True
+            if b in orders and a not in orders and a not in refused:
+                moved = _whole_groups(orders[b], groups)
+                if moved is not None:
+                    orders[a] = moved
+                    return True
+        return False
+
+    def _visit_generic(self, op: ir.Operation) -> None:
+        inputs, maps, kind = list(op.operands)[: num_inputs(op)], indexing_maps(op), classify(op)
+        for result, initial in zip(op.results, list(op.operands)[len(inputs) :], strict=True):
+            self._join([result, initial])
+        if isinstance(kind, Conv | DepthwiseConv):
+            for value, m in ((inputs[kind.data], maps[kind.data]), (op.results[0], maps[-1])):
+                order = _channels_last(m, kind)
+                if len(kind.o) == 2:
+                    self.asked.append((op, value, order))
+                if value in self.parent and (len(kind.o) != 2 or self.conv2d != "NCHW"):
+                    light = value == inputs[kind.data] and isinstance(kind, Conv) and _reads_elements(op, kind)
+                    (self.light if light and self.conv2d != "NHWC" else self.seeds)[value] = order
+        elif not isinstance(kind, Contraction):
+            tied = [v for v, m in zip(inputs, maps, strict=False) if same_places(m, maps[len(inputs)])]
+            gathered = [v for v in captures(op) if is_tensor(v) and len(shape_of(v)) == len(maps[-1].results)]
+            self._join([*op.results, *tied, *gathered])
+
+    def _find(self, value: ir.Value) -> ir.Value:
+        while self.parent[value] != value:
+            self.parent[value] = value = self.parent[self.parent[value]]
+        return value
+
+    def _join(self, values: Sequence[ir.Value]) -> None:
+        known = [v for v in values if v in self.parent]
+        for a, b in pairwise(known):
+            self.parent[self._find(a)] = self._find(b)
+
+
+def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
+    """Whether a convolution is of few channels, and not of bytes, which are read several at a time."""
+    extents = loop_extents(op)
+    few = math.prod(extents[d] for d in kind.c) <= _FEW
+    return few and element_bits(builders.element_of(op.operands[kind.data])) > 8
+
+
+def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:
+    """The order that puts what is neither batch nor spatial after them."""
+    spatial = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.o)]
+    batch = [i for i, e in enumerate(m.results) if dims_in(e) & set(kind.n)]
+    rest = [i for i in range(len(m.results)) if i not in spatial and i not in batch]
+    return (*batch, *spatial, *rest)
+
+
+def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
+    """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
+    if len(m.results) != len(out.results):
+        return False
+    return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))
+
+
+def _whole_groups(order: Order, groups: list[list[int]]) -> Order | None:
+    """The order of the groups, if ``order`` runs through one whole group after another."""
+    result, at = [], 0
+    for _ in groups:
+        number = next((i for i, g in enumerate(groups) if list(order[at : at + len(g)]) == g and i not in result), None)
+        if number is None:
+            return None
+        result.append(number)
+        at += len(groups[number])
+    return tuple(result)

@@ -1,0 +1,1 @@
+"""Reading quantised tensors and weights, and emitting products of bytes."""

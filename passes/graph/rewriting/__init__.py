@@ -1,0 +1,1 @@
+"""Rewrites that several graph passes share."""

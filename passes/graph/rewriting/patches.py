@@ -1,0 +1,84 @@
+"""Whole patches: data padded to them, and elementwise ops on a result that is a slice of one in whole patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ....core.sizes import Extent
+from ....dialects import builders, ir
+from ....dialects.walk import defining_op
+from ...analysis.groups import is_pointwise
+from ...ir.edit import body_of, replace
+from ...ir.structure import dim_of, indexing_maps, is_zero, num_inputs, terminator
+from ...schedule.tiling.open_border import can_border_open
+
+
+@dataclass
+class WholePatches:
+    """Results of which the first ``h`` rows and ``w`` columns are asked for, and what they are slices of.
+
+    Images of open height and width are computed in whole patches. What is elementwise is computed of whole patches as
+    well, so that it is fused with the op that makes them; a slice of it takes its place.
+    """
+
+    whole: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    roots: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def slice(self, whole: ir.Value, sizes: tuple[Extent, ...], root: ir.Value | None = None) -> ir.Value:
+        """The first ``sizes`` elements of a value, at the insertion point; ``root`` is what its patches come from."""
+        part = builders.slice_(whole, [0] * len(sizes), sizes)
+        if part != whole:
+            self.whole[part], self.roots[part] = whole, root or whole
+        return part
+
+    def follow(self, op: ir.Operation) -> None:
+        """Let an op compute whole patches if it is elementwise on slices from one root and on what is one for all."""
+        parts = [value for value in op.operands if value in self.whole]
+        if not parts or len({self.roots[value] for value in parts}) > 1 or not _is_elementwise(op):
+            return
+        sizes, extents = builders.shape_of(parts[0]), builders.shape_of(self.whole[parts[0]])
+        cut = {axis for axis, (a, b) in enumerate(zip(sizes, extents, strict=True)) if a != b}
+        maps, inputs = indexing_maps(op), list(op.operands)[: num_inputs(op)]
+        places = [[None if is_zero(e) else dim_of(e) for e in m.results] for m in maps]
+        for value, m, dims in zip(inputs, maps, places, strict=False):
+            if m != maps[-1] if value in self.whole else cut & set(dims):
+                return
+        with ir.InsertionPoint(op), op.location:
+            out = builders.empty(extents, builders.element_of(op.results[0]))
+            values = [self.whole.get(value, value) for value in inputs]
+            [made] = builders.generic(values, [out], places, "p" * len(sizes), body_of(op))
+            replace(op, [self.slice(made, sizes, self.roots[parts[0]])])
+
+
+def _is_elementwise(op: ir.Operation) -> bool:
+    """Whether an op makes each element of floats at its place: what else lies beyond the slice does no harm then."""
+    if not is_pointwise(op) or any(dim_of(e) is None and not is_zero(e) for m in indexing_maps(op) for e in m.results):
+        return False
+    return all(isinstance(builders.element_of(value), ir.FloatType) for value in op.operands)
+
+
+def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
+    """What a value is with zeros around it, and how many of them before it; None for all else.
+
+    Where sizes are open, it is inserted into a filled tensor.
+    """
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name == "tensor.pad" and len(op.operands) == 1:
+        zeros = is_zero_number(terminator(op).operands[0])
+        return (op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_low"]))) if zeros else None
+    fill = defining_op(op.operands[1]) if can_border_open(op) else None
+    if fill is None or fill.name != "linalg.fill" or not is_zero_number(fill.operands[0]):
+        return None
+    return op.operands[0], list(ir.DenseI64ArrayAttr(op.attributes["static_offsets"]))
+
+
+def is_zero_number(value: ir.Value) -> bool:
+    """Whether a scalar is the constant 0.0."""
+    constant = defining_op(value)
+    return (
+        constant is not None
+        and constant.name == "arith.constant"
+        and ir.FloatAttr(constant.attributes["value"]).value == 0
+    )

@@ -1,0 +1,125 @@
+"""What the passes on kernels share: how a kernel looks between them, and upstream passes run on one.
+
+A kernel begins as ``func @k(inputs…) -> result`` on tensors. ``apply-schedule`` makes it ``func @k(inputs…, results…,
+lo, hi)`` on buffers, ``plan-scratch`` puts ``scratch`` before ``lo``, and ``wrap-kernel`` ends with the function that
+``program.Kernel`` describes. What a pass has to say to those after it is an attribute of the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...core.breadcrumbs import step
+from ...core.program import Kernel
+from ...dialects import PassManager, func, ir
+from ...dialects.context import diagnostics
+
+SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as plain loops
+SCHEDULE_JSON = "tw.schedule_json"  # the same, to be read back
+EXTENT = "tw.extent"  # steps of the parallel axis
+PARALLEL = "tw.parallel"  # whether more than one thread is worth it
+AHEAD = "tw.ahead"  # each call computes something before its steps
+PARALLEL_FROM = "tw.parallel_from"  # elements of a result of open sizes for which several threads are worth it
+SCRATCH = "tw.scratch"  # bytes
+ASKS_SCRATCH = "tw.asks_scratch"  # called with hi = -1 the kernel says how many bytes it needs
+SIZES = "tw.sizes"  # how many sizes the kernel takes behind its pointers
+RESULT_SIZES = "tw.result_sizes"  # how many of the last ones are open extents of its results
+UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
+FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
+AT_MOST_ONE = "tw.at_most_one"  # of an exponential: so it is, and zero in place of a denormal will do
+LOSES_NAN = "tw.loses_nan"  # a maximum of some numbers may be that of the others where one is NaN
+MAXIMA = ("arith.maximumf", "arith.maxnumf")
+STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
+LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
+OVER = "tw.over"  # of a call: the argument whose memory its result takes
+SAME_SIZES = "tw.same_sizes"  # the sizes that are one, by arguments and axes (verify_kernel.py); others may differ
+IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
+
+
+def functions(module: ir.Module) -> list[func.FuncOp]:
+    """The functions of the module that have a body."""
+    return [op for op in module.body.operations if isinstance(op, func.FuncOp) and not op.is_external]
+
+
+def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
+    """The functions that are nests of tiles."""
+    return [function for function in functions(module) if SCHEDULE in function.attributes]
+
+
+def symbol(op: ir.OpView | ir.Operation) -> str:
+    """The name of a function or another op with a symbol."""
+    return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def is_dynamic(function: func.FuncOp) -> bool:
+    """Whether a kernel on tensors takes sizes, or tensors whose sizes only the run knows."""
+    kinds = (*function.type.inputs, *function.type.results)
+    return any(not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape for kind in kinds)
+
+
+def count_of(op: ir.OpView | ir.Operation, name: str) -> int:
+    """A number that a pass noted on a kernel; 0 where it noted none."""
+    return ir.IntegerAttr(op.attributes[name]).value if name in op.attributes else 0
+
+
+def takes_sizes(function: func.FuncOp) -> bool:
+    """Whether a kernel on buffers has some whose sizes only the run knows."""
+    return count_of(function, SIZES) > 0
+
+
+def in_place(op: ir.OpView | ir.Operation) -> list[int]:
+    """The numbers of a kernel's arguments that the plan lets the result be written over."""
+    return list(ir.DenseI64ArrayAttr(op.attributes[IN_PLACE])) if IN_PLACE in op.attributes else []
+
+
+def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
+    """Mark a kernel made from another as that is marked."""
+    for mark in (FLUSH, LOSES_NAN, IN_PLACE):
+        if mark in source.attributes:
+            made.attributes[mark] = source.attributes[mark]
+
+
+def module_beside(
+    function: func.FuncOp, inputs: Sequence[ir.Type], results: Sequence[ir.Type]
+) -> tuple[ir.Module, ir.Block]:
+    """A module of its own with a function of these types and the kernel's name and marks, and its body, still empty."""
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        made = func.FuncOp(symbol(function), (list(inputs), list(results)))
+    copy_marks(function, made)
+    return module, made.add_entry_block()
+
+
+def run_upstream(op: ir.OpView | ir.Module, passes: tuple[str, ...]) -> None:
+    """Run upstream passes in order on a module or function; a failure is a CompileError that names the pass.
+
+    What they have made is verified once, after the last: to verify after each takes a quarter of their time.
+    """
+    anchor = op.operation.name
+    for name in passes:
+        what = f"upstream pass '{name.split('{')[0]}'"
+        with step(what), diagnostics(what):
+            manager = PassManager.parse(f"{anchor}({name})")
+            manager.enable_verifier(False)
+            manager.run(op.operation)
+    with diagnostics("what upstream passes made"):
+        op.operation.verify()
+
+
+def integer(value: int) -> ir.IntegerAttr:
+    """A 64-bit integer attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+
+
+def describe(op: ir.OpView | ir.Operation) -> Kernel:
+    """The kernel that a wrapped function is, without its object."""
+    attributes = op.operation.attributes
+    extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
+    texts = {name: ir.StringAttr(attributes[name]).value for name in (SCHEDULE, SCHEDULE_JSON) if name in attributes}
+    schedule, as_json = texts.get(SCHEDULE, ""), texts.get(SCHEDULE_JSON, "")
+    parallel, ahead = PARALLEL in attributes, AHEAD in attributes
+    asks = ASKS_SCRATCH in attributes
+    made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
+    flushes = FLUSH in attributes
+    return replace(made, asks_scratch=asks, parallel_from=count_of(op, PARALLEL_FROM), flushes_denormals=flushes)

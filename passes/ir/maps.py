@@ -1,0 +1,67 @@
+"""From dims to dims: indexing maps, the permutation that a transposing copy does, and the groups of a reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dialects import builders, ir
+from .structure import dim_of, indexing_maps, is_dynamic, is_tensor, num_inputs, operations, shape_of
+
+
+def set_maps(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
+    """Replace a generic's indexing maps."""
+    op.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+
+
+def compose(m: ir.AffineMap, inner: ir.AffineMap) -> ir.AffineMap:
+    """``m`` with the results of ``inner`` in the place of its dims."""
+    return ir.AffineMap.get(inner.n_dims, 0, [e.compose(inner) for e in m.results])
+
+
+def permuted(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
+    """The map whose i-th result is the ``order[i]``-th of ``m``."""
+    return ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order])
+
+
+def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
+    """Whether each loop's extent can be read off some operand, which linalg asks for."""
+    return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
+
+
+def is_copy(op: ir.Operation) -> bool:
+    """Whether an op is a generic whose result has elements of its one input, as they are."""
+    if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
+        return False
+    first, *others = operations(op)
+    return not others and first.operands[0] == op.regions[0].blocks[0].arguments[0]
+
+
+def permutation_of(op: ir.Operation, known: bool = True) -> list[int] | None:
+    """The order of dims of a transposing copy, also of the identity; None for any other op.
+
+    With ``known`` copies of open sizes are others too.
+    """
+    if not is_copy(op):
+        return None
+    if known and is_dynamic(op):
+        return None
+    if not is_tensor(op.operands[0]) or builders.element_of(op.operands[0]) != builders.element_of(op.results[0]):
+        return None
+    source, target = indexing_maps(op)
+    dims = [dim_of(e) for e in source.results]
+    order = [dim_of(e) for e in target.results]
+    if (
+        None in dims
+        or None in order
+        or sorted(map(str, dims)) != sorted(map(str, order))
+        or len(set(dims)) != len(dims)
+    ):
+        return None
+    return [dims.index(d) for d in order] if len(dims) == source.n_dims else None
+
+
+def reassociation_of(view: ir.Operation) -> list[list[int]]:
+    """The dims of the larger side of a reshape that make up each dim of the smaller one; a cast keeps them."""
+    if view.name == "tensor.cast":
+        return [[axis] for axis in range(len(shape_of(view.results[0])))]
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(view.attributes["reassociation"])]

@@ -1,0 +1,90 @@
+"""Sizes of dynamic tensors as index values of the program, for kernels that are told how large their results are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from ...core.sizes import Extent
+from ...dialects import arith, extents, ir, tensor
+from ...dialects.builders import index_constant
+from ...dialects.walk import defining_op
+from .maps import reassociation_of
+from .routine_ops import is_control
+from .structure import num_inputs
+
+_DESTINATIONS = {"linalg.fill": 1, "tensor.insert_slice": 1, "tensor.insert": 1}
+
+
+def destination(value: ir.Value) -> ir.Value | None:
+    """The tensor that an op writes a result over, which therefore has its shape; None for other values."""
+    op = defining_op(value)
+    if op is None:
+        return None
+    if op.name in _DESTINATIONS:
+        return op.operands[_DESTINATIONS[op.name]]
+    number = list(op.results).index(value)
+    if op.name.startswith("linalg."):
+        return op.operands[num_inputs(op) + number]
+    return op.operands[3 + number] if op.name == "scf.for" and not is_control(op) else None
+
+
+def open_sizes(value: ir.Value) -> list[ir.Value]:
+    """The open extents of a tensor in order, computed at the insertion point without the tensor where that can be."""
+    shape = ir.RankedTensorType(value.type).shape
+    return [_size(value, axis) for axis, extent in enumerate(shape) if extent < 0]
+
+
+def note_sizes(value: ir.Value) -> tuple[Extent, ...]:
+    """The shape of a tensor, for builders to know it too: its open extents are computed as ``open_sizes`` does."""
+    open_ = iter(open_sizes(value))
+    shape = [extents.fresh(next(open_), "size", 0) if n < 0 else n for n in ir.RankedTensorType(value.type).shape]
+    extents.note(value, shape)
+    return tuple(shape)
+
+
+def slice_amounts(op: ir.Operation, which: str) -> list[ir.Value]:
+    """The ``offsets``, ``sizes`` or ``strides`` of a slice as index values, constants at the insertion point."""
+    given = iter(_segment(op, 1 + ("offsets", "sizes", "strides").index(which)))
+    static = ir.DenseI64ArrayAttr(op.attributes[f"static_{which}"])
+    open_ = ir.ShapedType.get_dynamic_size()
+    return [next(given) if number == open_ else index_constant(number) for number in static]
+
+
+def _size(value: ir.Value, axis: int) -> ir.Value:
+    kind = ir.RankedTensorType(value.type)
+    if kind.shape[axis] >= 0:
+        return extents.index(kind.shape[axis])
+    op = defining_op(value)
+    if op is None:
+        return _dim(value, axis)
+    if op.name == "tensor.empty":
+        return _operand_of(list(op.operands), kind, axis)
+    if op.name == "tensor.cast":
+        return _size(op.operands[0], axis)
+    if op.name == "tensor.extract_slice":
+        return _operand_of(_segment(op, 2), kind, axis)
+    if op.name == "tensor.expand_shape":
+        return _operand_of(list(op.operands)[1:], kind, axis)
+    if op.name == "tensor.collapse_shape":
+        return functools.reduce(arith.muli, [_size(op.operands[0], dim) for dim in reassociation_of(op)[axis]])
+    if (source := destination(value)) is not None:
+        return _size(source, axis)
+    return _dim(value, axis)
+
+
+def _operand_of(operands: Sequence[ir.Value], kind: ir.RankedTensorType, axis: int) -> ir.Value:
+    """Of the operands that are a type's open extents in order, the one of an axis."""
+    return operands[sum(n < 0 for n in kind.shape[:axis])]
+
+
+def _segment(op: ir.Operation, number: int) -> list[ir.Value]:
+    """Operands of one of an op's segments."""
+    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    # The first segment of a slice is its source.
+    start = sum(sizes[:number])
+    return list(op.operands)[start : start + sizes[number]]
+
+
+def _dim(value: ir.Value, axis: int) -> ir.Value:
+    return tensor.DimOp(value, extents.index(axis)).result

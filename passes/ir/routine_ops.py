@@ -1,0 +1,67 @@
+"""What the program itself carries out beside its kernels: views, calls of the host, control flow, and its bodies."""
+
+from __future__ import annotations
+
+from ...dialects import func, ir
+from ...dialects.walk import defining_op
+
+VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
+CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
+REPORT = "tw.report"  # on a call: what is wrong where its operand, a word that a kernel makes, is not 0
+BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
+
+
+def base_of(value: ir.Value) -> ir.Value:
+    """What a value is a view of."""
+    while (op := defining_op(value)) is not None and op.name in VIEWS:
+        value = op.operands[0]
+    return value
+
+
+def is_host_call(op: ir.Operation) -> bool:
+    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
+    return op.name == "func.call" and "tw.host" in op.attributes
+
+
+def is_report(op: ir.Operation) -> bool:
+    """Whether an op refuses a run whose kernels have made another word than 0, its operand (``report_outside.py``)."""
+    return op.name == "func.call" and REPORT in op.attributes
+
+
+def is_check(op: ir.Operation) -> bool:
+    """Whether an op refuses a run."""
+    return op.name == "cf.assert"
+
+
+def is_control(op: ir.Operation) -> bool:
+    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors.
+
+    Upstream's canonicalization rewrites such ops and loses their marks, so that calls of bodies inside tell as well.
+    """
+    if not op.name.startswith("scf."):
+        return False
+    if CONTROL in op.attributes:
+        return True
+    inside = (inner.operation for region in op.regions for block in region.blocks for inner in block.operations)
+    return any(is_body_call(inner) or is_control(inner) for inner in inside)
+
+
+def is_body_call(op: ir.Operation) -> bool:
+    """Whether an op calls a region of control flow."""
+    return op.name == "func.call" and BODY in op.attributes
+
+
+def is_body(function: func.FuncOp) -> bool:
+    """Whether a function is a region of control flow."""
+    return BODY in function.attributes
+
+
+def is_choice(op: ir.Operation) -> bool:
+    """Whether an op is one of two tensors of open sizes, whichever a condition says; of known ones it is a kernel."""
+    kind = op.results[0].type if op.name == "arith.select" else None
+    return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
+
+
+def is_no_kernel(op: ir.Operation) -> bool:
+    """Whether an op is never part of a kernel: a view, a choice of tensors, a call, control flow."""
+    return op.name in (*VIEWS, "func.call") or is_choice(op) or is_control(op)

@@ -1,0 +1,61 @@
+"""What a block's function is called with: parts of the kernel's tensors where they lie, sizes, and places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....dialects import builders, func, ir
+from ....dialects.walk import defining_op
+from ...ir.structure import shape_of
+from ..tiles.regions import Region, is_whole, relative
+from ..tiles.structured import extract
+from .block_parts import Parts
+
+
+@dataclass(frozen=True)
+class Held:
+    """A ``region`` of a value that a kernel keeps for itself, as a tensor of those of the value's ``dims``."""
+
+    value: ir.Value
+    region: Region
+    dims: tuple[int, ...]
+
+    def within(self, part: Region) -> Region:
+        """A part of the value as one of the tensor."""
+        inner = relative(part, self.region)
+        return tuple(inner[d] for d in self.dims)
+
+
+def given_to(
+    function: func.FuncOp,
+    source: func.FuncOp,
+    parts: Parts,
+    arguments: Mapping[ir.Value, ir.Value | Held],
+    own: Sequence[ir.Value],
+) -> dict[ir.Value, ir.Value]:
+    """What the arguments of a block's function are for the parts of ``source`` that it is computed from.
+
+    ``own``: those between the tensors and the sizes that bodies compute with.
+    """
+    origins = map(parts.origin, parts.inputs(source))
+    tensors = [part_of(_made_here(value, arguments), region) for value, region in origins]
+    sizes = [arguments[size] for size in parts.sizes]
+    values = [*tensors, *own, *sizes, *(place.as_value() for place in parts.places.values())]
+    return dict(zip(function.arguments, values, strict=True))
+
+
+def _made_here(value: ir.Value, arguments: Mapping[ir.Value, ir.Value | Held]) -> ir.Value | Held:
+    """What an argument is here, or a constant that is made here."""
+    op = defining_op(value)
+    return arguments[value] if op is None else op.clone().results[0]
+
+
+def part_of(source: ir.Value | Held, region: Region) -> ir.Value:
+    """A region of a tensor, squeezed."""
+    if isinstance(source, Held):
+        source, region = source.value, source.within(region)
+    if 1 not in shape_of(source) and is_whole(region, shape_of(source)):
+        return source  # a slice of open extents does not fold
+    part = extract(source, region).value
+    return part if shape_of(part) else builders.reshape(part, [1])

@@ -1,0 +1,230 @@
+"""What a block of a kernel of open sizes needs: parts of the kernel's tensors, and the function that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ....dialects import arith, func, ir
+from ....dialects.builders import element_of
+from ....dialects.walk import defining_op
+from ...analysis.size_classes import SizeClasses
+from ...ir.edit import clone
+from ...ir.kernel import module_beside
+from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, operations, shape_of
+from ...ir.uses import captures, nested
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, covered, full_region
+from ..tiles.structured import empty
+from ..tiling.open_border import OpenBorder
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a region of a kernel's result depends on.
+
+    regions: the parts of its tensors. One that is read at computed places is there whole; its open extents are -1.
+    sources: what a block is given besides arguments, and where that lies: parts of their slices, and of constants.
+    sizes: the scalar arguments that bodies compute with. places: where the loops begin that bodies ask for the place
+    of, by op and loop; of those alone that are cut.
+    """
+
+    regions: dict[ir.Value, Region] = field(default_factory=dict)
+    sources: dict[ir.Value, tuple[ir.Value, Region]] = field(default_factory=dict)
+    sizes: dict[ir.Value, None] = field(default_factory=dict)
+    places: dict[tuple[ir.Operation, int], Linear] = field(default_factory=dict)
+
+    def need(self, value: ir.Value, part: Region) -> None:
+        """Add a part of a tensor. Raises NotSchedulable where another one is needed already."""
+        if self.regions.setdefault(value, part) != part:
+            raise NotSchedulable("a value of which a block's ops need different parts")
+
+    def inputs(self, function: func.FuncOp) -> list[ir.Value]:
+        """What a block is given of tensors: the arguments that the result depends on, in order, then other sources."""
+        return [*(value for value in function.arguments if value in self.regions), *self.sources]
+
+    def origin(self, value: ir.Value) -> tuple[ir.Value, Region]:
+        """The argument, or the constant, that an input is a part of, and the part."""
+        return self.sources.get(value, (value, self.regions[value]))
+
+
+def block_module(function: func.FuncOp, sizes: Sequence[int], sums: Mapping[int, int], rows: bool = False) -> ir.Module:
+    """A module with one function: the kernel's ops on tensors of a block's sizes.
+
+    Its arguments are those tensors of the kernel's that the result depends on, in order; with ``sums``, sizes of chunks
+    by loops of the last op, what the chunk is added to; with ``rows``, whose length stays open, that length; the sizes
+    that bodies compute with; the places in the whole where loops begin. Raises NotSchedulable as ``parts_of`` does.
+    """
+    result = OpenBorder.of(function).inner
+    whole = tuple(Interval(Linear(), n) for n in sizes)
+    parts = parts_of(function, whole, {loop: Interval(Linear(), n) for loop, n in sums.items()}, rows)
+    inputs, made = parts.inputs(function), _part_type(result, parts.regions[result])
+    kinds = [*(_part_type(value, parts.regions[value]) for value in inputs), *([made] if sums else [])]
+    kinds += [*[ir.IndexType.get()] * rows, *(size.type for size in parts.sizes)]
+    kinds += [ir.IndexType.get()] * len(parts.places)
+    module, entry = module_beside(function, kinds, [made])
+    given = iter(entry.arguments)
+    mapping: dict[ir.Value, ir.Value] = {value: next(given) for value in inputs}
+    if sums:
+        last = defining_op(result)
+        assert last is not None
+        mapping[last.operands[len(last.operands) - 1]] = next(given)
+    length = next(given) if rows else None
+    mapping |= {size: next(given) for size in parts.sizes}
+    places = {place: next(given) for place in parts.places}
+    with ir.InsertionPoint(entry):
+        for op in body_ops(function):
+            _clone_part(op, parts.regions, mapping, length, places)
+        func.ReturnOp([mapping[result]])
+    return module
+
+
+def _part_type(value: ir.Value, region: Region) -> ir.Type:
+    return ir.RankedTensorType.get([interval.size for interval in region], element_of(value))
+
+
+def _clone_part(
+    op: ir.Operation,
+    parts: Mapping[ir.Value, Region],
+    mapping: dict[ir.Value, ir.Value],
+    length: ir.Value | None,
+    places: Mapping[tuple[ir.Operation, int], ir.Value],
+) -> None:
+    """Copy an op that makes a part of a block, on tensors of the parts' sizes, open ones of which are ``length``.
+
+    ``places``: where loops begin that bodies ask for the place of.
+    """
+    if not len(op.results) or op.results[0] not in parts or op.results[0] in mapping:
+        if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.RankedTensorType):
+            mapping[op.results[0]] = op.clone().results[0]
+        return
+    [value] = op.results
+    if op.name == "tensor.empty":
+        mapping[value] = empty([interval.size for interval in parts[value]], element_of(value), length)
+    elif op.name in ("tensor.cast", "tensor.extract_slice"):  # a part of one is a part of what it is of
+        mapping[value] = mapping[op.operands[0]]
+    else:
+        copy = clone(op, mapping)
+        copy.results[0].set_type(_part_type(value, parts[value]))
+        for index in _indices(copy):
+            if (begin := places.get((op, index_dim(index)))) is not None:
+                _count_from(begin, index)
+
+
+def _indices(op: ir.Operation) -> list[ir.Operation]:
+    return [inner for inner in nested(op) if inner.name == "linalg.index"]
+
+
+def _count_from(begin: ir.Value, index: ir.Operation) -> None:
+    """Let a ``linalg.index`` count from a place on."""
+    with ir.InsertionPoint.after(index), index.location:
+        counted = arith.addi(index.results[0], begin)
+    index.results[0].replace_all_uses_except(counted, counted.owner.operation)
+
+
+def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval], rows: bool = False) -> Parts:
+    """The parts of the kernel's tensors, the sizes and the places that a region of its result depends on.
+
+    Args:
+        sums: the parts of open loops that the last op sums up; it adds them to what is there already.
+        rows: whether ops may reduce open axes, which are then needed whole.
+
+    Raises NotSchedulable where readers need different parts of one, or an op tells none.
+    """
+    result, known = OpenBorder.of(function).inner, SizeClasses(function)
+    parts = Parts()
+    parts.need(result, region)
+    for op in reversed(operations(function)):
+        if not any(value in parts.regions for value in op.results):
+            continue
+        if len(op.results) != 1:
+            raise NotSchedulable("no blocks of an op with several results")
+        part = parts.regions[op.results[0]]
+        if op.name == "linalg.generic":
+            _need_operands(op, part, sums if op.results[0] == result else {}, parts, rows, known)
+        elif op.name in ("linalg.fill", "tensor.cast"):
+            parts.need(op.operands[len(op.operands) - 1], part)
+        elif op.name == "tensor.extract_slice" and defining_op(op.operands[0]) is None:
+            parts.sources[op.results[0]] = op.operands[0], _sliced(op, part, rows, known)
+        elif op.name == "tensor.extract_slice":
+            parts.need(op.operands[0], _sliced(op, part, rows, known))
+        elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):
+            for operand in op.operands:
+                parts.need(operand, full_region(known.of(operand)))
+        elif op.name == "arith.constant":
+            if [interval.size for interval in part] != shape_of(op.results[0]):  # else all of it, wherever a block is
+                parts.sources[op.results[0]] = op.results[0], part
+        elif op.name != "tensor.empty":
+            raise NotSchedulable(f"no blocks of {op.name}")
+    if rows and len({part.size for region in parts.regions.values() for part in region if part.size < 0}) > 1:
+        raise NotSchedulable("rows of several lengths")
+    return parts
+
+
+def _sliced(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
+    """The part of what a slice is of that a part of the slice is."""
+    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
+    if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
+        raise NotSchedulable("a slice whose place only the run knows, or with steps")
+    moved = zip(part, offsets, strict=True)
+    source = tuple(replace(interval, offset=interval.offset + Linear(start)) for interval, start in moved)
+    whole = any(interval.size < 0 for interval in part)
+    if whole and (rows or source != full_region(known.of(op.operands[0]))):
+        raise NotSchedulable("all of a slice of open extents, which may be longer outside of it")
+    return source
+
+
+def _need_operands(
+    op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool, known: SizeClasses
+) -> None:
+    """What a block of a structured op's result reads and computes with."""
+    maps, extents = indexing_maps(op), known.loops(op)
+    loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(extents)]
+    for interval, expression in zip(part, maps[-1].results, strict=True):
+        dim = dim_of(expression)
+        if dim is None:
+            raise NotSchedulable("a result that is not indexed by its loops alone")
+        loops[dim] = interval
+    if not rows and any(interval.size < 0 for interval in loops):
+        raise NotSchedulable("a sum over an open axis")
+    count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
+    for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
+        if isinstance(operand.type, ir.RankedTensorType):
+            parts.need(operand, _covered(known.of(operand), indexing_map, loops))
+    for loop in map(index_dim, _indices(op)):
+        if loops[loop].size != extents[loop]:
+            parts.places[op, loop] = loops[loop].offset
+    _need_captures(op, parts, rows, known)
+
+
+def _covered(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
+    """The part of an operand that loops read; of a dim that is read at one place, by its number, all."""
+    places = zip(indexing_map.results, full_region(shape), strict=True)
+    return tuple(
+        whole if isinstance(expression, ir.AffineConstantExpr) else covered(expression, loops)
+        for expression, whole in places
+    )
+
+
+def _is_part(value: ir.Value) -> bool:
+    """Whether a tensor is a slice, or a view of one."""
+    while (op := defining_op(value)) is not None and op.name.startswith("tensor.") and len(op.operands):
+        if op.name == "tensor.extract_slice":
+            return True
+        value = op.operands[0]
+    return False
+
+
+def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasses) -> None:
+    """What a body uses from outside: tensors that it reads at places which it computes, sizes, constants."""
+    for value in captures(op):
+        source = defining_op(value)
+        if isinstance(value.type, ir.RankedTensorType):
+            if rows and min(shape_of(value), default=1) < 0:
+                raise NotSchedulable("rows of any length that read elements of an open tensor")
+            if _is_part(value):  # vectors of elements are gathered as if rows lay one behind another
+                raise NotSchedulable("a body that reads elements of a part of a tensor")
+            parts.need(value, full_region(known.of(value)))
+        elif source is None:
+            parts.sizes[value] = None
+        elif source.name != "arith.constant":
+            raise NotSchedulable("a body that computes with what the kernel computes first")

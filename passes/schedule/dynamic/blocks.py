@@ -1,0 +1,255 @@
+"""Kernels of open sizes: loops over blocks of fixed sizes, each of which is a kernel that any family takes.
+
+Each open axis of the result is cut into blocks of several sizes: as many as fit of the largest, then of the next, down
+to single elements. A block's ops are the kernel's on tensors of the block's sizes: a function of static shapes
+(``block_parts.py``), whose schedule is chosen as that of every other kernel. ``block_loops.py`` has the loops.
+
+An op that sums over open axes is the last one of its kernel. What it sums up goes in chunks, the largest first, each of
+which is added to what is in the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ....dialects import func, ir
+from ....dialects.walk import defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import Contraction, Conv, DepthwiseConv, OpClass, Pool, Transform
+from ...ir.kernel import functions
+from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, operations, shape_of
+from ..families.block_sums import block_sum
+from ..language.schedule import Schedule
+from ..tiles.axes import result_axis
+from ..tiles.regions import NotSchedulable
+from ..tiling.open_border import OpenBorder, own_inner
+from .block_parts import block_module
+
+# Steps of the parallel axis that callers see; each stands for a share of the blocks, whose number the sizes tell.
+STEPS = 1 << 12
+
+# Elements along the open axes whose blocks go over a panel of a weight together.
+_HELD = 256
+# Elements of a block that are worth a share of their own.
+_PANEL = 1 << 12
+# Chunks of an open axis that is summed up.
+_CHUNKS = (64, 8, 1)
+
+Sizes = tuple[int, ...]
+Chooser = Callable[[func.FuncOp], Schedule | None]
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Sizes of blocks along rows, and along the innermost axis where that is open; elements of a block at most."""
+
+    rows: Sizes
+    columns: Sizes
+    most: int | None = 1 << 15
+
+    def small(self, sizes: Sizes, others: int) -> Sizes:
+        """Those of ``sizes`` that blocks of ``others`` elements along the other axes may have."""
+        return tuple(n for n in sizes if n == 1 or self.most is None or n * others <= self.most)
+
+
+_LIGHT = _Family((16, 4, 1), (256, 32, 4, 1))
+_WINDOWS = _Family((16, 4, 1), (16, 4, 1))
+_PRODUCTS = _Family((64, 16, 4, 1), (32, 8, 2, 1), None)  # rows go over a block of the weight together
+
+
+@dataclass(frozen=True)
+class Block:
+    """A module with the one function that computes a block, and its schedule. ``sums``: sizes of chunks by loops."""
+
+    module: ir.Module
+    schedule: Schedule
+    sums: Mapping[int, int]
+
+    @property
+    def function(self) -> func.FuncOp:
+        """The function, which lives as long as the module."""
+        return functions(self.module)[0]
+
+
+@dataclass(frozen=True)
+class Version:
+    """``sizes`` of the result's blocks, and one of them for each size of the chunks that are summed up."""
+
+    sizes: Sizes
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Versions of a kernel, one for each choice of the sizes that its axes are cut into.
+
+    cuts: those sizes by axis, the largest first. sums: the open loops of the last op. panels: parts that each block's
+    steps are cut into; of a group of blocks these are made one after another, so that the panel of a weight that they
+    share stays in the cache. held: blocks of the largest size in a group. split: whether threads share the steps of a
+    block: each of them computes what the steps have in common, or the block is a large part of all and has no panels.
+    """
+
+    versions: tuple[Version, ...]
+    cuts: Mapping[int, Sizes]
+    sums: tuple[int, ...]
+    panels: int
+    held: int
+    split: bool = field(default=False, kw_only=True)
+
+    @property
+    def extent(self) -> int:
+        """Steps of the parallel axis."""
+        return STEPS
+
+    @property
+    def elements(self) -> int:
+        """Of the largest block's result."""
+        return math.prod(self.versions[0].sizes)
+
+    @property
+    def ahead(self) -> bool:
+        """Whether each call computes something before its steps."""
+        return self.split and any(map(_has_common, self.versions))
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """The functions that tell how much work so many elements are."""
+        return (self.versions[0].blocks[0].function,)
+
+    def __str__(self) -> str:
+        shown = ((" x ".join(map(str, version.sizes)), version.blocks[0].schedule) for version in self.versions)
+        return "\n".join(f"blocks of {sizes}:\n{schedule}" for sizes, schedule in shown)
+
+
+def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
+    """Versions with the schedules that ``choose`` gives for their blocks.
+
+    Raises NotSchedulable where an op cannot be cut into blocks, or no family takes a block.
+    """
+    own_inner(function)
+    result = OpenBorder.of(function).inner
+    cuts, sums = _cuts(function, result), open_sums(result)
+    versions = []
+    for chosen in itertools.product(*cuts.values()):
+        sizes = list(shape_of(result))
+        for axis, size in zip(cuts, chosen, strict=True):
+            sizes[axis] = size
+        blocks = tuple(make_block(function, tuple(sizes), chunk, choose) for chunk in chunk_sizes(sums))
+        versions.append(Version(tuple(sizes), blocks))
+    shared = any(isinstance(kind, Contraction | Conv) for kind in _kinds(function))
+    panels, held = _panels(versions, shared), _HELD // math.prod(versions[0].sizes[axis] for axis in cuts)
+    if any(_has_common(version) for version in versions) or (shared and panels == 1):
+        return Blocks(tuple(versions), cuts, sums, 1, 1, split=not sums)
+    return Blocks(tuple(versions), cuts, sums, panels, max(1, held) if shared else 1)
+
+
+def _has_common(version: Version) -> bool:
+    """Whether the steps of a version's blocks have something in common that is computed, or filled, before them."""
+    return any(not stage.at for block in version.blocks for stage in block.schedule.stages)
+
+
+def _panels(versions: Sequence[Version], shared: bool) -> int:
+    """What the steps of all versions' blocks are cut into: parts that are worth it, or with ``shared`` weights all.
+
+    Blocks that are summed up in chunks stay whole.
+    """
+    blocks = [block for version in versions for block in version.blocks]
+    if any(block.sums for block in blocks):
+        return 1
+    common, elements = math.gcd(*(block.schedule.extent for block in blocks)), math.prod(versions[0].sizes)
+    if shared:
+        return common
+    return max(n for n in range(1, common + 1) if common % n == 0 and (n == 1 or elements // n >= _PANEL))
+
+
+def _kinds(function: func.FuncOp) -> list[OpClass]:
+    return [classify(op) for op in operations(function)]
+
+
+def make_block(function: func.FuncOp, sizes: Sizes, chunk: Mapping[int, int], choose: Chooser) -> Block:
+    """A block of a kernel's result. Raises NotSchedulable where no family takes it."""
+    module = block_module(function, sizes, chunk)
+    schedule = choose(functions(module)[0])
+    if schedule is None:
+        raise NotSchedulable("no family takes a block")
+    return Block(module, schedule, chunk)
+
+
+def open_sums(result: ir.Value) -> tuple[int, ...]:
+    """The loops of the last op that sum over open axes."""
+    op = defining_op(result)
+    if op is None or op.name != "linalg.generic":
+        return ()
+    loops = zip(iterator_types(op), loop_extents(op), strict=True)
+    return tuple(loop for loop, (kind, extent) in enumerate(loops) if kind == "reduction" and extent < 0)
+
+
+def _sums_rows(result: ir.Value) -> bool:
+    """Whether the last op reduces along several axes, among them the innermost of what it reads, of open extent.
+
+    What reduces along that one alone is a kernel of rows (``open_rows.py``).
+    """
+    op, sums = defining_op(result), open_sums(result)
+    if op is None or not sums or isinstance(classify(op), Contraction):
+        return False
+    walked = zip(shape_of(op.operands[0]), indexing_maps(op)[0].results, strict=True)
+    along = [dim_of(expression) for extent, expression in walked if extent != 1]
+    return bool(along) and along[-1] in sums
+
+
+def chunk_sizes(sums: tuple[int, ...]) -> list[dict[int, int]]:
+    """The sizes of chunks: the last of the loops goes in several, the others one by one."""
+    return [{**dict.fromkeys(sums, 1), sums[-1]: size} for size in _CHUNKS] if sums else [{}]
+
+
+def _cuts(function: func.FuncOp, result: ir.Value) -> dict[int, Sizes]:
+    """The sizes that axes of the result are cut into: the open ones, and those that products of their own are along.
+
+    None is, and the result is one block, where all of its sizes are known and its arguments' are not.
+    """
+    shape = shape_of(result)
+    open_ = [axis for axis, n in enumerate(shape) if n < 0]
+    if _sums_rows(result):  # of any length, one by one
+        return {axis: (1,) for axis in range(len(shape))}
+    innermost = max((axis for axis, n in enumerate(shape) if n != 1), default=0)
+    family = _family(function)
+    cuts: dict[int, Sizes] = {axis: (1,) for axis in sorted({*open_, *_batch_axes(function, result)})}
+    known = math.prod(n for n in shape if n > 0)
+    columns = family.small(family.columns, known) if innermost in open_ else (1,)
+    rows = family.small(family.rows, known * columns[0])
+    cuts |= {axis: rows for axis in [axis for axis in open_ if axis != innermost][-1:]}
+    cuts |= {innermost: columns} if innermost in open_ else {}
+    patches = _patches(function, result)
+    return {axis: tuple(n * patches.get(axis, 1) for n in sizes) for axis, sizes in cuts.items()}
+
+
+def _patches(function: func.FuncOp, result: ir.Value) -> dict[int, int]:
+    """The extents of patches along the axes that are made of them: open ones are made of whole patches."""
+    found: dict[int, int] = {}
+    for op in operations(function):
+        maps = indexing_maps(op) if op.name == "linalg.generic" else []
+        for quotient in [e for m in maps for e in m.results if isinstance(e, ir.AffineFloorDivExpr)]:
+            axis = result_axis(op, ir.AffineDimExpr(quotient.lhs).position, result)
+            if axis is not None:
+                found[axis] = ir.AffineConstantExpr(quotient.rhs).value
+    return found
+
+
+def _batch_axes(function: func.FuncOp, result: ir.Value) -> set[int]:
+    """The axes of the result that products of their own are along."""
+    ops = operations(function)
+    products = [(op, kind) for op in ops if isinstance(kind := classify(op), Contraction)]
+    own = ((op, kind) for op, kind in products if block_sum(op) is None)  # whose scales are of columns of one product
+    axes = (result_axis(op, loop, result) for op, kind in own for loop in kind.batch)
+    return {axis for axis in axes if axis is not None}
+
+
+def _family(function: func.FuncOp) -> _Family:
+    """The sizes that fit the heaviest op of a kernel."""
+    kinds = _kinds(function)
+    if any(isinstance(kind, Conv | DepthwiseConv | Pool | Transform) for kind in kinds):
+        return _WINDOWS
+    return _PRODUCTS if any(isinstance(kind, Contraction) for kind in kinds) else _LIGHT

@@ -1,0 +1,225 @@
+"""Kernels that hold rows of any length: softmax and norms along an open axis, and attention over any number of keys.
+
+Rows are computed one at a time, in chunks (``rows.py``), each as one of a function with a single row of open length.
+
+Attention goes by blocks of query rows. Three functions have what is made of a block, each a kernel of open sizes of its
+own: the scores, block by block along the keys; of each row of these the weights; and the product with the values, which
+goes chunk by chunk. Scores and weights stay in memory of the thread, as many rows of them as a block has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import func, ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits
+from ....dialects.walk import defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import Broadcast, Contraction, Elementwise, Fill, Injective, OpClass, Reduction
+from ...analysis.size_classes import SizeClasses
+from ...ir.edit import clone
+from ...ir.kernel import functions, module_beside
+from ...ir.structure import loops_along, operations, shape_of
+from ...ir.uses import uses
+from ..families.attention import can_attend, long_loops
+from ..tiles.axes import ROW_VECTORS, result_axis
+from ..tiles.regions import NotSchedulable
+from ..tiling.open_border import OpenBorder
+from ..tiling.values import reduces_last
+from .block_parts import block_module
+from .blocks import Block, Blocks, Chooser, Sizes, Version, chunk_sizes, make_block, open_sums
+
+# Sizes of blocks along the rows and along the keys.
+_ROWS = (16, 4, 1)
+_KEYS = (64, 16, 4, 1)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A module with the one function that computes a row of ``source``'s result; ``chunk``: elements of one step."""
+
+    module: ir.Module
+    source: func.FuncOp
+    chunk: int
+
+    @property
+    def function(self) -> func.FuncOp:
+        """The function, which lives as long as the module."""
+        return functions(self.module)[0]
+
+
+@dataclass(frozen=True)
+class OpenRows(Blocks):
+    """Rows of a result, one at a time; what is made of a whole row may be one element."""
+
+    row: Row
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """What is made of each element, or of a row that is one step where one element is made of it."""
+        return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
+
+    @property
+    def elements(self) -> int:
+        """Of a result that is measured."""
+        return 1
+
+    def __str__(self) -> str:
+        return f"rows of any length in steps of {self.row.chunk}"
+
+
+@dataclass(frozen=True)
+class AttentionVersion(Version):
+    """``scores``: blocks of these by the sizes of their last axis, the largest first."""
+
+    scores: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class OpenAttention(Blocks):
+    """Attention over any number of keys.
+
+    scores, product: functions of the kernel's arguments; the last argument of ``product`` are the weights.
+    row: computes a row of weights; the last argument of its ``source`` are the scores.
+    keys: the loop of the last product that walks the keys. rows: the axis of the result, and of scores and weights.
+    """
+
+    modules: tuple[ir.Module, ...]
+    row: Row
+    keys: int
+    rows: tuple[int, int]
+
+    @property
+    def scores(self) -> func.FuncOp:
+        """The function that computes scores."""
+        return functions(self.modules[0])[0]
+
+    @property
+    def product(self) -> func.FuncOp:
+        """The function that computes the result of weights."""
+        return functions(self.modules[2])[0]
+
+    @property
+    def measured(self) -> tuple[func.FuncOp, ...]:
+        """Both products, with as many keys as a block and a chunk have."""
+        largest = self.versions[0]
+        assert isinstance(largest, AttentionVersion)
+        return (largest.scores[0].function, largest.blocks[0].function)
+
+    def __str__(self) -> str:
+        shown = []
+        for version in self.versions:
+            assert isinstance(version, AttentionVersion)
+            sizes = " x ".join(map(str, version.sizes))
+            scores = f"scores in blocks:\n{version.scores[0].schedule}\nrows in steps of {self.row.chunk}"
+            shown.append(f"blocks of {sizes}:\n{scores}\nproduct in chunks:\n{version.blocks[0].schedule}")
+        return "\n".join(shown)
+
+
+def choose_rows(function: func.FuncOp, target: Target) -> OpenRows:
+    """A kernel whose reductions all go along the contiguous axis of what they reduce, of open length.
+
+    Raises NotSchedulable for all others.
+    """
+    result = OpenBorder.of(function).inner
+    anchors = _anchors(function)
+    rows = [op for op, kind in anchors if isinstance(kind, Reduction) and reduces_last(op)]
+    if not rows or len(rows) < len(anchors):
+        raise NotSchedulable("no kernel of rows")
+    known = SizeClasses(function)
+    longest = known.of(max((op.operands[0] for op in rows), key=lambda value: len(shape_of(value))))
+    if longest[-1] >= 0:
+        raise NotSchedulable("rows of known length")
+    shape = known.of(result)
+    whole = shape[-1:] if len(shape) == len(longest) and shape[-1] < 0 else []
+    if whole and whole[0] != longest[-1]:
+        raise NotSchedulable("a result whose rows are not as long as those that are reduced")
+    sizes = (*[1] * (len(shape) - len(whole)), *whole)
+    cuts: dict[int, Sizes] = {axis: (1,) for axis, size in enumerate(sizes) if size == 1 != shape[axis]}
+    row = _row(function, sizes, target)
+    return OpenRows((Version(sizes, ()),), cuts, (), 1, 1, row)
+
+
+def choose_attention(function: func.FuncOp, choose: Chooser, target: Target) -> OpenAttention:
+    """A product, a softmax along its open columns, and the product of that, with schedules that ``choose`` gives.
+
+    Raises NotSchedulable where a kernel is no such one, or no family takes a block.
+    """
+    result = OpenBorder.of(function).inner
+    anchors = _anchors(function)
+    if len(anchors) < 3 or not all(isinstance(kind, Reduction) for _, kind in anchors[1:-1]):
+        raise NotSchedulable("no attention")
+    (first, scores), *reductions, (last, product) = anchors
+    if not isinstance(scores, Contraction) or not isinstance(product, Contraction) or last.results[0] != result:
+        raise NotSchedulable("no attention")
+    if not can_attend(first, scores, [op for op, _ in reductions], last, product):
+        raise NotSchedulable("products that attention does not take")
+    made, weights = reductions[0][0].operands[0], last.operands[product.lhs]
+    walked = loops_along(last, product.lhs)
+    loops = long_loops(last, product.m)[0], long_loops(last, product.n)[0]
+    axes = [result_axis(last, loop, result) for loop in loops]
+    known = SizeClasses(function)
+    if known.of(made) != known.of(weights) or defining_op(made) is None or open_sums(result) != (walked[-1],):
+        raise NotSchedulable("attention whose keys are not open, or whose weights are other rows than its scores")
+    [row_axis, column_axis], keys = axes, walked[-1]
+    if row_axis is None or column_axis is None or keys is None or shape_of(result)[column_axis] < 0:
+        raise NotSchedulable("attention over columns of open number")
+    stages = (_stage(function, made, []), _stage(function, weights, [made]), _stage(function, result, [weights]))
+    row_of_scores = walked.index(loops[0])
+    versions = []
+    for rows in _ROWS:
+        sizes = [n if axis == column_axis else 1 for axis, n in enumerate(shape_of(result))]
+        sizes[row_axis] = rows
+        held = [rows if axis == row_of_scores else 1 for axis in range(len(walked))]
+        blocks = [make_block(functions(stages[2])[0], tuple(sizes), n, choose) for n in chunk_sizes((keys,))]
+        made_of = [make_block(functions(stages[0])[0], (*held[:-1], n), {}, choose) for n in _KEYS]
+        versions.append(AttentionVersion(tuple(sizes), tuple(blocks), tuple(made_of)))
+    cuts: dict[int, Sizes] = {axis: (1,) for axis, n in enumerate(shape_of(result)) if axis != column_axis and n != 1}
+    weighed = functions(stages[1])[0]
+    row = _row(weighed, (*[1] * (len(walked) - 1), row_extent(weighed)), target)
+    rows_at = row_axis, row_of_scores
+    return OpenAttention(tuple(versions), cuts | {row_axis: _ROWS}, (keys,), 1, 1, stages, row, keys, rows_at)
+
+
+def row_extent(function: func.FuncOp) -> int:
+    """The length of the rows that a function's result has, as ``parts_of`` knows it."""
+    return SizeClasses(function).of(OpenBorder.of(function).inner)[-1]
+
+
+def _anchors(function: func.FuncOp) -> list[tuple[ir.Operation, OpClass]]:
+    """The ops that are not elementwise and their kinds, in order."""
+    ops = [op for op in operations(function) if op.name.startswith("linalg.")]
+    kinds = [(op, classify(op)) for op in ops]
+    return [(op, kind) for op, kind in kinds if not isinstance(kind, Elementwise | Broadcast | Injective | Fill)]
+
+
+def _row(function: func.FuncOp, sizes: Sizes, target: Target) -> Row:
+    """One row of a function's result, of ``sizes`` that are 1 but for the row itself."""
+    if any(not isinstance(kind, Reduction) for _, kind in _anchors(function)):
+        raise NotSchedulable("rows that are made by more than reductions")
+    bits = element_bits(element_of(OpenBorder.of(function).inner))
+    module = block_module(function, sizes, {}, rows=True)
+    return Row(module, function, ROW_VECTORS * target.lanes * 32 // max(bits, 32))
+
+
+def _stage(function: func.FuncOp, result: ir.Value, given: Sequence[ir.Value]) -> ir.Module:
+    """A module with a function that computes a value of a kernel from its arguments, and ``given`` ones behind them."""
+    inputs = [*function.arguments, *given]
+    module, entry = module_beside(function, [value.type for value in inputs], [result.type])
+    mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, entry.arguments, strict=True))
+    needed, pending = set(), [result]
+    while pending:
+        value = pending.pop()
+        op = defining_op(value)
+        if op is not None and op not in needed and value not in given:
+            needed.add(op)
+            pending += uses(op)
+    with ir.InsertionPoint(entry):
+        for op in operations(function):
+            if op in needed:
+                clone(op, mapping)
+        func.ReturnOp([mapping[result]])
+    return module

@@ -1,0 +1,1 @@
+"""Kernel families: from a kernel's shapes to its schedule."""

@@ -1,0 +1,63 @@
+"""Products with a weight that is quantised in blocks: sums over blocks, each of which is a scale times a block's sum.
+
+A block's sum is one of products with numbers of a few bits, which are unpacked in its body. It is computed where it is
+added up, so that it stays in registers, and its scale is multiplied once.
+"""
+
+from __future__ import annotations
+
+from ....core.target import Target
+from ....dialects import ir
+from ....dialects.builders import element_of
+from ....dialects.walk import defining_op
+from ...ir.structure import iterator_types, loops_along, num_inputs, shape_of
+from ..language.cuts import by_name, carve, share
+from ..language.schedule import Schedule
+from ..tiles.axes import result_axis, row_tiles
+from ..tiles.structured import vector_axis
+from ..tiling.tiler import packed_dims
+
+
+def block_sum(op: ir.Operation) -> ir.Operation | None:
+    """The op whose sums, of blocks, this one adds up times their scales; None where it is no such op."""
+    if op.name != "linalg.generic" or num_inputs(op) != 2 or iterator_types(op).count("reduction") != 1:
+        return None
+    inner = defining_op(op.operands[0])
+    if inner is None or inner.name != "linalg.generic" or iterator_types(inner).count("reduction") != 1:
+        return None
+    if len(list(inner.results[0].uses)) != 1 or numbers_of(inner) is None:
+        return None
+    blocks, scales = iterator_types(op).index("reduction"), loops_along(op, 1)
+    return inner if loops_along(op, 0)[0] == scales[0] == blocks and len(scales) == 2 else None
+
+
+def numbers_of(inner: ir.Operation) -> int | None:
+    """The operand of a block's sum that has the packed numbers: bytes of a block, a step in it, and a column."""
+    summed = iterator_types(inner).index("reduction")
+    for number in range(num_inputs(inner)):
+        loops = loops_along(inner, number)
+        if len(loops) == 3 and loops[1] == summed and str(element_of(inner.operands[number])) == "i8":
+            return number
+    return None
+
+
+def block_sums(
+    plain: Schedule, op: ir.Operation, inner: ir.Operation, result: ir.Value, lanes: int, target: Target
+) -> Schedule | None:
+    """Register tiles of rows by a block of columns; blocks of columns outermost, so that one stays in the cache.
+
+    Beside the sums, registers hold a row of bytes and a row of numbers; the result's tile lies in memory meanwhile.
+    """
+    number = numbers_of(inner)
+    unpack = defining_op(inner.operands[number]) if number is not None else None
+    if unpack is None or unpack.name != "linalg.unpack":
+        return None
+    shape, width = shape_of(result), packed_dims(unpack)[1][0]
+    columns, loop = vector_axis(shape), loops_along(op, 1)[1]
+    if loop is None or result_axis(op, loop, result) != columns:
+        return None
+    rows = [axis for axis in range(len(shape)) if axis != columns]
+    vectors = width // lanes
+    tiles = row_tiles(rows, shape, max(target.registers // vectors - 2, 1))
+    cuts = [(columns, min(width, shape[columns])), *((axis, tiles.get(axis, 1)) for axis in rows)]
+    return share(carve(plain, by_name(plain.result.value, cuts)))

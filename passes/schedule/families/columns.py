@@ -1,0 +1,83 @@
+"""Schedules of kernels that reduce along an axis and use all of it again (softmax over channels, norms in the middle).
+
+Vectors lie along the innermost axis, which is not the reduced one. For a block of it the reductions are computed ahead,
+with what their readers share and is dear; the block of the whole axis then stays in a cache.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....dialects import ir
+from ....dialects.walk import defining_op
+from ...ir.structure import body_ops, iterator_types, loops_along, shape_of
+from ..language.cuts import by_name, carve, overlap, share
+from ..language.schedule import Schedule
+from ..tiles.axes import ROW_VECTORS, power_floor, result_axis
+from ..tiles.structured import vector_axis
+from ..tiling.values import value_name
+
+# Vectors across a block: what is read of a row before the next is then long enough to be fetched ahead.
+_BLOCK_VECTORS = 8
+# Steps of the parallel axis for which a block is made narrower.
+_STEPS = 16
+# Ops of a body that is not computed again for each reader.
+_DEAR = 4
+
+
+def columns(
+    plain: Schedule,
+    anchors: Sequence[ir.Operation],
+    ops: Sequence[ir.Operation],
+    result: ir.Value,
+    lanes: int,
+) -> Schedule | None:
+    """Blocks of the innermost axis, with a stage for each value that is read again; None where there is none."""
+    shape = shape_of(result)
+    vector = vector_axis(shape)
+    kept = {result_axis(op, loop, result) for op in anchors[-1:] for loop in _parallel(op)}
+    reduced = [axis for axis, n in enumerate(shape) if n > 1 and axis not in kept]
+    staged = [op.results[0] for op in ops if _is_staged(op, result, reduced)]
+    if not shape or shape[vector] == 1 or not staged or vector in reduced:
+        return None
+    outer = [(axis, 1) for axis, n in enumerate(shape) if n > 1 and axis not in (vector, *reduced)]
+    around = math.prod(shape[axis] for axis, _ in outer)
+    tile, width = (min(n * lanes, power_floor(shape[vector])) for n in (ROW_VECTORS, _BLOCK_VECTORS))
+    if around * (shape[vector] // width) < _STEPS:
+        width = tile
+    inner = [*((axis, 1) for axis in reduced), *([(vector, tile)] if tile < width else [])]
+    made = carve(plain, by_name(plain.result.value, [*outer, (vector, width), *inner]))
+    block = made.result.outer[len(outer)].name
+    made = share(made, most=len(outer) + 1)
+    at = next(loop.name for loop in made.result.outer if block in (part.name for part in loop.parts))
+    for value in staged:
+        name, along = value_name(value), _along(value, result, reduced)
+        made = made.cache_write(name, at)
+        extents = shape_of(value)
+        last = vector_axis(extents)
+        cuts = [*((axis, 1) for axis in along), (last, min(tile if along else width, power_floor(extents[last])))]
+        made = carve(made, by_name(made.nest(name).value, cuts), name)
+    return overlap(made)
+
+
+def _parallel(op: ir.Operation) -> list[int]:
+    return [d for d, kind in enumerate(iterator_types(op)) if kind == "parallel"]
+
+
+def _along(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[int]:
+    """The axes of a value that walk what is reduced."""
+    op = defining_op(value)
+    assert op is not None  # it is staged
+    loops = loops_along(op, -1)
+    return [a for a, loop in enumerate(loops) if loop is not None and result_axis(op, loop, result) in reduced]
+
+
+def _is_staged(op: ir.Operation, result: ir.Value, reduced: Sequence[int]) -> bool:
+    """Whether a block's part of an op's value is computed ahead: one value for all of the axis, or a dear one."""
+    if op.name != "linalg.generic" or op.results[0] == result:
+        return False
+    loops = loops_along(op, -1)
+    if not any(loop is not None and result_axis(op, loop, result) in reduced for loop in loops):
+        return "reduction" in iterator_types(op) or bool(reduced)
+    return len({use.owner for use in op.results[0].uses}) > 1 and len(body_ops(op)) > _DEAR

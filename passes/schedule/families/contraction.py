@@ -1,0 +1,136 @@
+"""Contractions and convolutions: a register tile of rows by output channels, and the order of blocks around it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ....core.target import Target
+from ....dialects import ir
+from ....dialects.builders import element_of
+from ....dialects.types import element_bits, nbytes
+from ...analysis.kinds import Contraction, Conv
+from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
+from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
+from ..language.schedule import Schedule
+from ..tiles.axes import result_axis, row_tiles
+from ..tiles.structured import vector_axis
+from ..tiling.dot_product import grouped_loop, most_rows
+from ..tiling.values import block_of
+from .attention import copy_rows, reads_rows_apart
+
+# Shares of the second cache: a weight that stays, two blocks of a weight beside the rows.
+_SMALL_WEIGHT, _PAIRED = 0.9, 0.16
+_PAIRED_CHANNELS = 768
+# The share of the second cache that a block of rows may have, how many blocks of a weight go over it, and the share of
+# the bytes read again that is left, for that to be worth it: 1024 rows by 1024 channels of 1024 take 0.8 of their time.
+_ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
+
+
+def contraction(
+    plain: Schedule, op: ir.Operation, kind: Contraction | Conv, result: ir.Value, lanes: int, target: Target
+) -> Schedule | None:
+    """A register tile of rows by output channels; weight blocks outermost, so that a block stays in the cache.
+
+    ``rows * columns + columns + 1`` registers hold accumulators, a row of the right operand and a broadcast.
+    """
+    channels = kind.n if isinstance(kind, Contraction) else kind.f
+    rows = kind.m if isinstance(kind, Contraction) else kind.o or kind.n
+    shape = shape_of(result)
+    channel_axis = vector_axis(shape)
+    if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
+        return None
+    columns = block_of(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
+    grouped = grouped_loop(op, kind) is not None
+    best = most_rows(columns * lanes, target) if grouped else max((target.registers - columns - 1) // columns, 1)
+    tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
+    width = columns * lanes
+    batch = [result_axis(op, loop, result) for loop in kind.batch] if isinstance(kind, Contraction) else []
+    outer = [(axis, 1) for axis in batch if axis is not None]
+    inner = [(axis, tiles.get(axis, 1)) for axis in range(len(shape)) if axis != channel_axis and axis not in batch]
+    rows_first = _rows_first(op, kind, target)
+    if not rows_first and _pair_blocks(op, kind, shape, channel_axis, width, target):
+        inner.append((channel_axis, width))
+        width *= 2
+    blocks = (channel_axis, min(width, shape[channel_axis]))
+    around = [] if rows_first else _row_blocks(op, kind, shape, channel_axis, width, tiles, target)
+    order = [*outer, *inner, blocks] if rows_first else [*outer, *around, blocks, *inner]
+    made = carve(plain, by_name(plain.result.value, order))
+    if isinstance(element_of(op.results[0]), ir.FloatType):
+        made = stream_sum(made) if _reads_weight_once(op, kind, shape, target) else unroll_sum(made)
+    if not isinstance(kind, Contraction) or not reads_rows_apart(op, kind.lhs, kind.m):
+        return share(made)
+    heads = len([axis for axis, _ in outer if shape[axis] > 1])
+    return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
+
+
+def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:
+    """Whether there is one row, so that all that matters is how fast a weight comes from memory."""
+    one_row = math.prod(shape) == shape[vector_axis(shape)] and not (isinstance(kind, Contraction) and kind.batch)
+    return one_row and nbytes(op.operands[kind.weight].type) > target.l2_bytes
+
+
+def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
+    """Whether rows come outermost: the weight stays in the second cache, and a row's channels are written together.
+
+    Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
+    again for each tile of rows.
+    """
+    extents = loop_extents(op)
+    made, summed, window = (
+        math.prod(extents[d] for d in loops)
+        for loops in ((kind.n, kind.k, ()) if isinstance(kind, Contraction) else (kind.f, kind.c, kind.k))
+    )
+    small = nbytes(op.operands[kind.weight].type) <= _SMALL_WEIGHT * target.l2_bytes
+    return small and (made >= summed or window > 1 or made <= 32)
+
+
+def _pair_blocks(
+    op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], channel_axis: int, width: int, target: Target
+) -> bool:
+    """Whether a register tile's rows go over two blocks of the weight before the next rows: they are in the cache then.
+
+    Worth it for many rows and channels, and as long as both blocks stay in the second cache beside the rows.
+    """
+    steps = math.prod(e for e, it in zip(loop_extents(op), iterator_types(op), strict=True) if it == "reduction")
+    channels, rows = shape[channel_axis], math.prod(shape) // shape[channel_axis]
+    if channels % (2 * width) or channels < _PAIRED_CHANNELS or rows < 100:
+        return False
+    block = width * steps * element_bits(element_of(op.operands[kind.weight])) // 8
+    return 2 * block <= _PAIRED * target.l2_bytes
+
+
+def _row_blocks(
+    op: ir.Operation,
+    kind: Contraction | Conv,
+    shape: Sequence[int],
+    channel_axis: int,
+    width: int,
+    tiles: Mapping[int, int],
+    target: Target,
+) -> list[tuple[int, int]]:
+    """Cuts around those of blocks of the weight, each of which would read all rows again from beyond the second cache.
+
+    A block of rows stays there while several blocks of the weight go over it. Done where that reads far fewer bytes
+    from the third cache; the threads must still have steps enough.
+    """
+    long = [axis for axis, extent in enumerate(shape) if extent > 1 and axis != channel_axis]
+    if not isinstance(kind, Contraction) or len(long) != 1 or kind.batch:
+        return []
+    [rows], channels = long, shape[channel_axis]
+    row_bytes = math.prod(loop_extents(op)[d] for d in kind.k) * element_bits(element_of(op.operands[kind.lhs])) // 8
+    most = int(_ROW_BLOCK * target.l2_bytes) // row_bytes
+    several = min(_WEIGHT_BLOCKS, channels // (width * max(4, 2 * target.cores)))
+    if shape[rows] * row_bytes <= target.l2_bytes or most < 2 * tiles[rows] or several < 2:
+        return []
+    count = -(-shape[rows] // most)
+    before = shape[rows] * -(-channels // width) + channels
+    if shape[rows] * -(-channels // (several * width)) + channels * count > _FEWER * before:
+        return []
+    return [(channel_axis, several * width), (rows, -(-shape[rows] // (count * tiles[rows])) * tiles[rows])]
+
+
+def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:
+    """Whether the right operand can be read as vectors along the output channels: packed, or contiguous there."""
+    weight = indexing_maps(op)[kind.weight].results
+    return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel

@@ -1,0 +1,189 @@
+"""A 3x3 convolution by Winograd's algorithm: transformed patches, their products, and the transform back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....core.sizes import static
+from ....core.target import Target
+from ....dialects import ir
+from ...analysis.classify import classify
+from ...analysis.kinds import Contraction, Transform
+from ...ir.structure import dim_of, indexing_maps, shape_of
+from ..language.cuts import by_name, carve, overlap, share, unroll_sum
+from ..language.schedule import Schedule
+from ..tiles.axes import power_floor, row_tiles
+from ..tiling.linear_transform import row_loop
+from ..tiling.values import block_of, value_name
+
+# The share of the second cache that the buffers of a block may have.
+_STAGED = 0.85
+
+
+@dataclass(frozen=True)
+class Patches:
+    """``tiles`` patches of ``points`` values in each of ``rows`` rows, whose ``c`` channels become ``f`` channels.
+
+    The filters lie in blocks of ``columns`` channels.
+    """
+
+    points: int
+    rows: int
+    tiles: int
+    c: int
+    f: int
+    columns: int
+
+    @staticmethod
+    def of(products: ir.Operation, outputs: ir.Value) -> Patches | None:
+        """Those that products are made of; None where the products are not those of an image by packed filters."""
+        kind = classify(products)
+        columns = block_of(products, kind) if isinstance(kind, Contraction) else 0
+        if not isinstance(kind, Contraction) or not columns or len(shape_of(outputs)) != 4:
+            return None
+        p, q, _, s, t, c = shape_of(products.operands[kind.lhs])
+        return Patches(p * q, s, t, c, shape_of(outputs)[3], columns)
+
+    @property
+    def values(self) -> int:
+        """All values of all patches."""
+        return self.points * self.rows * self.tiles * self.c
+
+
+def transforms_apart(products: ir.Operation, outputs: ir.Value, target: Target) -> bool:
+    """Whether patches are made by a kernel of their own, whose steps threads share.
+
+    So are those that come before all blocks of channels, and do not stay in a core's own cache. In the kernel of the
+    products each thread would make all of them: VGG-16 takes 0.93 of that time on two cores.
+    """
+    patches = Patches.of(products, outputs)
+    if patches is None or target.cores == 1 or min(shape_of(outputs)) < 0:
+        return False
+    return 4 * patches.values > _budget(target) and staging(patches, _budget(target))[0] == patches.rows
+
+
+def transform(plain: Schedule, op: ir.Operation, kind: Transform, result: ir.Value, lanes: int) -> Schedule:
+    """Whole rows and columns of what the matrices make, and a vector along the innermost axis."""
+    maps, shape = indexing_maps(op), shape_of(result)
+    axes = {dim_of(e): axis for axis, e in enumerate(maps[-1].results)}
+    tiles = [*(1 for _ in shape[1:]), min(lanes, power_floor(shape[-1]))]
+    for number in kind.matrices:
+        axis = axes[row_loop(maps[number].results[0])]
+        tiles[axis] = min(shape_of(op.operands[number])[0], shape[axis])
+    value = plain.result.value
+    whole = [axis for axis, tile in enumerate(tiles) if 1 < tile == shape[axis]]
+    cuts = [(axis, tile) for axis, tile in enumerate(tiles) if axis not in whole]
+    return overlap(share(carve(plain, by_name(value, cuts), whole=[value.axes[axis].name for axis in whole])))
+
+
+def winograd(
+    plain: Schedule,
+    anchors: Sequence[ir.Operation],
+    result: ir.Value,
+    lanes: int,
+    target: Target,
+) -> Schedule | None:
+    """Transformed patches and their products in buffers, for blocks of rows of patches and of output channels.
+
+    The patches of a block of rows are made once, before the blocks of channels, unless another kernel makes them.
+    """
+    *forth, products, outputs = anchors
+    kind, back, patches = classify(products), classify(outputs), Patches.of(products, result)
+    assert isinstance(kind, Contraction) and isinstance(back, Transform)
+    data, shape = products.operands[kind.lhs], shape_of(result)
+    if (
+        patches is None
+        or outputs.operands[back.data] != products.results[0]
+        or any(f.results[0] != data for f in forth)
+    ):
+        return None
+    step = shape_of(outputs.operands[back.matrices[0]])[0]
+    if forth:
+        block, channels = staging(patches, _budget(target))
+    else:
+        even = [n for n in range(1, patches.rows) if shape[1] % (n * step) == 0]
+        block, channels = sharing(patches, even, _budget(target), target.cores)
+    of_rows, of_channels = [(1, block * step)] if block < patches.rows else [], [(3, channels)]
+    outer = [(0, 1), *of_rows, *(() if forth else of_channels)]
+    over = [*(of_channels if forth else ()), (1, min(step, shape[1])), (2, min(step, shape[2]))]
+    over.append((3, min(lanes, power_floor(channels))))
+    around, within = by_name(plain.result.value, outer), by_name(plain.result.value, over)
+    made = share(carve(plain, [*around, *within]), 1 if forth else len(around))
+    inside = len(around) + 1 - len(made.result.outer[0].parts)  # of all loops around
+    at = ["", *(loop.name for loop in made.result.outer)]
+
+    if forth:
+        made = _patches_in_buffer(made, value_name(data), at[inside], lanes)
+        inside += 1
+    name = value_name(products.results[0])
+    made = made.cache_write(name, at[inside])
+    columns = patches.columns
+    best = max((target.registers - columns // lanes - 1) // (columns // lanes), 1)
+    tiles = row_tiles([3, 4], [*shape_of(data)[:2], 1, block, patches.tiles], best)
+    rows = [(3, tiles.get(3, 1)), (4, tiles.get(4, 1))]
+    cuts = by_name(made.nest(name).value, [(0, 1), (1, 1), (5, min(columns, channels)), *rows])
+    return unroll_sum(carve(made, cuts, name), name)
+
+
+def _patches_in_buffer(made: Schedule, name: str, at: str, lanes: int) -> Schedule:
+    """Make the patches that the rest needs inside of a loop, each with a vector of channels at once."""
+    made = made.cache_write(name, at)
+    value = made.nest(name).value
+    cuts = by_name(value, [(3, 1), (4, 1), (5, min(lanes, power_floor(static(value.axes[5].extent))))])
+    return carve(made, cuts, name, whole=[axis.name for axis in value.axes[:2]])
+
+
+def _budget(target: Target) -> int:
+    return int(_STAGED * target.l2_bytes)
+
+
+def staging(patches: Patches, budget: int) -> tuple[int, int]:
+    """(rows of patches, output channels) of one block: those that move the fewest bytes beyond ``budget`` of cache.
+
+    Blocks of rows read all filters again each; what does not stay in the cache is written, and read for each block of
+    channels. Several blocks are wanted either way, since threads share them.
+    """
+    filters = 4 * patches.points * patches.c * patches.f
+
+    def traffic(block: int, channels: int) -> int:
+        blocks, passes = -(-patches.rows // block), -(-patches.f // channels)
+        data, products = (4 * patches.points * block * patches.tiles * n for n in (patches.c, channels))
+        moved = filters * (1 if filters + data + products <= budget else blocks)
+        if data + products > budget:
+            moved += blocks * data * (1 + passes)
+        if products > budget // 2:
+            moved += blocks * passes * products * 2
+        return moved
+
+    choices = [(block, width) for block in range(1, patches.rows + 1) for width in _widths(patches)]
+    return min(choices, key=lambda choice: (traffic(*choice), choice))
+
+
+def sharing(patches: Patches, even: Sequence[int], budget: int, cores: int) -> tuple[int, int]:
+    """(rows of patches, output channels) of one block where patches lie in memory: as many blocks as cores, or more.
+
+    Of these that move the fewest bytes. ``even`` are the numbers of rows that give blocks of one size: loops of such
+    blocks, and of channels, can be joined for threads to share.
+    """
+
+    def traffic(block: int, channels: int) -> int:
+        blocks, passes = patches.rows // block, -(-patches.f // channels)
+        data, filters, products = (
+            4 * patches.points * n
+            for n in (block * patches.tiles * patches.c, patches.c * patches.f, block * patches.tiles * channels)
+        )
+        moved = blocks * (filters + data * (1 if data + products <= budget else passes))
+        return moved + (blocks * passes * products * 2 if products > budget // 2 else 0)
+
+    widths = _widths(patches)
+    equal = [width for width in widths if patches.f % width == 0] or widths
+    choices = [(block, width) for block in (*even, patches.rows) for width in equal]
+    enough = [(block, width) for block, width in choices if patches.rows // block * -(-patches.f // width) >= cores]
+    return min(enough or choices[:1], key=lambda choice: (traffic(*choice), choice))
+
+
+def _widths(patches: Patches) -> list[int]:
+    """Output channels of one block."""
+    f, columns = patches.f, patches.columns
+    return [columns << i for i in range(f.bit_length()) if columns << i < f] or [f]

@@ -1,0 +1,1 @@
+"""Words of tiles: axes, regions of values, loops, ops on tiles and buffers."""

@@ -1,0 +1,105 @@
+"""Loops over tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....dialects import arith, ir, scf
+from ....dialects.builders import index_constant
+from ...ir.kernel import UNROLL, integer
+from .regions import Linear
+
+Values = Sequence[ir.Value]
+RowStep = Callable[[Linear, int, "int | ir.Value", Values], Values]
+
+
+def chunked(
+    extent: int, tile: int, init: ir.Value, step: Callable[[Linear, int, ir.Value], ir.Value], at_once: int = 1
+) -> ir.Value:
+    """Run ``step(offset, size, carried)`` over ``extent`` elements: whole tiles in a loop, then the rest.
+
+    The rest goes in powers of two: LLVM takes vectors of other lengths apart into scalars. ``unroll-sums`` makes one
+    step of ``at_once``.
+    """
+    together = chunked_together(extent, tile, [init], lambda at, size, carried: [step(at, size, *carried)], at_once)
+    return together[0]
+
+
+def chunked_together(
+    extent: int, tile: int, init: Values, step: Callable[[Linear, int, Values], Values], at_once: int = 1
+) -> Values:
+    """``chunked`` with any number of values that are carried from step to step."""
+    whole, values = extent // tile, init
+    if whole == 1:
+        values = step(Linear(), tile, values)
+    elif whole > 1:
+        loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), list(values))
+        if at_once > 1:
+            loop.attributes[UNROLL] = integer(at_once)
+        with ir.InsertionPoint(loop.body):
+            offset = Linear(0, ((loop.induction_variable, tile),))
+            scf.YieldOp(list(step(offset, tile, list(loop.inner_iter_args))))
+        values = list(loop.results)
+    start = whole * tile
+    for size in powers_of_two(extent % tile):
+        values = step(Linear(start), size, values)
+        start += size
+    return values
+
+
+def along_row(
+    extent: int,
+    tile: int,
+    vector: int,
+    init: Values,
+    step: RowStep,
+    at_once: int = 1,
+) -> Values:
+    """Run ``step(offset, size, again, carried)`` over a row: whole tiles in a loop, whole vectors, and a last vector.
+
+    The last one ends where the row does, so that its first ``again`` elements are done for the second time. With a
+    ``vector`` of 0 nothing is: the rest goes in powers of two.
+    """
+    start = extent - extent % tile
+    values = chunked_together(start, tile, init, lambda offset, size, carried: step(offset, size, 0, carried), at_once)
+    for size in powers_of_two(extent - start):
+        if size < vector <= extent:
+            return step(Linear(extent - vector), vector, vector - (extent - start), values)
+        values = step(Linear(start), size, 0, values)
+        start += size
+    return values
+
+
+def along_open_row(length: ir.Value, tile: int, vector: int, init: Values, step: RowStep) -> Values:
+    """``along_row`` for a row whose length only the run knows; its rest goes one by one where no last vector fits."""
+
+    def steps(start: ir.Value, end: ir.Value, size: int, carried: Values) -> Values:
+        loop = scf.ForOp(start, end, index_constant(size), list(carried))
+        with ir.InsertionPoint(loop.body):
+            place = Linear(0, ((loop.induction_variable, 1),))
+            scf.YieldOp(list(step(place, size, 0, list(loop.inner_iter_args))))
+        return list(loop.results)
+
+    def last(start: ir.Value, end: ir.Value, carried: Values) -> Values:
+        loop = scf.ForOp(start, end, index_constant(vector), list(carried))
+        with ir.InsertionPoint(loop.body):
+            place = Linear(-vector, ((length, 1),))
+            again = arith.subi(index_constant(vector), arith.subi(length, start))
+            scf.YieldOp(list(step(place, vector, again, list(loop.inner_iter_args))))
+        return list(loop.results)
+
+    def whole(size: int) -> ir.Value:
+        return arith.muli(arith.divui(length, index_constant(size)), index_constant(size))
+
+    start, values = index_constant(0), init
+    for size in dict.fromkeys((tile, vector)) if vector else (tile,):
+        values, start = steps(start, end := whole(size), size, values), end
+    if vector:
+        fits = arith.cmpi(arith.CmpIPredicate.uge, length, index_constant(vector))
+        values, start = last(start, end := arith.select(fits, length, start), values), end
+    return steps(start, length, 1, values)
+
+
+def powers_of_two(n: int) -> list[int]:
+    """The binary digits of ``n`` as numbers, largest first."""
+    return [1 << bit for bit in reversed(range(n.bit_length())) if n >> bit & 1]

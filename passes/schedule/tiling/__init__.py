@@ -1,0 +1,1 @@
+"""The tiler: a schedule is carried out, op by op."""

@@ -1,0 +1,171 @@
+"""The border around what a kernel computes, for readers that want it padded or its rows apart.
+
+A kernel may end in a ``tensor.pad`` of what it computes. Its tiles are then written at an offset, and the border is
+filled by the call that computes the first step. Or it ends in a ``tensor.insert_slice`` into an empty tensor: nobody
+reads what is around it then, and nothing is filled. Or into an argument (`store-concat`): then the result lies over
+that, or what is around it is copied by the call of the first step; which of the two is known when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ....dialects import arith, ir, linalg, memref, scf
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op
+from ...ir.structure import shape_of, terminator
+from ..tiles.axes import power_floor
+from ..tiles.loops import chunked
+from ..tiles.regions import Interval, Linear, Region, relative, without_unit_dims
+from ..tiles.structured import copied, extract, insert, outside, vector_axis
+from .open_border import can_border_open
+
+# What a kernel's result may end in, and the attribute that says where what it computes lies in it.
+BORDERS = {"tensor.pad": "static_low", "tensor.insert_slice": "static_offsets"}
+# Elements of the vectors that fill a border.
+_FILL = 64
+
+
+@dataclass(frozen=True)
+class Border:
+    """``inner`` is what the tiles are parts of; it lies at ``low`` in the kernel's ``result``, which ``op`` makes."""
+
+    inner: ir.Value
+    result: ir.Value
+    low: tuple[int, ...]
+    op: ir.Operation | None
+
+    @staticmethod
+    def of(result: ir.Value) -> Border:
+        """The border of a kernel's result; one of no width where none of the two ops makes it."""
+        op = defining_op(result)
+        if op is None or op.name not in BORDERS:
+            return Border(result, result, (0,) * len(shape_of(result)), None)
+        return Border(op.operands[0], result, tuple(ir.DenseI64ArrayAttr(op.attributes[BORDERS[op.name]])), op)
+
+    def place(self, region: Region) -> Region:
+        """Where a region of ``inner`` lies in the squeezed result."""
+        moved = tuple(Interval(i.offset + Linear(low), i.size) for i, low in zip(region, self.low, strict=True))
+        return without_unit_dims(moved, shape_of(self.result))[0]
+
+    def fill(self, dest: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+        """Fill the border where the range of steps begins at 0; returns the tensor that ``dest`` has become."""
+        if self.op is None:
+            return dest
+        wanted = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
+        if self.op.name == "tensor.pad":
+            box = partial(_fill, self._value())
+        elif (around := arguments.get(self.op.operands[1])) is not None:
+            wanted = arith.andi(wanted, _apart(around, dest))
+            box = partial(_copy, around)
+        else:
+            return dest
+        branch = scf.IfOp(wanted, [dest.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            filled = dest
+            for slab in self._slabs():
+                filled = _boxes(box, filled, without_unit_dims(slab, shape_of(self.result))[0])
+            scf.YieldOp([filled])
+        assert branch.else_block is not None
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([dest])
+        return branch.results[0]
+
+    def _slabs(self) -> list[Region]:
+        """The border in boxes that do not overlap."""
+        boxes = slabs(shape_of(self.result), self.low, shape_of(self.inner))
+        return [tuple(map(Interval, map(Linear, start), sizes)) for start, sizes in boxes]
+
+    def _value(self) -> ir.Value:
+        assert self.op is not None
+        return terminator(self.op).operands[0]
+
+
+def slabs(
+    shape: Sequence[int], low: Sequence[int], inner: Sequence[int]
+) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """(start, sizes) of boxes that do not overlap: all of a tensor but the box of ``inner`` elements at ``low``."""
+    made = []
+    for axis, before in enumerate(low):
+        end = before + inner[axis]
+        for start, size in ((0, before), (end, shape[axis] - end)):
+            if size:
+                made.append(
+                    ((*low[:axis], start, *[0] * (len(shape) - axis - 1)), (*inner[:axis], size, *shape[axis + 1 :]))
+                )
+    return made
+
+
+def can_border(op: ir.Operation) -> bool:
+    """Whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
+
+    A constant around all but the axis that vectors lie along; or anything, if the rest is empty or there already.
+    """
+    if op.name not in BORDERS:
+        return False
+    if not ir.RankedTensorType(op.results[0].type).has_static_shape:
+        return can_border_open(op)
+    if op.name == "tensor.insert_slice":
+        return _inserts_at_known_place(op)
+    value = defining_op(terminator(op).operands[0])
+    inner, outer = shape_of(op.operands[0]), shape_of(op.results[0])
+    axis = vector_axis(outer)
+    return len(op.operands) == 1 and value is not None and value.name == "arith.constant" and inner[axis] == outer[axis]
+
+
+def _inserts_at_known_place(op: ir.Operation) -> bool:
+    """Whether an insertion is at a place known before, element by element, of as many dims.
+
+    It is into an empty tensor, or one that another kernel has stored pieces into: an argument.
+    """
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    into = defining_op(op.operands[1])
+    if len(op.operands) != 2 or len(shape_of(op.operands[0])) != len(steps) or not set(steps) <= {1}:
+        return False
+    return into is None or into.name in ("tensor.empty", "tensor.insert_slice")
+
+
+def _apart(source: ir.Value, dest: ir.Value) -> ir.Value:
+    """Whether two tensors, each all of a buffer, lie in different places."""
+    places = (memref.extract_aligned_pointer_as_index(tensor.owner.operands[0]) for tensor in (source, dest))
+    return arith.cmpi(arith.CmpIPredicate.ne, *places)
+
+
+def _fill(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(linalg.fill(outside(value), outs=[extract(dest, box).value]), dest, box)
+
+
+def _copy(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    return insert(copied(extract(source, box), extract(dest, box).value), dest, box)
+
+
+def fill_box(value: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    """``dest`` with a scalar constant all over a box, a vector at a time."""
+    return _boxes(partial(_fill, value), dest, box)
+
+
+def copy_box(source: ir.Value, dest: ir.Value, box: Region) -> ir.Value:
+    """``dest`` with ``source``, of the box's sizes, in a box, a vector at a time."""
+
+    def write(target: ir.Value, part: Region) -> ir.Value:
+        return insert(copied(extract(source, relative(part, box)), extract(target, part).value), target, part)
+
+    return _boxes(write, dest, box)
+
+
+def _boxes(write: Callable[[ir.Value, Region], ir.Value], dest: ir.Value, region: Region) -> ir.Value:
+    """Write a box of a tensor, a vector at a time."""
+
+    def loops(axis: int, box: Region, target: ir.Value) -> ir.Value:
+        if axis == len(region):
+            return write(target, box)
+        tile = min(_FILL, power_floor(region[axis].size)) if axis == len(region) - 1 else 1
+
+        def step(offset: Linear, size: int, carried: ir.Value) -> ir.Value:
+            return loops(axis + 1, (*box, Interval(region[axis].offset + offset, size)), carried)
+
+        return chunked(region[axis].size, tile, target, step)
+
+    return loops(0, (), dest)

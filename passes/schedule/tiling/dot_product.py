@@ -1,0 +1,221 @@
+"""Sums of products of bytes, four of them at a time, in 32 bits.
+
+VNNI's instruction, and USDOT of AArch64, multiplies and adds four unsigned bytes of the one operand and signed ones of
+the other. Where there is none, bytes become numbers of 16 bits, and an instruction adds two products of them; on
+AArch64 they become signed, which SDOT takes, or numbers of 32 bits. All are exact. (One that multiplies bytes and adds
+pairs in 16 bits is not: it saturates.) A weight is packed so that four steps of the sum lie together for each output
+channel; four neighbours of a row of the other operand are one word, that goes to all lanes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from ....core.target import Target
+from ....dialects import arith, ir, tensor, vector
+from ....dialects.builders import element_of, index_constant
+from ....dialects.walk import defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import Contraction, Conv, OpClass
+from ...ir.structure import body_ops, dim_of, indexing_maps, iterator_types, loop_extents, shape_of
+from ..tiles.loops import chunked
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from ..tiles.structured import Tile, loop_along, read_vector, write_vector
+from .dot_instructions import GROUP, add_products, registers_beside, terms_of
+from .tiler import Tiler, loop_intervals, packed_dims, packed_region, read_region
+
+
+def byte_sum(op: ir.Operation, kind: OpClass) -> int | None:
+    """The reduction loop of a contraction or convolution that can be taken four steps at a time; None for any other op.
+
+    Its data are unsigned bytes, which lie together along that loop, its weight's signed, and its sums 32 bits wide.
+    """
+    if not isinstance(kind, Contraction | Conv):
+        return None
+    data = 1 - kind.weight
+    widened = {body.name: body.operands[0] for body in body_ops(op) if body.name.startswith("arith.ext")}
+    arguments = op.regions[0].blocks[0].arguments
+    if widened != {"arith.extui": arguments[data], "arith.extsi": arguments[kind.weight]}:
+        return None
+    if [str(element_of(v)) for v in op.operands] != ["i8", "i8", "i32"] or len(shape_of(op.operands[data])) == 0:
+        return None
+    loop, walked = loop_along(op, data), [dim_of(e) for e in indexing_maps(op)[kind.weight].results]
+    if loop is None or loop not in walked or iterator_types(op)[loop] != "reduction":
+        return None
+    return loop if loop_extents(op)[loop] > 1 else None
+
+
+def grouped_loop(op: ir.Operation, kind: OpClass) -> int | None:
+    """The reduction loop whose steps lie in fours in the packed weight; None where there is no such weight."""
+    loop = byte_sum(op, kind)
+    if loop is None or not isinstance(kind, Contraction | Conv):
+        return None
+    unpack = defining_op(op.operands[kind.weight])
+    if unpack is None or unpack.name != "linalg.unpack":
+        return None
+    dims, sizes = packed_dims(unpack)
+    results = list(indexing_maps(op)[kind.weight].results)
+    return loop if sizes[1:] == [GROUP] and dim_of(results[dims[1]]) == loop else None
+
+
+def most_rows(width: int, target: Target) -> int:
+    """Rows of a register tile of ``width`` channels.
+
+    Of vectors that are narrower than the widest there are 16 registers: AVX-512 that multiplies no numbers of 16 bits
+    (BW) has no more (VL), either.
+    """
+    dot = target.dot_product
+    columns = -(-width // dot.lanes)
+    registers = target.registers if dot.lanes == target.lanes else 16
+    return max((registers - registers_beside(dot, columns)) // columns, 1)
+
+
+def dot_products(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A tile of an op's sums, which lies in whole blocks of its packed weight: four steps of the rows at a time."""
+    kind, loops = classify(op), loop_intervals(op, region)
+    grouped = grouped_loop(op, kind)
+    assert grouped is not None and isinstance(kind, Contraction | Conv)  # what the schedule relies on
+    extents = [interval.size for interval in loops]
+    serial = [loop for loop in tiler.form.sums if loop != grouped and extents[loop] > 1]
+    init = tiler.compute(op.operands[2], region, dest)
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if not remaining:
+            whole = extents[grouped] // GROUP * GROUP
+            acc = chunked(whole, GROUP, acc, step)
+            return step(Linear(whole), extents[grouped] - whole, acc) if whole < extents[grouped] else acc
+        loop, deeper = remaining[0], remaining[1:]
+
+        def walk(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(offset, size)
+            return accumulate(deeper, value)
+
+        return chunked(extents[loop], 1, acc, walk)
+
+    def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+        loops[grouped] = Interval(offset, size)
+        return _dot_tile(tiler.scope(), op, kind, loops, Tile(value, init.dims)).value
+
+    return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: list[Interval], acc: Tile) -> Tile:
+    """Add four products to each sum of a tile, fewer at the end of the rows.
+
+    Args:
+        loops: the op's intervals; the one that is grouped has at most four steps.
+        acc: the sums so far, whose last dim is that of the weight's blocks.
+    """
+    grouped = grouped_loop(op, kind)
+    assert grouped is not None  # what the schedule relies on
+    words, dot = _Words(tiler, op, 1 - kind.weight, loops, grouped), tiler.form.dot
+    assert dot is not None  # of a form that has such sums
+    *rows, width = shape_of(acc.value)
+    if width % dot.lanes:
+        raise NotSchedulable(f"sums of products of bytes in vectors of {dot.lanes} lanes")
+    walkers = [dim_of(e) for e in indexing_maps(op)[-1].results]
+    row_loops = [walkers[d] for d in acc.dims[:-1]]
+    whole = [*loops[:grouped], _whole(loops[grouped]), *loops[grouped + 1 :]]
+    parts = [terms_of(part, dot, signed=True) for part in _weight(tiler, op, kind.weight, whole, dot.lanes)]
+    sums = read_vector(acc.value)
+    for place in itertools.product(*map(range, rows)):
+        word = terms_of(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
+        row = vector.extract(sums, [], list(place)) if place else sums
+        row = _joined([add_products(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
+        sums = vector.insert(row, sums, [], list(place)) if place else row
+    return Tile(write_vector(sums, acc.value), acc.dims)
+
+
+def _whole(interval: Interval) -> Interval:
+    """All four steps: a packed weight has zeros past its end."""
+    return Interval(interval.offset, GROUP)
+
+
+class _Words:
+    """Four neighbouring bytes of the data as one word."""
+
+    def __init__(self, tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], grouped: int) -> None:
+        part, walkers = operand_region(indexing_maps(op)[number], loops)
+        self.tile = tiler.compute(op.operands[number], part)
+        self.loops, self.grouped = [walkers[d] for d in self.tile.dims], grouped
+        self.count = loops[grouped].size
+
+    def at(self, place: Mapping[int | None, int], lanes: int) -> ir.Value:
+        """The word at a place of the loops over rows, in all lanes; bytes past the end of a row are zero."""
+        byte, word = element_of(self.tile.value), ir.IntegerType.get_signless(32)
+        indices = [index_constant(0 if loop == self.grouped else place[loop]) for loop in self.loops]
+        read = _read(self.tile.value, indices, self.count)
+        if self.count < GROUP:
+            none = vector.broadcast(ir.VectorType.get([GROUP], byte), arith.ConstantOp(byte, 0).result)
+            read = vector.insert_strided_slice(read, none, [0], [1])
+        one = vector.extract(vector.bitcast(ir.VectorType.get([1], word), read), [], [0])
+        every = vector.broadcast(ir.VectorType.get([lanes], word), one)
+        return vector.bitcast(ir.VectorType.get([lanes * GROUP], byte), every)
+
+
+def _read(tile: ir.Value, indices: Sequence[ir.Value], count: int) -> ir.Value:
+    """``count`` neighbours along a tile's last dim; a single one may lie in a tile that has lost that dim."""
+    element, rank = element_of(tile), len(indices)
+    last = [ir.AffineExpr.get_dim(rank - 1) if count > 1 else ir.AffineExpr.get_constant(0)]
+    zero = arith.ConstantOp(element, 0).result
+    kind = ir.VectorType.get([count], element)
+    return vector.transfer_read(kind, tile, indices, ir.AffineMap.get(rank, 0, last), zero, [True])
+
+
+def _weight(tiler: Tiler, op: ir.Operation, number: int, loops: Sequence[Interval], lanes: int) -> list[ir.Value]:
+    """A packed weight's bytes for a block of channels, as vectors of ``lanes`` groups."""
+    part, _ = operand_region(indexing_maps(op)[number], loops)
+    unpack = defining_op(op.operands[number])
+    assert unpack is not None  # of a weight that is grouped
+    if len(kept_dims(part)) != 2:
+        raise NotSchedulable("a weight whose blocks have one channel")
+    flat = _flat_row(tiler, unpack, part)
+    count = shape_of(flat)[0]
+    row = _read(flat, [index_constant(0)], count)
+    return [_part(row, i, lanes * GROUP) for i in range(count // (lanes * GROUP))]
+
+
+def _flat_row(tiler: Tiler, unpack: ir.Operation, region: Region) -> ir.Value:
+    """A block of a packed weight's groups as one row, a slice of the weight where that is an argument.
+
+    As such it is a load of a whole row at a step of a loop, which ``prefetch-weights`` knows.
+    """
+    packed = unpack.operands[0]
+    if packed not in tiler.arguments:
+        return _joined_last(tiler.compute(unpack.results[0], region).value)
+    source = tiler.arguments[packed]
+    owner = source.owner
+    place = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+    with place:
+        rows = _joined_last(source)
+    *outer, channels, group = packed_region(unpack, region)
+    shape = shape_of(packed)
+    return read_region(
+        rows, [*shape[:-2], shape[-2] * shape[-1]], (*outer, Interval(Linear(), channels.size * group.size))
+    ).value
+
+
+def _joined_last(value: ir.Value) -> ir.Value:
+    """A tensor with its last two dims as one."""
+    *outer, rows, columns = shape_of(value)
+    kind = ir.RankedTensorType.get([*outer, rows * columns], element_of(value))
+    groups = [*([d] for d in range(len(outer))), [len(outer), len(outer) + 1]]
+    return tensor.CollapseShapeOp(kind, value, groups).result
+
+
+def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:
+    kind = ir.VectorType(row.type)
+    if kind.shape == [lanes]:
+        return row
+    return vector.extract_strided_slice(
+        ir.VectorType.get([lanes], kind.element_type), row, [number * lanes], [lanes], [1]
+    )
+
+
+def _joined(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
+    if len(parts) == 1:
+        return parts[0]
+    for i, part in enumerate(parts):
+        row = vector.insert_strided_slice(part, row, [i * ir.VectorType(part.type).shape[0]], [1])
+    return row

@@ -1,0 +1,147 @@
+"""Carry out ``Moves``: loops that copy and fill boxes of a kernel's result, at the insertion point."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ....dialects import arith, func, ir, scf, tensor, vector
+from ....dialects.builders import element_of, index_constant
+from ..tiles.regions import Linear
+from .moves import Move, Moves
+
+
+def build_moves(
+    moves: Moves,
+    function: func.FuncOp,
+    dest: ir.Value,
+    lo: ir.Value,
+    hi: ir.Value,
+    arguments: Mapping[ir.Value, ir.Value],
+) -> ir.Value:
+    """Emit the loops; returns the tensor that ``dest`` has become.
+
+    Args:
+        dest: a tensor of the result's type as ``moves.view`` gives it, to write into.
+        lo, hi: the shares to do.
+        arguments: the tensors, likewise, to use for the function's arguments.
+    """
+    block = function.regions[0].blocks[0]
+
+    def body(move: Move) -> Body:
+        if move.source >= 0:
+            return _copy(move, arguments[block.arguments[move.source]])
+        return _fill(move, list(block.operations)[~move.source].operation)
+
+    for _, group in itertools.groupby(moves.moves, lambda move: move.rows):
+        parts = [(move, body(move)) for move in group]
+        dest = _Loops(parts[0][0], moves.shares, lo, hi).over(0, (), dest, parts)
+    return dest
+
+
+Body = Callable[[Sequence[Linear], int, ir.Value], ir.Value]
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """The loops over one box, of which the one along the shared dim does the shares from ``lo`` to ``hi``."""
+
+    move: Move
+    shares: int
+    lo: ir.Value
+    hi: ir.Value
+
+    def over(self, dim: int, at: tuple[Linear, ...], target: ir.Value, parts: Sequence[tuple[Move, Body]]) -> ir.Value:
+        """The loops from ``dim`` on, around boxes with the same rows; ``at`` is the place along the dims before it."""
+        if dim == len(self.move.sizes) - 1:
+            for move, body in parts:
+                target = replace(self, move=move).row(at, target, body)
+            return target
+
+        def step(offset: Linear, value: ir.Value) -> ir.Value:
+            return self.over(dim + 1, (*at, offset), value, parts)
+
+        return self._loop(dim, target, step)
+
+    def row(self, at: tuple[Linear, ...], target: ir.Value, body: Body) -> ir.Value:
+        """One row, in tiles."""
+        size, tile = self.move.sizes[-1], self.move.tile
+
+        def step(offset: Linear, value: ir.Value) -> ir.Value:
+            return body((*at, offset), tile, value)
+
+        made = self._loop(len(at), target, lambda offset, value: step(offset * tile, value))
+        if size % tile == 0:
+            return made
+        # The last elements of a row begin in what is done already: the same is written twice.
+        end = Linear(size - tile)
+        return self._at_the_end(made, lambda value: step(end, value)) if self._is_shared(len(at)) else step(end, made)
+
+    def _is_shared(self, dim: int) -> bool:
+        return dim == self.move.shared and self.shares > 1
+
+    def _loop(self, dim: int, target: ir.Value, step: Callable[[Linear, ir.Value], ir.Value]) -> ir.Value:
+        count = self.move.counts[dim]
+        if self._is_shared(dim):
+            first, end = self._share(self.lo, count), self._share(self.hi, count)
+        elif count == 1:
+            return step(Linear(), target)
+        else:
+            first, end = index_constant(0), index_constant(count)
+        loop = scf.ForOp(first, end, index_constant(1), [target])
+        with ir.InsertionPoint(loop.body):
+            scf.YieldOp([step(Linear(0, ((loop.induction_variable, 1),)), loop.inner_iter_args[0])])
+        return loop.results[0]
+
+    def _share(self, number: ir.Value, count: int) -> ir.Value:
+        return arith.divui(arith.muli(number, index_constant(count)), index_constant(self.shares))
+
+    def _at_the_end(self, target: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        ends = arith.cmpi(arith.CmpIPredicate.eq, self.hi, index_constant(self.shares))
+        branch = scf.IfOp(ends, [target.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            scf.YieldOp([body(target)])
+        assert branch.else_block is not None
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([target])
+        return branch.results[0]
+
+
+def _copy(move: Move, source: ir.Value) -> Body:
+    def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
+        read = [Linear(b) + a * s for b, a, s in zip(move.begin, at, move.steps, strict=True)]
+        write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
+        if tile == 1:
+            element = tensor.extract(source, [i.as_value() for i in read])
+            return tensor.insert(element, target, [i.as_value() for i in write])
+        element = element_of(source)
+        padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
+        kind = ir.VectorType.get([tile], element)
+        made = vector.transfer_read(kind, source, [i.as_value() for i in read], _row(read), padding, [True])
+        return _written(made, write, target)
+
+    return body
+
+
+def _fill(move: Move, constant: ir.Operation) -> Body:
+    value = constant.attributes["value"]
+    number = value.get_splat_value() if isinstance(value, ir.DenseElementsAttr) else value
+
+    def body(at: Sequence[Linear], tile: int, target: ir.Value) -> ir.Value:
+        scalar = arith.constant(element_of(target), number)
+        write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
+        if tile == 1:
+            return tensor.insert(scalar, target, [i.as_value() for i in write])
+        return _written(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
+
+    return body
+
+
+def _written(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
+    return vector.transfer_write(target.type, made, target, [i.as_value() for i in at], _row(at), [True])
+
+
+def _row(at: Sequence[Linear]) -> ir.AffineMap:
+    """A vector along the last dim."""
+    return ir.AffineMap.get_minor_identity(len(at), 1)

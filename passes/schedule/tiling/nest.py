@@ -1,0 +1,298 @@
+"""Carry out a schedule: rebuild a kernel as loops around tile-sized structured ops.
+
+Before, a kernel is a function on whole tensors::
+
+    %c = linalg.generic {a convolution} ins(%x, %w) outs(%zero)
+    %r = linalg.generic {bias and relu} ins(%c, %b) outs(%e)
+    return %r
+
+After, it writes its result tile by tile, and each op inside a tile is small enough to become vectors::
+
+    scf.for %t = %lo to %hi {                                  // the parallel axis
+      scf.for %ow ... {
+        %acc = linalg.fill
+        scf.for %kh, %kw { %acc' = linalg.generic {a small matmul} ins(slice of %x, slice of %w) outs(%acc) }
+        %y = linalg.generic {bias and relu} ins(%acc, slice of %b) outs(slice of %out)
+        tensor.insert_slice %y into %out
+
+A strided window becomes a strided slice, so what is left inside a tile has indexing maps that are permutations: the
+form that the vectorizer takes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from ....core.target import DotProduct
+from ....dialects import arith, ir, scf
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op, integer_of
+from ...analysis.classify import classify
+from ...analysis.kinds import Transform
+from ...ir.structure import iterator_types, shape_of
+from ..language.loopnest import Loop, Nest, Part
+from ..language.schedule import Schedule
+from ..tiles.loops import chunked, powers_of_two
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, full_region, kept_dims, relative
+from ..tiles.structured import Tile, copied, extract, insert, store, vector_axis
+from .border import Border
+from .gather import gather_tile, reads_at_indices
+from .linear_transform import transform_tile
+from .reduction import compute_reduction
+from .rows import compute_row, in_chunks
+from .tiler import (
+    Form,
+    Tiler,
+    constant_tile,
+    empty_tile,
+    fill_tile,
+    fresh,
+    loop_intervals,
+    needed,
+    slice_tile,
+    tile_op,
+    unpack_tile,
+)
+from .values import name_value, value_called
+
+
+def build_nest(
+    schedule: Schedule,
+    result: ir.Value,
+    dest: ir.Value,
+    lo: ir.Value,
+    hi: ir.Value,
+    arguments: dict[ir.Value, ir.Value],
+    dot: DotProduct | None = None,
+) -> ir.Value:
+    """Emit the loops at the insertion point; returns the tensor that ``dest`` has become.
+
+    Args:
+        result: the value that the whole-tensor function returns; its producers are cloned tile by tile.
+        dest: a tensor of the result's type, squeezed, to write into.
+        lo, hi: the part of the parallel axis to compute.
+        arguments: the tensors, squeezed, to use for the function's arguments.
+        dot: the target's instruction for sums of products of bytes.
+    """
+    border = Border.of(result)
+    owner = defining_op(result)
+    assert owner is not None  # a kernel computes its result
+    staged = [(stage, value_called(stage.value.name, owner.block)) for stage in schedule.stages]
+    tiler = Tiler(arguments, HANDLERS, _form(schedule.result, border.inner, dot))
+    loops = _Loops(schedule.result, border.inner, staged)
+
+    def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
+        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
+            place = border.place(piece)
+            computed = scope.compute(border.inner, piece, extract(target, place).value)
+            target = store(computed.value, target, place)
+        return target
+
+    loops.stage("", tiler)
+    parallel = schedule.result.parallel
+    filled = border.fill(dest, lo, arguments)
+    depth = 1 if parallel else 0
+    return loops.joined(parallel, (lo, hi), filled, lambda target: loops.inner(depth, tiler, target, tile))
+
+
+def _form(nest: Nest, value: ir.Value, dot: DotProduct | None = None) -> Form:
+    """How what is inside of the tile of a nest over ``value`` is computed."""
+    named = name_value(value, nest.value.name)
+    at_once = nest.inner[-1].factor if nest.inner else 1
+    along_rows = bool(nest.inner) and nest.inner[-1].axis == nest.value.row
+    return Form(
+        row_chunk=nest.row_chunk,
+        rows_at_once=at_once if along_rows else 1,
+        anchor=named.anchor,
+        sums=tuple(named.sums[loop.axis] for loop in nest.inner if loop.axis != nest.value.row),
+        at_once=1 if along_rows else at_once,
+        apart=bool(nest.inner) and nest.inner[-1].apart,
+        outer_product=nest.intrinsic == "outer_product",
+        dot=dot if nest.intrinsic == "dot_product" else None,
+    )
+
+
+Body = Callable[[Tiler, Region, ir.Value], ir.Value]
+Range = tuple[ir.Value, ir.Value]
+
+
+class _Loops:
+    """The loops around tiles of one value, and what is computed ahead inside of them."""
+
+    def __init__(self, nest: Nest, value: ir.Value, staged: Sequence[tuple[Nest, ir.Value]] = ()) -> None:
+        self.outer, self.staged = nest.outer, staged
+        shape = shape_of(value)
+        self.axes = {axis.name: i for i, axis in enumerate(nest.value.axes)}
+        self.vector = vector_axis(shape)
+        self.value = value
+        self.region = list(full_region(shape))  # the part that the loops so far have chosen
+        # Whether the last tile of a row may begin in the one before, and computes that part twice. One of the kernel's
+        # result may where the schedule says so: it may lie over an operand, read as its tile is written (may_repeat).
+        self.overlap = False
+
+    def inner(self, depth: int, tiler: Tiler, target: ir.Value, body: Body) -> ir.Value:
+        """The loops from ``depth`` on, around ``body``."""
+        scope = tiler.scope()
+        if depth:
+            self.stage(self.outer[depth - 1].name, scope)
+        if depth == len(self.outer):
+            return body(scope, tuple(self.region), target)
+        loop = self.outer[depth]
+        part, *more = loop.parts
+        if more:
+            whole = (index_constant(0), index_constant(loop.steps))
+            return self.joined(loop, whole, target, lambda value: self.inner(depth + 1, scope, value, body))
+        axis = self.axes[part.axis]
+
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            self.region[axis] = Interval(around.offset + offset, size)
+            made = self.inner(depth + 1, scope, value, body)
+            self.region[axis] = around
+            return made
+
+        around = self.region[axis]
+        rest = around.size % part.step
+        overlap = loop.overlap or (self.overlap and axis == self.vector)
+        if overlap and rest and around.size > part.step:
+            whole = chunked(around.size - rest, part.step, target, step)
+            return step(Linear(around.size - part.step), part.step, whole)
+        if axis == self.vector:
+            return chunked(around.size, part.step, target, step)
+        whole = chunked(around.size - rest, part.step, target, step)
+        return step(Linear(around.size - rest), rest, whole) if rest else whole
+
+    def joined(
+        self, joined: Loop | None, steps: Range, dest: ir.Value, body: Callable[[ir.Value], ir.Value]
+    ) -> ir.Value:
+        """One loop over a range of the steps of several parts. Only a single one may have a smaller last step.
+
+        All steps of several parts are a loop each: nothing is divided to tell where a step is.
+        """
+        before, parts = list(self.region), list(joined.parts) if joined else []
+        if joined and len(parts) > 1 and tuple(map(integer_of, steps)) == (0, joined.steps):
+            return self._nested(parts, dest, body)
+        rest, whole = (parts[0].rest, parts[0].size // parts[0].step) if len(parts) == 1 else (0, 0)
+        lo, hi = steps
+        end = arith.minui(hi, index_constant(whole)) if rest else hi
+        loop = scf.ForOp(lo, end, index_constant(1), [dest])
+        with ir.InsertionPoint(loop.body):
+            position = loop.induction_variable
+            for part in reversed(parts):
+                if part is parts[0]:
+                    index = position
+                else:
+                    index = arith.remui(position, index_constant(part.steps))
+                    position = arith.divui(position, index_constant(part.steps))
+                self._choose(part, Linear(0, ((index, part.step),)) if part.size > part.step else Linear(), part.step)
+            scf.YieldOp([body(loop.inner_iter_args[0])])
+        self.region[:] = before
+        if not rest:
+            return loop.results[0]
+        last = arith.cmpi(arith.CmpIPredicate.ugt, hi, index_constant(whole))
+        branch = scf.IfOp(last, [dest.type], has_else=True)
+        with ir.InsertionPoint(branch.then_block):
+            size = parts[0].step if joined and joined.overlap and whole else rest
+            self._choose(parts[0], Linear(parts[0].size - size), size)
+            scf.YieldOp([body(loop.results[0])])
+        assert branch.else_block is not None
+        with ir.InsertionPoint(branch.else_block):
+            scf.YieldOp([loop.results[0]])
+        self.region[:] = before
+        return branch.results[0]
+
+    def _nested(self, parts: Sequence[Part], dest: ir.Value, body: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """Loops over all steps of the parts, the first outermost."""
+        if not parts:
+            return body(dest)
+        part, *inner = parts
+        axis = self.axes[part.axis]
+        around = self.region[axis]
+
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            self.region[axis] = Interval(around.offset + offset, size)
+            made = self._nested(inner, value, body)
+            self.region[axis] = around
+            return made
+
+        return chunked(part.size, part.step, dest, step)
+
+    def _choose(self, part: Part, start: Linear, size: int) -> None:
+        axis = self.axes[part.axis]
+        self.region[axis] = Interval(self.region[axis].offset + start, size)
+
+    def stage(self, at: str, tiler: Tiler) -> None:
+        """Compute ahead, into buffers, what the schedule wants inside of a loop."""
+        for stage, value in self.staged:
+            if stage.at == at:
+                part = needed(self.value, tuple(self.region), value)
+                tiler.share(value, part, _computed(stage, value, part, tiler))
+
+
+def _computed(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+    """A part of a value in a buffer of its own, tile by tile."""
+    loops = _Loops(nest, value)
+    loops.region, loops.overlap = list(part), not _reads_blocks(value)
+
+    def tile(scope: Tiler, region: Region, target: ir.Value) -> ir.Value:
+        for piece in _vector_pieces(region, loops.vector, scope.form.row_chunk):
+            place = tuple(relative(piece, part)[d] for d in kept_dims(part))
+            into = extract(target, place).value
+            made = scope.compute(value, piece, into)
+            target = insert(copied(made, into) if nest.value.read else made.value, target, place)
+        return target
+
+    scope = tiler.scope()
+    scope.form = _form(nest, value)
+    return loops.inner(0, scope, fresh(value, part), tile)
+
+
+def _reads_blocks(value: ir.Value) -> bool:
+    """Whether a packed weight makes the value: its tiles begin where blocks do."""
+    op = defining_op(value)
+    sources = [defining_op(operand) for operand in op.operands] if op is not None else []
+    return any(source is not None and source.name == "linalg.unpack" for source in sources)
+
+
+def _vector_pieces(region: Region, vector: int, row_chunk: int) -> list[Region]:
+    """A tile whose vector axis is no power of two long, in pieces that are; a whole row stays whole.
+
+    A piece one element wide is taken apart into its elements: as a column it would be a transposed vector.
+    """
+    if not region or row_chunk:
+        return [region]
+    pieces, start = [], region[vector].offset
+    for size in powers_of_two(region[vector].size):
+        part = (*region[:vector], Interval(start, size), *region[vector + 1 :])
+        pieces += [part] if size > 1 else _single_elements(part)
+        start = start + Linear(size)
+    return pieces
+
+
+def _single_elements(region: Region) -> list[Region]:
+    choices = [[Interval(i.offset + Linear(n), 1) for n in range(i.size)] for i in region]
+    return list(itertools.product(*choices))
+
+
+def _generic(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    if len(op.results) != 1:
+        raise NotSchedulable("an op with more than one result")
+    if "reduction" in iterator_types(op):
+        if isinstance(kind := classify(op), Transform):
+            return transform_tile(tiler, op, kind, region, dest)
+        return compute_reduction(tiler, op, region, dest)
+    if reads_at_indices(op):
+        return gather_tile(tiler, op, region, dest)
+    if in_chunks(tiler, region):
+        return compute_row(tiler, op, region, dest)
+    return tile_op(tiler, op, loop_intervals(op, region), region, dest)
+
+
+HANDLERS = {
+    "arith.constant": constant_tile,
+    "linalg.fill": fill_tile,
+    "tensor.empty": empty_tile,
+    "tensor.extract_slice": slice_tile,
+    "linalg.unpack": unpack_tile,
+    "linalg.generic": _generic,
+}

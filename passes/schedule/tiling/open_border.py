@@ -1,0 +1,164 @@
+"""The border of a kernel of open sizes: a number around what its blocks compute, for a reader that wants it padded.
+
+Such a kernel ends in a ``tensor.insert_slice`` into a filled tensor, or into an empty one where it is a gap between
+rows, or into an argument, which holds other pieces of a concat. Its blocks are written into a view of the result's
+buffer, and the border is filled by the call that makes the first steps, or copied where the result lies apart from the
+argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....dialects import arith, builders, func, ir, memref, scf, tensor
+from ....dialects.builders import element_of, index_constant
+from ....dialects.walk import defining_op
+from ...ir.structure import shape_of, terminator
+from ..tiles.regions import NotSchedulable
+from ..tiles.structured import outside
+
+Place = list[ir.Value]
+
+
+def can_border_open(op: ir.Operation) -> bool:
+    """Whether an insertion into a tensor of open sizes is at a place known before, of as many dims.
+
+    The tensor is filled or empty, or there already: an argument, or what another kernel has inserted into.
+    """
+    if op.name != "tensor.insert_slice" or min(shape_of(op.results[0]), default=0) >= 0:
+        return False
+    offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
+    return (
+        _is_known(op.operands[1])
+        and len(shape_of(op.operands[0])) == len(steps)
+        and min(offsets) >= 0
+        and set(steps) <= {1}
+    )
+
+
+def _is_known(around: ir.Value) -> bool:
+    """Whether it is known what lies around what is inserted, or that it does not matter."""
+    op = defining_op(around)
+    if op is not None and op.name == "linalg.fill":
+        value = defining_op(op.operands[0])
+        return value is not None and value.name == "arith.constant"
+    return op is None or op.name in ("tensor.empty", "tensor.insert_slice")
+
+
+def insertions(op: ir.Operation) -> list[ir.Operation]:
+    """Insertions at known places into a tensor that is empty before them, of which ``op`` is the last, in order.
+
+    None where that is something else.
+    """
+    if not can_border_open(op):
+        return []
+    around = defining_op(op.operands[1])
+    if around is None or around.name != "tensor.insert_slice":
+        return [op] if around is not None and around.name == "tensor.empty" else []
+    before = insertions(around)
+    return [*before, op] if before else []
+
+
+@dataclass(frozen=True)
+class OpenBorder:
+    """``inner`` is what the blocks are parts of; ``op`` puts it into the kernel's result, None where it is that."""
+
+    inner: ir.Value
+    op: ir.Operation | None
+
+    @staticmethod
+    def of(function: func.FuncOp) -> OpenBorder:
+        """The border of a kernel's one result. Raises NotSchedulable where there are several."""
+        returned = list(terminator(function).operands)
+        if len(returned) != 1:
+            raise NotSchedulable("more than one result")
+        op = defining_op(returned[0])
+        bordered = op is not None and can_border_open(op)
+        return OpenBorder(op.operands[0], op) if op is not None and bordered else OpenBorder(returned[0], None)
+
+    def view(self, buffer: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+        """Where ``inner`` lies in the result's buffer."""
+        if self.op is None:
+            return buffer
+        kind, sizes = ir.MemRefType(buffer.type), _sizes(self.op)
+        open_ = ir.ShapedType.get_dynamic_size()
+        layout = ir.StridedLayoutAttr.get(open_, kind.get_strides_and_offset()[0])
+        static = [n if isinstance(n, int) else open_ for n in sizes]
+        given = [_given(n, arguments) for n in sizes if isinstance(n, ir.Value)]
+        low = [index_constant(n) for n in self._low()]
+        made = ir.MemRefType.get(static, kind.element_type, layout)
+        return memref.SubViewOp(made, buffer, low, given, [], [open_] * len(low), static, [1] * len(low)).result
+
+    def fill(self, buffer: ir.Value, inner: ir.Value, lo: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> None:
+        """Make what is around ``inner`` where the steps begin at 0."""
+        if self.op is None:
+            return
+        first = arith.cmpi(arith.CmpIPredicate.eq, lo, index_constant(0))
+        around = defining_op(self.op.operands[1])
+        if around is None:
+            source = arguments[self.op.operands[1]].owner.operands[0]
+            apart = arith.cmpi(arith.CmpIPredicate.ne, *map(memref.extract_aligned_pointer_as_index, (source, buffer)))
+            self._surround(buffer, inner, arith.andi(first, apart), lambda place: memref.LoadOp(source, place).result)
+        elif around.name == "linalg.fill":  # else it lies in a gap that is never read
+            value = outside(around.operands[0])
+            self._surround(buffer, inner, first, lambda _: value)
+        elif around.name == "tensor.insert_slice":
+            raise NotSchedulable("other pieces around what is inserted")
+
+    def _surround(self, buffer: ir.Value, inner: ir.Value, when: ir.Value, value: Callable[[Place], ir.Value]) -> None:
+        """Store a value, by its place, everywhere around ``inner``."""
+        low = [index_constant(n) for n in self._low()]
+        axes = [index_constant(axis) for axis in range(len(low))]
+        whole, part = ([memref.DimOp(each, axis).result for axis in axes] for each in (buffer, inner))
+        high = [arith.addi(start, extent) for start, extent in zip(low, part, strict=True)]
+        with ir.InsertionPoint(scf.IfOp(when).then_block):
+            zero = index_constant(0)
+            for axis in range(len(low)):
+                inside = list(zip(low[:axis], high[:axis], strict=True))
+                behind = [(zero, extent) for extent in whole[axis + 1 :]]
+                for slab in ((zero, low[axis]), (high[axis], whole[axis])):
+                    _store_all(value, buffer, [*inside, slab, *behind], [])
+            scf.YieldOp([])
+
+    def _low(self) -> list[int]:
+        assert self.op is not None
+        return list(ir.DenseI64ArrayAttr(self.op.attributes["static_offsets"]))
+
+
+def own_inner(function: func.FuncOp) -> None:
+    """Let a kernel that only puts a border around an argument, or a slice, copy it: blocks are of what an op makes."""
+    border = OpenBorder.of(function)
+    source = defining_op(border.inner)
+    if border.op is None or (source is not None and source.name != "tensor.extract_slice"):
+        return
+    with ir.InsertionPoint(border.op), border.op.location:
+        out = tensor.EmptyOp(_sizes(border.op), element_of(border.inner)).result
+        rank = len(shape_of(border.inner))
+        [copy] = builders.generic([border.inner], [out], [range(rank), range(rank)], "p" * rank, lambda a, _: a)
+        border.op.operands[0] = copy
+
+
+def _sizes(op: ir.Operation) -> list[int | ir.Value]:
+    """The sizes of an insertion, values where only the run knows them."""
+    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    given = iter(list(op.operands)[sum(segments[:3]) :])
+    return [next(given) if n < 0 else n for n in ir.DenseI64ArrayAttr(op.attributes["static_sizes"])]
+
+
+def _given(size: ir.Value, arguments: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    return arguments[size] if size in arguments else outside(size)
+
+
+def _store_all(
+    value: Callable[[Place], ir.Value], buffer: ir.Value, ranges: Sequence[tuple[ir.Value, ir.Value]], place: Place
+) -> None:
+    """Store a scalar at each place of a box."""
+    if not ranges:
+        memref.StoreOp(value(place), buffer, place)
+        return
+    (start, end), *inner = ranges
+    loop = scf.ForOp(start, end, index_constant(1))
+    with ir.InsertionPoint(loop.body):
+        _store_all(value, buffer, inner, [*place, loop.induction_variable])
+        scf.YieldOp([])

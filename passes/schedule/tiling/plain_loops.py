@@ -1,0 +1,72 @@
+"""Kernels that no family of schedules takes: their ops stay whole, and upstream makes plain loops of them."""
+
+from __future__ import annotations
+
+from ....dialects import bufferization, func, ir, tensor, transform
+from ....dialects.builders import index_constant
+from ....dialects.walk import defining_op
+from ...ir.edit import clone
+from ...ir.kernel import in_place, run_upstream
+from ...ir.open_sizes import destination
+from ...ir.structure import body_ops, is_static, operations, terminator
+from .destination_passing import destination_passing
+
+# Tensor ops that have no bufferization become structured ones.
+_TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
+_NO_WORK = ("arith.constant", "tensor.empty", "func.return")
+
+
+def as_plain_loops(function: func.FuncOp) -> ir.Module:
+    """The function with its ops whole; its parallel axis has one step.
+
+    What the result may be written over is copied first, unless one op does all the work: bufferization may put what
+    others make into the result's memory before the last one reads it.
+    """
+    work = [op for op in operations(function) if op.name not in _NO_WORK]
+    kept = [function.arguments[i] for i in in_place(function)] if len(work) > 1 else []
+
+    def body(arguments: dict[ir.Value, ir.Value], dests: list[ir.Value], lo: ir.Value, hi: ir.Value) -> list[ir.Value]:
+        mapping = arguments | {value: _copy(arguments[value]) for value in kept}
+        for op in body_ops(function):
+            clone(op, mapping)
+        results = [mapping.get(v, v) for v in terminator(function).operands]
+        for result, dest in zip(results, dests, strict=True):
+            _write_into(result, dest)
+        return results
+
+    made = destination_passing(function, body)
+    with transform.sequence() as script:
+        transform.lower_packs(script.root)
+        transform.apply_patterns(script.root, "tensor.decompose_concat")
+    transform.apply(script, made)
+    run_upstream(made, _TENSORS)
+    return made
+
+
+def _write_into(result: ir.Value, dest: ir.Value) -> None:
+    """Let the ops that make an open result write it where it belongs: upstream proves that for static shapes alone.
+
+    What they write over, unless it is nothing, is copied there first.
+    """
+    value, reader = result, None
+    while (before := destination(value)) is not None:
+        value, reader = before, defining_op(value)
+    source = defining_op(value)
+    if reader is None or is_static(value):
+        return
+    with ir.InsertionPoint(reader):
+        into = dest if value.type == dest.type else tensor.CastOp(value.type, dest).result
+        if source is None or source.name != "tensor.empty":
+            rank = ir.RankedTensorType(value.type).rank
+            dims = [tensor.DimOp(value, index_constant(axis)).result for axis in range(rank)]
+            marks = [ir.ShapedType.get_dynamic_size()] * rank
+            # Upstream would fold a copy, and then make a buffer of its own.
+            into = tensor.InsertSliceOp(value, into, [], dims, [], [0] * rank, marks, [1] * rank).result
+    for i, operand in enumerate(reader.operands):
+        if operand == value and destination(reader.results[0]) == value:
+            reader.operands[i] = into
+
+
+def _copy(value: ir.Value) -> ir.Value:
+    """A tensor in a buffer of its own."""
+    return bufferization.AllocTensorOp(value.type, [], copy=value).result

@@ -1,0 +1,287 @@
+"""Reductions as tiles: matmuls and windows step by step, rows as vectors of partial results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ....dialects import arith, ir, linalg
+from ....dialects.builders import element_of, index_constant
+from ....dialects.walk import defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import Contraction, Conv
+from ...ir.structure import dim_of, indexing_maps, iterator_types, shape_of, terminator
+from ..tiles.axes import power_floor
+from ..tiles.loops import Values, chunked
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from ..tiles.structured import Tile, clone_body, empty, extract, generic, insert, loop_along, outside
+from .dot_product import dot_products
+from .gather import reads_at_indices
+from .rows import compute_row_along, in_chunks, materialize_shared, row_vector, walk_row
+from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, tile_map, tile_op, within
+
+# A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
+# are taken at once. `vectorize` steps through their k.
+ROLE, CONTRACT = "tw.role", "contract"
+
+# Numbers that a combiner leaves others as they are with.
+_NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
+_NEUTRAL |= {"arith.maximumf": -math.inf, "arith.maxnumf": -math.inf}
+_NEUTRAL |= {"arith.minimumf": math.inf, "arith.minnumf": math.inf}
+
+# A sum of floats in one chain of n additions has an error that grows with n: so many are added before a sum of sums.
+_CHAIN = 32
+
+
+def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """Accumulate over the reduction loops: all of them step by step but the one that a vector or a matmul walks."""
+    wide = _whole_blocks(op, region)
+    if wide != region:
+        part = within(region, wide, shape_of(op.results[0]))
+        if part is None:
+            raise NotSchedulable("a tile that lies in two blocks of a packed weight")
+        if _leaves(wide, op.results[0]) and not _is_filled(op.operands[len(op.operands) - 1]):
+            raise NotSchedulable("a sum that begins with a tensor, which has no padding as a packed weight does")
+        return part_of(tiler.compute(op.results[0], wide), part)
+    loops = loop_intervals(op, region)
+    form = tiler.form if tiler.form.anchor is not None and op == tiler.form.anchor else Form()
+    if form.dot is not None:
+        return dot_products(tiler, op, region, dest)
+    serial, inside, contracted = _divide_reductions(op, loops, form)
+    if any(loops[loop].size < 0 for loop in serial):
+        raise NotSchedulable("a sum over an open axis, step by step")
+    if inside is not None and not contracted:
+        return _row_reduction(tiler, op, loops, inside, serial, region)
+    init = tiler.compute(op.operands[len(op.operands) - 1], region, dest)
+    combiner = _combiner(op)
+    in_parts = not contracted and combiner is not None and combiner.name == "arith.addf"
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if not remaining:
+            tile = tile_op(tiler.scope(), op, loops, region, None, Tile(acc, init.dims))
+            if inside is not None:
+                made = defining_op(tile.value)
+                assert made is not None
+                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}x{form.at_once}")
+            return tile.value
+        loop, deeper = remaining[0], remaining[1:]
+
+        parts = form.at_once if form.apart and not deeper else 1
+        extent = extents[loop] // parts
+        at_once = 1 if deeper or form.outer_product or form.apart else form.at_once
+
+        def step(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            loops[loop] = Interval(offset, size)
+            return accumulate(deeper, value)
+
+        def steps(offset: Linear, size: int, value: ir.Value) -> ir.Value:
+            for i in range(parts):
+                value = step(offset + Linear(i * extent), size, value)
+            return value
+
+        def chain(start: Linear, length: int, total: ir.Value) -> ir.Value:
+            zero = arith.ConstantOp(element_of(total), 0.0).result
+            none = linalg.fill(zero, outs=[fresh(op.results[0], region)])
+            return _add(chunked(length, 1, none, lambda o, size, value: steps(start + o, size, value), at_once), total)
+
+        if in_parts and extents[loop] > _CHAIN:
+            return chunked(extent, _CHAIN // parts, acc, chain)
+        return chunked(extent, 1, acc, steps, at_once)
+
+    extents = {loop: loops[loop].size for loop in serial}
+    return Tile(accumulate(serial, init.value), init.dims)
+
+
+def _combiner(op: ir.Operation) -> ir.Operation | None:
+    """The op at the end of a reduction's body that alone takes the accumulator; None where there is no such op."""
+    arguments = op.regions[0].blocks[0].arguments
+    users = [use.owner.operation for use in arguments[len(arguments) - 1].uses]
+    last = defining_op(terminator(op).operands[0])
+    return last if last is not None and users == [last] else None
+
+
+def _add(part: ir.Value, total: ir.Value) -> ir.Value:
+    """The sum of two tiles, in the second's place."""
+    rank = len(shape_of(total))
+    identity = ir.AffineMap.get_identity(rank)
+    made, block = generic([part], [total], [identity, identity], ["parallel"] * rank)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([arith.addf(block.arguments[1], block.arguments[0])])
+    return made.results[0]
+
+
+def _whole_blocks(op: ir.Operation, region: Region) -> Region:
+    """Widen the region to whole blocks of a packed weight: the padding's lanes are computed and not stored."""
+    if not _is_contraction(op):
+        return region
+    maps, wide = indexing_maps(op), list(region)
+    for operand, indexing_map in zip(list(op.operands)[:2], maps[:2], strict=True):
+        unpack = defining_op(operand)
+        if unpack is None or unpack.name != "linalg.unpack":
+            continue
+        (packed, *_), (block, *_) = packed_dims(unpack)
+        for axis, expression in enumerate(maps[2].results):
+            if expression == indexing_map.results[packed]:
+                offset = region[axis].offset
+                start = Linear(offset.const - offset.const % block, offset.terms)
+                wide[axis] = Interval(start, block)
+    return tuple(wide)
+
+
+def _leaves(region: Region, value: ir.Value) -> bool:
+    """Whether a region reaches out of a value."""
+    ends = zip(region, shape_of(value), strict=True)
+    return any(not part.offset.terms and part.offset.const + part.size > extent for part, extent in ends)
+
+
+def _is_filled(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == "linalg.fill"
+
+
+def _is_contraction(op: ir.Operation) -> bool:
+    return isinstance(classify(op), Contraction | Conv)
+
+
+def _divide_reductions(op: ir.Operation, loops: list[Interval], form: Form) -> tuple[list[int], int | None, bool]:
+    """Which reduction loops go one by one, which one stays inside a tile, and whether this is a contraction of tiles.
+
+    One that is to be an outer product keeps its last reduction loop; a reduction to a scalar keeps the one that walks
+    its operands' last dims. Where a parallel loop walks that dim (pooling in channels last), vectors lie along it, and
+    all reductions go one by one. So do those of a contraction whose tile is one row: it adds rows of its right operand,
+    each times a scalar, and as a matmul of one row it would read them as columns.
+    """
+    reductions = [i for i, kind in enumerate(iterator_types(op)) if kind == "reduction" and loops[i].size != 1]
+    reductions.sort(key=lambda loop: (form.sums.index(loop) if loop in form.sums else -1, loop))
+    tiled = [i for i, interval in enumerate(loops) if interval.size != 1 and i not in reductions]
+    maps = indexing_maps(op)[:-1]
+    if _is_contraction(op) and len(tiled) > 1:
+        both = [i for i in reductions if all(i in map(dim_of, m.results) for m in maps)]
+        inside = both[-1] if both and form.outer_product else None
+        if inside is not None and inside < max(tiled):
+            raise NotSchedulable("a contraction whose reduction loops are not its last ones")
+        return [i for i in reductions if i != inside], inside, True
+    last = {loop_along(op, i) for i in range(len(maps))} & set(reductions)
+    inside = last.pop() if len(last) == 1 and not tiled else None
+    return [i for i in reductions if i != inside], inside, False
+
+
+def _row_reduction(
+    tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, serial: list[int], region: Region
+) -> Tile:
+    """Reduce along the contiguous dim: a vector of partial results over the chunks, then those to one.
+
+    Partial results start from the neutral element that the op's own initial value is.
+    """
+    if kept_dims(region):
+        raise NotSchedulable("a row reduction of more than one row at a time")
+    init = tiler.compute(op.operands[len(op.operands) - 1], region)
+    size = loops[inside].size
+    chunk = tiler.form.row_chunk or 64
+    chunk = chunk if size < 0 else min(chunk, power_floor(size))
+    element = element_of(op.results[0])
+    partial = linalg.fill(_neutral(op), outs=[empty([chunk], element)])
+    sizes = {loop: loops[loop].size for loop in serial}
+
+    def step(tiler: Tiler, offset: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
+        [value] = carried
+        loops[inside] = Interval(offset, length)
+        where, whole = (Interval(Linear(), length),), length == chunk > 1  # one element has no dim
+        target = value if whole else extract(value, where).value
+        combined = _combine(tiler, op, loops, inside, target, again)
+        return [combined if whole else insert(combined, value, where)]
+
+    def accumulate(remaining: Sequence[int], acc: ir.Value) -> ir.Value:
+        if remaining:
+            loop, deeper = remaining[0], remaining[1:]
+
+            def walk(offset: Linear, length: int, value: ir.Value) -> ir.Value:
+                loops[loop] = Interval(offset, length)
+                return accumulate(deeper, value)
+
+            return chunked(sizes[loop], 1, acc, walk)
+        vector = row_vector(tiler, size)
+        [acc] = walk_row(tiler, size, chunk, vector, [acc], lambda *part: step(tiler.scope(), *part))
+        return acc
+
+    shared = _row_made_here(tiler, op, loops) if not serial else None
+    if shared is not None:
+        producer, row = shared
+        tile, [partial] = compute_row_along(tiler, producer, row, None, [partial], step)
+        tiler.known[producer.results[0], row] = tile
+    else:
+        materialize_shared(tiler, op, loops)
+        partial = accumulate(serial, partial)
+    loops[inside] = Interval(Linear(), size)
+    return Tile(_reduce_partial(op, partial, init.value), ())
+
+
+def _row_made_here(tiler: Tiler, op: ir.Operation, loops: list[Interval]) -> tuple[ir.Operation, Region] | None:
+    """The op that makes the one operand of a row reduction, and the row, where others read it too and it is not made.
+
+    Then it is reduced as it is made: softmax adds up its exponentials so, which saves a pass over the row.
+    """
+    if len(op.operands) != 2:
+        return None
+    value, producer = op.operands[0], defining_op(op.operands[0])
+    if producer is None or producer.name != "linalg.generic" or len(list(value.uses)) < 2 or len(producer.results) != 1:
+        return None
+    row, _ = operand_region(indexing_maps(op)[0], loops)
+    made = "reduction" in iterator_types(producer) or reads_at_indices(producer) or tiler.has_some(value)
+    return None if made or not in_chunks(tiler, row) else (producer, row)
+
+
+def _combine(
+    tiler: Tiler, op: ir.Operation, loops: list[Interval], inside: int, acc: ir.Value, again: int | ir.Value
+) -> ir.Value:
+    """acc[i] = body(x[i], acc[i]) for one chunk: the reduction as an elementwise op on partial results.
+
+    The first ``again`` elements of the chunk are in the partial results already: those stay as they are.
+    """
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    kept = [inside] if loops[inside].size > 1 else []
+    for operand, indexing_map in zip(list(op.operands)[:-1], maps[:-1], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
+    identity = ir.AffineMap.get_identity(len(kept))
+    made, block = generic(inputs, [acc], [*input_maps, identity], ["parallel"] * len(kept))
+    clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
+    if again != 0:
+        end = terminator(made)
+        with ir.InsertionPoint(end):
+            first = index_constant(again) if isinstance(again, int) else again
+            is_new = arith.cmpi(arith.CmpIPredicate.uge, linalg.IndexOp(0).result, first)
+            end.operands[0] = arith.select(is_new, end.operands[0], block.arguments[len(inputs)])
+    return made.results[0]
+
+
+def _neutral(op: ir.Operation) -> ir.Value:
+    """What partial results begin with: what the op's own does where that is filled, else by its combiner."""
+    initial = op.operands[len(op.operands) - 1]
+    fill, combiner = defining_op(initial), _combiner(op)
+    if fill is not None and fill.name == "linalg.fill":
+        return outside(fill.operands[0])
+    if combiner is None or combiner.name not in _NEUTRAL:
+        raise NotSchedulable("a row reduction whose initial value is not filled")
+    element = element_of(initial)
+    number = _NEUTRAL[combiner.name]
+    return arith.ConstantOp(element, number if isinstance(element, ir.FloatType) else int(number)).result
+
+
+def _reduce_partial(op: ir.Operation, partial: ir.Value, init: ir.Value) -> ir.Value:
+    """Combine the partial results with the body's own combiner: the op that takes the accumulator."""
+    body = op.regions[0].blocks[0]
+    accumulator = body.arguments[len(body.arguments) - 1]
+    combiner = _combiner(op)
+    if combiner is None:
+        raise NotSchedulable("a reduction whose body is more than a combiner at its end")
+    identity, scalar = ir.AffineMap.get_identity(1), ir.AffineMap.get(1, 0, [])
+    made, block = generic([partial], [init], [identity, scalar], ["reduction"])
+    with ir.InsertionPoint(block):
+        combine = combiner.clone()
+        for i, operand in enumerate(combiner.operands):
+            combine.operands[i] = block.arguments[1] if operand == accumulator else block.arguments[0]
+        linalg.YieldOp([combine.results[0]])
+    return made.results[0]

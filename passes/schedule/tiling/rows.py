@@ -1,0 +1,96 @@
+"""Elementwise ops on whole rows, for kernels whose reductions need them whole (softmax, norms)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....dialects import ir
+from ....dialects.walk import defining_op
+from ...ir.structure import indexing_maps, iterator_types
+from ..tiles.axes import ROW_VECTORS, power_floor
+from ..tiles.loops import RowStep, Values, along_open_row, along_row
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, kept_dims, operand_region
+from ..tiles.structured import Tile, extract, insert
+from .tiler import Tiler, fresh, loop_intervals, may_repeat, tile_op
+
+# Elements of the narrowest vectors.
+_LEAST = 4
+
+
+def in_chunks(tiler: Tiler, region: Region) -> bool:
+    """Whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
+    sizes, chunk = [interval.size for interval in region], tiler.form.row_chunk
+    longest = max(sizes, default=1)
+    whole = min(sizes, default=1) >= 0 and longest <= chunk and longest == power_floor(longest)
+    return chunk > 0 and not whole and len(kept_dims(region)) == 1
+
+
+def compute_row(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """An elementwise op on a row, chunk by chunk into a row of its own."""
+    tile, _ = compute_row_along(tiler, op, region, dest, [], lambda *_: [])
+    return tile
+
+
+def compute_row_along(
+    tiler: Tiler,
+    op: ir.Operation,
+    region: Region,
+    dest: ir.Value | None,
+    init: Values,
+    use: Callable[[Tiler, Linear, int, int | ir.Value, Values], Values],
+) -> tuple[Tile, Values]:
+    """``compute_row``, and what ``use(tiler, offset, size, again, carried)`` makes of each chunk as it is made."""
+    axis = kept_dims(region)[0]
+    materialize_shared(tiler, op, loop_intervals(op, region))
+    target = dest if dest is not None else fresh(op.results[0], region, tiler.form.length)
+    base, size = region[axis].offset, region[axis].size
+    vector = row_vector(tiler, size) if dest is None or may_repeat(op.results[0]) else 0
+
+    def step(start: Linear, length: int, again: int | ir.Value, carried: Values) -> Values:
+        row, *others = carried
+        part = tuple(Interval(base + start, length) if d == axis else r for d, r in enumerate(region))
+        where = (Interval(start, length),)
+        inner = tiler.scope()
+        tile = tile_op(inner, op, loop_intervals(op, part), part, extract(row, where).value)
+        inner.known[op.results[0], part] = tile
+        return [insert(tile.value, row, where), *use(inner, start, length, again, others)]
+
+    row, *made = walk_row(tiler, size, power_floor(tiler.form.row_chunk), vector, [target, *init], step)
+    return Tile(row, (axis,)), made
+
+
+def walk_row(tiler: Tiler, size: int, chunk: int, vector: int, init: Values, step: RowStep) -> Values:
+    """Run ``step`` along a row, of the form's length where only the run knows ``size``."""
+    if size >= 0:
+        return along_row(size, chunk, vector, init, step, tiler.form.rows_at_once)
+    if tiler.form.length is None:
+        raise NotSchedulable("a row of open length in a kernel of none")
+    return along_open_row(tiler.form.length, chunk, vector, init, step)
+
+
+def row_vector(tiler: Tiler, size: int) -> int:
+    """Elements of one vector along a row; less in a row that is shorter. A short row is one step, of any length."""
+    vector = max(power_floor(tiler.form.row_chunk) // ROW_VECTORS, _LEAST)
+    return vector if size < 0 else min(vector, power_floor(size))
+
+
+def materialize_shared(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval]) -> None:
+    """Compute what the chunks of a row share before their loop: reductions, and values with more than one user.
+
+    Reductions first: one of them may make such a value on its way.
+    """
+    for reductions in (True, False):
+        _materialize(tiler, op, loops, reductions)
+
+
+def _materialize(tiler: Tiler, op: ir.Operation, loops: Sequence[Interval], reductions: bool) -> None:
+    for operand, indexing_map in zip(list(op.operands)[:-1], indexing_maps(op)[:-1], strict=True):
+        producer = defining_op(operand)
+        if producer is None or producer.name != "linalg.generic":
+            continue
+        part, _ = operand_region(indexing_map, loops)
+        reduces, shared = "reduction" in iterator_types(producer), len(list(operand.uses)) > 1
+        if reduces if reductions else shared:
+            tiler.compute(operand, part)
+        elif not reduces and not shared:
+            _materialize(tiler, producer, loop_intervals(producer, part), reductions)

@@ -1,0 +1,284 @@
+"""Computing regions of a kernel's values as tiles, at the insertion point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....core.target import DotProduct
+from ....dialects import builders, ir, linalg
+from ....dialects.builders import element_of
+from ....dialects.walk import defining_op
+from ...ir.kernel import in_place
+from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
+from ..language.loopnest import MAX_TILE
+from ..tiles.regions import (
+    Interval,
+    Linear,
+    NotSchedulable,
+    Region,
+    covered,
+    in_row,
+    kept_dims,
+    operand_region,
+    relative,
+    without_unit_dims,
+)
+from ..tiles.structured import Tile, clone_body, empty, extract, generic, outside, squeezed
+
+Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a nest computes what is in the place of a tile.
+
+    row_chunk, rows_at_once: elements of one step along a whole row (0: there are no such rows); steps taken at once.
+    anchor, sums: the op whose sums the schedule orders, and its reduction loops, outermost first.
+    at_once, apart: how many steps of the innermost of them become one, and whether each is from its own part of it.
+    outer_product: whether the tile and that loop stay together as a matmul.
+    dot: the instruction for sums of products of bytes; None: it is no such sum.
+    length: of whole rows, where only the run knows it.
+    """
+
+    row_chunk: int = 0
+    rows_at_once: int = 1
+    anchor: ir.Operation | None = None
+    sums: tuple[int, ...] = ()
+    at_once: int = 1
+    apart: bool = False
+    outer_product: bool = False
+    dot: DotProduct | None = None
+    length: ir.Value | None = None
+
+
+class Tiler:
+    """Computes regions of a kernel's values at the insertion point, each value once in a scope."""
+
+    def __init__(
+        self,
+        arguments: Mapping[ir.Value, ir.Value],
+        handlers: Mapping[str, Handler],
+        form: Form,
+        known: Mapping[tuple[ir.Value, Region], Tile] | None = None,
+        shared: Mapping[ir.Value, tuple[Region, Tile]] | None = None,
+    ) -> None:
+        self.arguments, self.handlers, self.form = arguments, handlers, form
+        self.known, self.shared = dict(known or {}), dict(shared or {})
+
+    def scope(self) -> Tiler:
+        """A tiler for a nested block: sees what is computed around it, keeps what it computes to itself."""
+        return Tiler(self.arguments, self.handlers, self.form, self.known, self.shared)
+
+    def share(self, value: ir.Value, region: Region, buffer: ir.Value) -> None:
+        """Let all that is computed from now on read ``value`` in a buffer that holds the region they need."""
+        self.shared[value] = (region, Tile(buffer, kept_dims(region)))
+
+    def has_some(self, value: ir.Value) -> bool:
+        """Whether the value, or a region of it, is computed already."""
+        return value in self.shared or value in self.arguments or any(other == value for other, _ in self.known)
+
+    def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
+        """The tile of ``value`` at ``region``; written into ``dest`` (of the tile's type) where one is given."""
+        if value in self.shared:
+            whole, buffer = self.shared[value]
+            return part_of(buffer, relative(region, whole))
+        if value in self.arguments:
+            return read_region(self.arguments[value], shape_of(value), region)
+        if (value, region) in self.known:
+            return self.known[value, region]
+        for (other, whole), tile in self.known.items():
+            if other == value and (part := within(region, whole, in_row(shape_of(value)))):
+                return part_of(tile, part)
+        op = defining_op(value)
+        if any(interval.stride != 1 for interval in region) and (op is None or op.name != "tensor.extract_slice"):
+            raise NotSchedulable("a strided read of a value computed in the kernel")
+        handler = self.handlers.get(op.name) if op is not None else None
+        if op is None or handler is None:
+            raise NotSchedulable(f"no tile form of {op.name if op is not None else 'an argument'}")
+        tile = handler(self, op, region, dest)
+        self.known[value, region] = tile
+        return tile
+
+
+def may_repeat(result: ir.Value) -> bool:
+    """Whether tiles of a kernel's result may overlap, each computing what both have.
+
+    Not where the result may lie over an operand (``kernel.IN_PLACE``): what is read again would be the result.
+    """
+    op = defining_op(result)
+    return op is None or op.parent is None or not in_place(op.parent)
+
+
+def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
+    """The part of ``value`` that a region of ``result`` depends on, through the structured ops between them.
+
+    Raises NotSchedulable where the result does not depend on it, or its readers need different parts.
+    """
+    parts: dict[ir.Value, Region] = {result: region}
+    unclear: set[ir.Value] = set()  # what readers need different parts of, and all that it is made from
+    last = defining_op(result)
+    assert last is not None
+    for op in reversed([o.operation for o in last.block.operations]):
+        if op.name != "linalg.generic" or op.results[0] not in parts or op.results[0] == value:
+            continue
+        loops = loop_intervals(op, parts[op.results[0]])
+        for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
+            part = tuple(covered(expression, loops) for expression in indexing_map.results)
+            if parts.setdefault(operand, part) != part or op.results[0] in unclear:
+                unclear.add(operand)
+    if value not in parts or value in unclear:
+        raise NotSchedulable("a shared value that the result does not need, or of which it needs several parts")
+    return parts[value]
+
+
+def within(region: Region, whole: Region, shape: Sequence[int]) -> Region | None:
+    """``region`` relative to ``whole``, of a value of ``shape``, where it lies in it by construction, else None.
+
+    Where a loop moves the one and not the other, only the whole extent surely contains it.
+    """
+    part = []
+    for inner, outer, extent in zip(region, whole, shape, strict=True):
+        start = inner.offset + outer.offset * -1
+        inside = 0 <= start.const <= outer.size - inner.size if not start.terms else outer.size == extent
+        if not inside or inner.stride != 1:
+            return None
+        part.append(Interval(start, inner.size))
+    return tuple(part)
+
+
+def part_of(tile: Tile, part: Region) -> Tile:
+    """A part of a tile, counted from where the tile begins."""
+    in_tile = tuple(part[d] for d in tile.dims)
+    piece = extract(tile.value, in_tile)
+    return Tile(piece.value, tuple(tile.dims[i] for i in piece.dims))
+
+
+def read_region(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
+    """A region of a value of ``shape`` from the squeezed tensor that holds it."""
+    part, dims = without_unit_dims(region, shape)
+    tile = extract(source, part)
+    return Tile(tile.value, tuple(dims[i] for i in tile.dims))
+
+
+def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a constant tensor, which is read like an argument."""
+    value = op.clone().results[0]
+    return read_region(builders.reshape(value, squeezed(value.type).shape), shape_of(value), region)
+
+
+def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    value = op.results[0]
+    target = dest if dest is not None else fresh(value, region)
+    return Tile(linalg.fill(outside(op.operands[0], tiler.arguments), outs=[target]), kept_dims(region))
+
+
+def empty_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    return Tile(dest if dest is not None else fresh(op.results[0], region), kept_dims(region))
+
+
+def fresh(value: ir.Value, region: Region, length: ir.Value | None = None) -> ir.Value:
+    return empty([region[d].size for d in kept_dims(region)], element_of(value), length)
+
+
+def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a slice is read where the slice lies."""
+    if not can_slice(op):
+        raise NotSchedulable("a slice at offsets known at run time only, of fewer dims, or that goes backwards")
+    starts, steps = (ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"]) for name in ("offsets", "strides"))
+    moved = [
+        Interval(Linear(start) + interval.offset * step, interval.size, interval.stride * step)
+        for interval, start, step in zip(region, starts, steps, strict=True)
+    ]
+    return tiler.compute(op.operands[0], tuple(moved))
+
+
+def can_slice(op: ir.Operation) -> bool:
+    """Whether regions of a ``tensor.extract_slice`` can be read where it lies: forwards, at a place known before."""
+    steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
+    return len(op.operands) == 1 and len(shape_of(op.results[0])) == len(steps) and min(steps, default=1) >= 1
+
+
+def unpack_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
+    """A region of a packed weight is read where it lies: one block of each packed dim, in the packed order."""
+    inner, _ = packed_dims(op)
+    source = tiler.compute(op.operands[0], packed_region(op, region))
+    dims = [*(list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or range(len(region))), *inner]
+    return Tile(source.value, tuple(dims[i] for i in source.dims))
+
+
+def packed_region(op: ir.Operation, region: Region) -> Region:
+    """Where a region of what a ``linalg.unpack`` makes lies in the packed weight."""
+    inner, tiles = packed_dims(op)
+    blocks = dict(zip(inner, tiles, strict=True))
+    order = list(ir.DenseI64ArrayAttr(op.attributes["outer_dims_perm"])) or list(range(len(region)))
+    if any(region[d].size > block for d, block in blocks.items()):
+        raise NotSchedulable("a tile wider than the packed block")
+    outer = [Interval(region[d].offset.exact_div(blocks[d]), 1) if d in blocks else region[d] for d in order]
+    return (*outer, *(Interval(Linear(), region[d].size) for d in inner))
+
+
+def packed_dims(op: ir.Operation) -> tuple[list[int], list[int]]:
+    """The dims that a ``linalg.unpack`` joins, and their block sizes."""
+    positions = ir.DenseI64ArrayAttr(op.attributes["inner_dims_pos"])
+    return list(positions), list(ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"]))
+
+
+def loop_intervals(op: ir.Operation, region: Region) -> list[Interval]:
+    """The loops' intervals that compute ``region`` of the result: reductions in full."""
+    maps, rank = indexing_maps(op), indexing_maps(op)[0].n_dims
+    extents, shown = in_row(loop_extents(op)), {dim_of(expression) for m in maps for expression in m.results}
+    if 0 in extents or not shown.issuperset(range(rank)):
+        raise NotSchedulable("a loop whose extent no operand shows")
+    loops = [Interval(Linear(), extents[i]) for i in range(rank)]
+    for interval, expression in zip(region, maps[-1].results, strict=True):
+        if not isinstance(expression, ir.AffineDimExpr):
+            raise NotSchedulable("a result that is not indexed by its loops alone")
+        loops[expression.position] = interval
+    return loops
+
+
+def tile_op(
+    tiler: Tiler,
+    op: ir.Operation,
+    loops: list[Interval],
+    region: Region,
+    dest: ir.Value | None,
+    init: Tile | None = None,
+) -> Tile:
+    """One structured op on tiles. Loops of size 1 are gone; what is left has permutations as indexing maps."""
+    kept = [i for i, interval in enumerate(loops) if interval.size != 1]
+    if any(loops[i].size < 0 for i in kept):
+        raise NotSchedulable("a tile of open size")
+    if math.prod(loops[i].size for i in kept if iterator_types(op)[i] == "parallel") > MAX_TILE:
+        raise NotSchedulable("a tile of more elements than registers and a compiler can take")
+    maps, inputs, input_maps = indexing_maps(op), [], []
+    count = len(op.operands) - 1
+    for operand, indexing_map in zip(list(op.operands)[:count], maps[:count], strict=True):
+        part, walkers = operand_region(indexing_map, loops)
+        tile = tiler.compute(operand, part)
+        inputs.append(tile.value)
+        input_maps.append(tile_map(kept, [walkers[d] for d in tile.dims]))
+    _, walkers = operand_region(maps[-1], loops)
+    if init is None:
+        target = dest if dest is not None else fresh(op.results[0], region)
+        if _reads_init(op):
+            target = tiler.compute(op.operands[count], region).value
+        dims = kept_dims(region)
+    else:
+        target, dims = init.value, init.dims
+    output_map = tile_map(kept, [walkers[d] for d in dims])
+    iterators = [iterator_types(op)[i] for i in kept]
+    made, block = generic(inputs, [target], [*input_maps, output_map], iterators)
+    clone_body(op, block, list(block.arguments), loops, kept, tiler.arguments)
+    return Tile(made.results[0], dims)
+
+
+def _reads_init(op: ir.Operation) -> bool:
+    return any(True for _ in op.regions[0].blocks[0].arguments[len(op.operands) - 1].uses)
+
+
+def tile_map(kept: Sequence[int], walkers: Sequence[int | None]) -> ir.AffineMap:
+    dims = [ir.AffineExpr.get_dim(kept.index(w)) if w is not None else ir.AffineExpr.get_constant(0) for w in walkers]
+    return ir.AffineMap.get(len(kept), 0, dims)

@@ -1,0 +1,241 @@
+"""The values of a kernel as schedules see them: what their axes are called, and what makes them.
+
+An axis is called by what walks it in the op that a value comes from, its anchor: the last op that is not elementwise.
+
+contraction               b (batch), m, n; k is summed up
+convolution               n, g (group), oh, ow, f; c, kh, kw are summed up. Depthwise: n, oh, ow, c
+pooling                   n, oh, ow, c; kh, kw
+reductions along rows     row: the axis that they go along; k: others that they sum up
+all else                  d0, d1, ...
+
+Several of one kind are numbered (b0, b1). What has one element has no loop, and is d0, d1, ... by its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ....dialects import func, ir
+from ....dialects.walk import defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import (
+    Broadcast,
+    Contraction,
+    Conv,
+    DepthwiseConv,
+    Elementwise,
+    Fill,
+    Injective,
+    OpClass,
+    Pool,
+    Reduction,
+    Transform,
+)
+from ...ir.structure import dim_of, indexing_maps, is_structured, iterator_types, loop_extents, shape_of
+from ..language.loopnest import ARGUMENT, RESULT, Axis, Block, Value
+from ..tiles.axes import result_axis
+from ..tiles.structured import loop_along, vector_axis
+from .border import Border
+from .dot_product import grouped_loop
+from .tiler import can_slice, may_repeat, packed_dims
+
+_LIGHT = (Elementwise, Broadcast, Injective, Fill)
+_VIEWS = ("tensor.extract_slice", "tensor.pad")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A value with names. ``sums`` are the loops of its anchor that the axes it sums up are; there may be no anchor."""
+
+    value: Value
+    anchor: ir.Operation | None
+    sums: Mapping[str, int]
+
+
+def values_of(function: func.FuncOp) -> tuple[Value, ...]:
+    """The values of a kernel's function that a nest can compute or copy, the result first.
+
+    The function returns one tensor; what has no dims cannot be staged.
+    """
+    block = function.regions[0].blocks[0]
+    ops = [op.operation for op in block.operations]
+    result = Border.of(ops[-1].operands[0]).inner
+    arguments = [value for value in block.arguments if isinstance(value.type, ir.RankedTensorType)]
+    inner = [
+        op.results[0] for op in ops if len(op.results) == 1 and (op.name == "linalg.generic" or is_read(op.result))
+    ]
+    staged = [value for value in (*arguments, *inner) if value != result and shape_of(value)]
+    made = replace(name_value(result, RESULT).value, once=not may_repeat(result))
+    return (made, *(name_value(value, value_name(value)).value for value in staged))
+
+
+def value_name(value: ir.Value) -> str:
+    """What schedules call a value other than the result: "%arg1" for argument 1, "%5" for what op 5 makes."""
+    op = defining_op(value)
+    if op is None:
+        return f"{ARGUMENT}{ir.BlockArgument(value).arg_number}"
+    return f"%{[other.operation for other in op.block.operations].index(op)}"
+
+
+def value_called(name: str, block: ir.Block) -> ir.Value:
+    """The value of a kernel's function that ``value_name`` names so."""
+    if name.startswith(ARGUMENT):
+        return block.arguments[int(name.removeprefix(ARGUMENT))]
+    return list(block.operations)[int(name.removeprefix("%"))].operation.results[0]
+
+
+def is_read(value: ir.Value) -> bool:
+    """Whether a value lies in memory before the kernel runs: an argument, or a slice of one at a place known before."""
+    op = defining_op(value)
+    if op is None or op.name != "tensor.extract_slice":
+        return op is None
+    return isinstance(op.operands[0], ir.BlockArgument) and can_slice(op)
+
+
+def name_value(value: ir.Value, name: str) -> Named:
+    """Name the axes of a value; those of others than the result begin with the value's name."""
+    shape, anchor = shape_of(value), anchor_of(value)
+    prefix = "" if name == RESULT else f"{name}."
+    names = [f"{prefix}d{i}" for i in range(len(shape))]
+    if anchor is None:
+        return Named(Value(name, _axes(names, shape), read=is_read(value)), None, {})
+    kind, extents = classify(anchor), loop_extents(anchor)
+    words, sums = _loop_names(anchor, kind)
+    for loop, word in words.items():
+        axis = result_axis(anchor, loop, value) if word not in sums else None
+        if axis is not None and shape[axis] != 1:
+            names[axis] = prefix + word
+    row = f"{prefix}row" if "row" in sums else ""
+    if row and math.prod(shape) > math.prod(shape_of(anchor.results[0])):
+        names[vector_axis(shape)] = row
+        shape[vector_axis(shape)] = max(shape[vector_axis(shape)], extents[sums["row"]])
+    numbers = {prefix + word: loop for word, loop in sums.items()}
+    summed = {word: extents[loop] for word, loop in numbers.items() if word not in names}
+    stepped = _stepped(anchor, kind, list(sums.values())) is not None and not row
+    made = Value(name, _axes(names, shape), _axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped))
+    return Named(replace(made, packed=_packed(anchor, kind, value, names)), anchor, numbers)
+
+
+def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
+    """What tiles of an anchor's values can become; ``stepped`` says whether it is a sum that goes step by step."""
+    if isinstance(kind, Transform):
+        return "linear_transform"
+    if grouped_loop(anchor, kind) is not None:
+        return "dot_product"
+    return "outer_product" if stepped else ""
+
+
+def _axes(names: Iterable[str], extents: Iterable[int]) -> tuple[Axis, ...]:
+    return tuple(Axis(name, extent) for name, extent in zip(names, extents, strict=True))
+
+
+def anchor_of(value: ir.Value) -> ir.Operation | None:
+    """The last op, in program order, that is not elementwise, of those a value comes from through elementwise ones."""
+    found: set[ir.Operation] = set()
+    pending, seen = [value], set()
+    while pending:
+        op = defining_op(pending.pop())
+        if op is None or op in seen:
+            continue
+        seen.add(op)
+        if op.name in _VIEWS:
+            pending.append(op.operands[0])
+        elif is_structured(op) and len(op.results) == 1:
+            if isinstance(classify(op), _LIGHT):
+                pending += list(op.operands)
+            else:
+                found.add(op)
+    if not found:
+        return None
+    order = [op.operation for op in next(iter(found)).block.operations]
+    return max(found, key=order.index)
+
+
+def reduces_last(op: ir.Operation) -> bool:
+    """Whether an op reduces along the contiguous dim of its first operand."""
+    loop = loop_along(op, 0)
+    return loop is not None and iterator_types(op)[loop] == "reduction"
+
+
+def is_dot(op: ir.Operation, kind: OpClass) -> bool:
+    """A contraction whose results are best computed as products of two rows: it has no columns, or they are rows too.
+
+    Where both operands lie along k, a tile of columns would be a transposed vector.
+    """
+    if not isinstance(kind, Contraction) or block_of(op, kind):  # a packed weight is read along its blocks
+        return False
+    last = {dim_of(m.results[len(m.results) - 1]) for m in indexing_maps(op)[:2]}
+    return all(loop_extents(op)[n] == 1 for n in kind.n) or bool(last & set(kind.k) and len(last) == 1)
+
+
+def block_of(op: ir.Operation, kind: Contraction | Conv) -> int:
+    """Width of the blocks that the weight is packed in; 0 where it is not packed."""
+    weight = defining_op(op.operands[kind.weight])
+    return packed_dims(weight)[1][0] if weight is not None and weight.name == "linalg.unpack" else 0
+
+
+def _loop_names(op: ir.Operation, kind: OpClass) -> tuple[dict[int, str], dict[str, int]]:
+    """Names of an anchor's loops, and the loops that are summed up by name: in order, that of an outer product last."""
+    if isinstance(kind, Transform):
+        return {}, {}  # the sums over its matrices are straight-line code
+    extents = loop_extents(op)
+    reductions = [i for i, iterator in enumerate(iterator_types(op)) if iterator == "reduction"]
+    along_rows = reduces_last(op) and (isinstance(kind, Reduction) or is_dot(op, kind))
+    row = loop_along(op, 0) if along_rows else None
+    if row is not None:
+        roles, last = {"k": [i for i in reductions if i != row], "row": [row]}, row
+    else:
+        roles, last = _roles(kind, reductions), _stepped(op, kind, reductions)
+    names: dict[int, str] = {}
+    for role, loops in roles.items():
+        long = [loop for loop in loops if extents[loop] != 1 or loop == row]
+        names |= {loop: role if len(long) == 1 else f"{role}{i}" for i, loop in enumerate(long)}
+    order = sorted((loop for loop in reductions if loop in names), key=lambda loop: (loop == last, loop))
+    return names, {names[loop]: loop for loop in order}
+
+
+def _roles(kind: OpClass, reductions: Sequence[int]) -> dict[str, Sequence[int]]:
+    """Loops by what they are called; those that are not here are called after the dims that they walk."""
+    if isinstance(kind, Contraction):
+        return {"b": kind.batch, "m": kind.m, "n": kind.n, "k": kind.k}
+    if isinstance(kind, Conv):
+        return {"n": kind.n, "g": kind.g, "f": kind.f, "c": kind.c, **_windows(kind)}
+    if isinstance(kind, DepthwiseConv):
+        return {"n": kind.n, "c": kind.c, **_windows(kind)}
+    if isinstance(kind, Pool) and len(kind.parallel) == 2:
+        return {"n": kind.parallel[:1], "c": kind.parallel[1:], **_windows(kind)}
+    return {"k": reductions}
+
+
+def _windows(kind: Conv | DepthwiseConv | Pool) -> dict[str, Sequence[int]]:
+    """The loops over outputs and windows of each spatial dim, the last one ``w``."""
+    letters = ("d", "h", "w")[-len(kind.o) :] if len(kind.o) <= 3 else tuple(map(str, range(len(kind.o))))
+    pairs = zip(letters, kind.o, kind.k, strict=True)
+    return {name: (loop,) for letter, o, k in pairs for name, loop in ((f"o{letter}", o), (f"k{letter}", k))}
+
+
+def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int | None:
+    """The reduction loop that tiles of a sum of products step along: the last one that walks a dim of both operands."""
+    if not isinstance(kind, Contraction | Conv) or (isinstance(kind, Contraction) and not kind.n):
+        return None  # without columns of its own there is no outer product
+    if (grouped := grouped_loop(op, kind)) is not None:
+        return grouped
+    extents, walked = loop_extents(op), [[dim_of(e) for e in m.results] for m in indexing_maps(op)[:-1]]
+    both = [loop for loop in reductions if extents[loop] > 1 and all(loop in dims for dims in walked)]
+    return both[-1] if both else None
+
+
+def _packed(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str]) -> tuple[Block, ...]:
+    """The packed weight of an anchor, along the axis that its blocks are of."""
+    if not isinstance(kind, Contraction | Conv) or not block_of(op, kind):
+        return ()
+    unpack = defining_op(op.operands[kind.weight])
+    assert unpack is not None  # what `block_of` found
+    source, (dims, (size, *_)) = unpack.operands[0], packed_dims(unpack)
+    loop = dim_of(list(indexing_maps(op)[kind.weight].results)[dims[0]])
+    axis = result_axis(op, loop, value) if loop is not None else None
+    if axis is None or not isinstance(source, ir.BlockArgument):
+        return ()
+    return (Block(source.arg_number, axes[axis], size),)

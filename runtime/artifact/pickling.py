@@ -1,0 +1,60 @@
+"""What pickle keeps of a program: where its files are, or its code and its weights.
+
+It is code that runs when it is loaded: unpickle only what comes from where you trust.
+"""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..process.link import link
+from .on_disk import Code, Program, assembled, described, load
+from .variants import choose
+from .weights import Weights
+
+_OUT_OF_BAND = 5  # the first of pickle's protocols that takes buffers without a copy
+
+
+@dataclass(frozen=True)
+class InFiles:
+    """A program that was loaded from files, which must be there and the same: weights are never copied."""
+
+    path: Path
+    digest: str
+
+    def load(self) -> Program:
+        """The program; ArtifactError where its files are gone, or others."""
+        return load(self.path, sealed=False, digest=self.digest)
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A program that was compiled in this process, or unpickled: objects, and the bytes of its weights file."""
+
+    objects: tuple[bytes, ...]
+    weights: Any
+
+    def load(self) -> Program:
+        """The program; ArtifactError where it is not for this CPU."""
+        where = "the pickled program"
+        code = Code(self.objects)
+        weights = None if self.weights is None else Weights.of(memoryview(self.weights), f"the weights of {where}")
+        whole = described(code, where)
+        choose(whole, where)  # before the code is linked
+        return assembled(link(self.objects), code, whole, weights, where)
+
+
+Kept = InFiles | Whole
+
+
+def kept(program: Program, protocol: int) -> Kept:
+    """What pickle's ``protocol`` keeps of a program; one in an engine of this process becomes objects."""
+    if program.path is not None:
+        return InFiles(program.path, program.code.digest)
+    weights = program.weights.data if program.weights is not None and program.weights.in_file else None
+    if weights is not None:
+        weights = pickle.PickleBuffer(weights.data) if protocol >= _OUT_OF_BAND else weights.tobytes()
+    return Whole(program.code.all_objects(), weights)

@@ -1,0 +1,225 @@
+"""Whether a manifest can be true: what the runtime relies on when it gives kernels memory.
+
+The text comes from a file. Its seal finds damage, but anyone may make a seal. What kernels do with memory that is as
+large as their signatures say is up to the code.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...core.model import OBJECTS, TensorInfo, numpy_dtype
+from ...core.program import Call, Kernel, Routine, Slot, Step
+from ...core.sizes import Sym
+from ..steps.actions import ACTIONS
+from ..steps.arithmetic import SCALARS
+
+if TYPE_CHECKING:
+    from .manifest import Manifest
+
+_MOST_BYTES = 1 << 47  # what a process can address
+_MOST_REGISTERS = 1 << 20
+_MOST_RANK = 64
+_TYPE = re.compile(r"((?:(?:\d{1,15}|\?)x)*)([a-z]\w*)")
+_ELEMENT_BYTES = {"i16": 2, "f16": 2, "bf16": 2, "i32": 4, "f32": 4, "i64": 8, "f64": 8, "index": 8, "i128": 16}
+_CONTROL = {"scf.if": (1, 2), "scf.for": (1,), "scf.while": (2,)}  # how many regions they have
+
+
+def validate(manifest: Manifest) -> None:
+    """Raise ValueError, which says why in words, for a manifest that no compiler has written."""
+    for program in manifest.programs:
+        _validate(program)
+    if any(program.specialized for program in manifest.specialized):
+        raise ValueError("programs for some sizes have no such programs themselves")
+
+
+def _validate(manifest: Manifest) -> None:
+    texts = (manifest.name, manifest.fingerprint, manifest.target, manifest.compiler, manifest.source)
+    _require(all(isinstance(text, str) for text in (*texts, *manifest.cpu_features)), "a name is no text")
+    shown = (manifest.target, manifest.compiler, *manifest.cpu_features)
+    _require(all(text.isprintable() for text in shown), "a name has signs that cannot be shown")
+    _require(isinstance(manifest.options, dict), "the options are no table")
+    for info in (*manifest.inputs, *manifest.outputs, *manifest.params):
+        _check_tensor(info)
+    _require(all(_is_static(info) for info in manifest.params), "a weight has no size")
+    _require(len({info.name for info in manifest.inputs}) == len(manifest.inputs), "two inputs have one name")
+    _require(_is_size(manifest.arena_bytes), f"the arena has {manifest.arena_bytes!r} bytes")
+    _require(_is_size(manifest.weights_inside), f"there are {manifest.weights_inside!r} bytes of weights inside")
+    kernels = {kernel.name: kernel for kernel in manifest.kernels}
+    _require(len(kernels) == len(manifest.kernels), "two kernels have one name")
+    for kernel in manifest.kernels:
+        _check_kernel(kernel)
+    for number, call in enumerate(manifest.calls):
+        _require(call.kernel in kernels, f"call {number} is one of kernel {call.kernel!r}, which is not there")
+        _check_call(number, call, kernels[call.kernel], manifest)
+    for report in manifest.reports:
+        held = report.slot.space == "arena" and _is_size(report.slot.offset)
+        _require(held and report.slot.offset + 8 <= manifest.arena_bytes, "a report reads what is not there")
+        _require(isinstance(report.text, str), "a report says no text")
+    if manifest.routine is not None:
+        _check_routine(manifest.routine, manifest, kernels)
+    elif not all(_is_static(info) for info in (*manifest.inputs, *manifest.outputs)):
+        raise ValueError("an entry of code is for tensors of known sizes")
+
+
+def validate_ranges(known: Any) -> None:
+    """Raise ValueError for what are no ranges of symbols: a table from names to the least and the greatest size."""
+    _require(isinstance(known, dict), "the ranges are no table")
+    for name, (low, high) in known.items():
+        _require((low is None or _is_size(low)) and (high is None or _is_size(high)), f"the range of {name!r} is none")
+        _require((low or 0) <= (math.inf if high is None else high), f"the range of {name!r} is empty")
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def _is_size(value: Any, most: int = _MOST_BYTES) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _is_static(info: TensorInfo) -> bool:
+    return info.ranked and info.dtype not in OBJECTS and not any(isinstance(extent, Sym) for extent in info.shape)
+
+
+def _check_tensor(info: TensorInfo) -> None:
+    _require(isinstance(info.name, str) and isinstance(info.dtype, str), "a tensor's name or dtype is no text")
+    _require(isinstance(info.ranked, bool) and len(info.shape) <= _MOST_RANK, f"tensor '{info.name}' has no rank")
+    _require(all(isinstance(n, Sym) or _is_size(n) for n in info.shape), f"tensor '{info.name}' has no shape")
+    if info.dtype not in OBJECTS:
+        try:
+            itemsize = numpy_dtype(info.dtype).itemsize
+        except (TypeError, SyntaxError, AttributeError):
+            itemsize = 0
+        _require(itemsize > 0 and numpy_dtype(info.dtype).name == info.dtype, f"tensor '{info.name}' has no dtype")
+        known = math.prod(n for n in info.shape if not isinstance(n, Sym))
+        _require(known * itemsize <= _MOST_BYTES, f"tensor '{info.name}' is larger than any memory")
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    where = f"kernel {kernel.name!r}"
+    _require(isinstance(kernel.name, str), f"{where} has no name")
+    _require(_is_size(kernel.extent) and kernel.extent > 0, f"{where} has {kernel.extent!r} steps")
+    sizes = (kernel.scratch_bytes, kernel.parallel_from)
+    _require(all(map(_is_size, sizes)), f"{where} has sizes that are none")
+    _require(all(_is_size(n, 1 << 80) for n in (kernel.flops, kernel.bytes)), f"{where} does work that is none")
+    flags = (kernel.parallel, kernel.ahead, kernel.asks_scratch)
+    _require(all(isinstance(flag, bool) for flag in flags), f"{where} has a flag that is none")
+    signature = kernel.signature
+    texts = (*signature.inputs, *signature.results, signature.layout)
+    _require(all(isinstance(text, str) for text in texts), f"{where} has no signature")
+    for text in (*signature.inputs, *signature.results):
+        _parsed(text)
+
+
+def _parsed(text: str) -> tuple[list[int | None], str]:
+    """The extents, None for an open one, and the element type of a type in a signature."""
+    match = _TYPE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no type")
+    return [None if n == "?" else int(n) for n in match[1].split("x")[:-1]], match[2]
+
+
+def _tensors(texts: Iterable[str]) -> list[tuple[list[int | None], str]]:
+    """The types of tensors; those of sizes are left out."""
+    return [_parsed(text) for text in texts if text != "index"]
+
+
+def _check_call(number: int, call: Call, kernel: Kernel, manifest: Manifest) -> None:
+    where = f"call {number} of kernel '{kernel.name}'"
+    _require(all(isinstance(node, str) for node in call.nodes), f"{where} has a node whose name is no text")
+    types = _tensors((*kernel.signature.inputs, *kernel.signature.results))
+    _require(len(call.args) == len(types) or not types, f"{where} has {len(call.args)} arguments, not {len(types)}")
+    spaces = {"input": manifest.inputs, "output": manifest.outputs, "param": manifest.params}
+    for slot, (shape, element) in zip(call.args, types or [([], "i8")] * len(call.args), strict=True):
+        needed = math.prod(n or 0 for n in shape) * _ELEMENT_BYTES.get(element, 1)
+        _require(needed <= _room(slot, spaces, manifest.arena_bytes), f"{where} wants more memory than {slot} has")
+
+
+def _room(slot: Slot, spaces: Mapping[str, Sequence[TensorInfo]], arena_bytes: int) -> int:
+    """The bytes from a slot's place on; -1 for a place that is not there."""
+    if slot.space == "arena":
+        return arena_bytes - slot.offset
+    infos = spaces[slot.space]
+    return infos[slot.index].nbytes if slot.index < len(infos) and _is_static(infos[slot.index]) else -1
+
+
+def _check_routine(routine: Routine, manifest: Manifest, kernels: Mapping[str, Kernel]) -> None:
+    given = len(manifest.inputs) + len(manifest.params)
+    _require(len(routine.arguments) == given, f"the routine has {len(routine.arguments)} arguments, not {given}")
+    _require(len(routine.results) == len(manifest.outputs), "the routine has other results than the program")
+    known = set(routine.arguments)
+    _check_steps(routine, known, kernels)
+    made = {
+        register: type_
+        for step in routine.steps
+        if step.op == "func.call"
+        for register, type_ in zip(step.results, step.facts["types"], strict=True)
+    }
+    for register, info in zip(routine.results, manifest.outputs, strict=True):
+        if register in made:
+            kind, shape = made[register]
+            _require(_may_be(info, kind, shape), f"output '{info.name}' is not what the kernel makes")
+
+
+def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
+    """Whether a kernel's result may be what a tensor is said to be."""
+    if info.dtype in OBJECTS or numpy_dtype(info.dtype).itemsize != _ELEMENT_BYTES.get(kind, 1):
+        return False
+    pairs = zip(info.shape, shape, strict=False)
+    same = all(isinstance(n, Sym) or m is None or n == m for n, m in pairs)
+    return not info.ranked or (len(info.shape) == len(shape) and same)
+
+
+def _check_steps(routine: Routine, known: set[int], kernels: Mapping[str, Kernel]) -> None:
+    """Whether steps read what was written before; adds what they write to ``known``."""
+    known.update(_registers(routine.arguments, "a region"))
+    for step in routine.steps:
+        _check_step(step, known, kernels)
+        known.update(step.results)
+    missing = set(_registers(routine.results, "a region")) - known
+    _require(not missing, "a region gives what no step has made")
+
+
+def _registers(numbers: Sequence[Any], where: str) -> Iterator[int]:
+    for number in numbers:
+        _require(_is_size(number, _MOST_REGISTERS), f"{where} names the register {number!r}")
+        yield number
+
+
+def _check_step(step: Step, known: set[int], kernels: Mapping[str, Kernel]) -> None:
+    where = f"step {step.op!r}"
+    _require(isinstance(step.op, str) and isinstance(step.facts, dict), f"{where} is none")
+    _require(all(isinstance(node, str) for node in step.nodes), f"{where} has a node whose name is no text")
+    _require(set(_registers(step.operands, where)) <= known, f"{where} reads what no step has made")
+    for numbers in (step.results, step.dead):
+        list(_registers(numbers, where))
+    if step.op in _CONTROL:
+        _require(len(step.regions) in _CONTROL[step.op], f"{where} has {len(step.regions)} regions")
+        inner = set(known)
+        for region in step.regions:
+            _check_steps(region, inner, kernels)
+        return
+    _require(not step.regions, f"{where} has regions")
+    if step.op == "func.call":
+        _check_kernel_call(step, kernels)
+    elif step.op not in ACTIONS and step.op not in SCALARS:
+        raise ValueError(f"{where} is not known")
+
+
+def _check_kernel_call(step: Step, kernels: Mapping[str, Kernel]) -> None:
+    name, types, axes = step.facts["kernel"], step.facts["types"], step.facts["open"]
+    _require(isinstance(name, str) and name in kernels, f"a step calls kernel {name!r}, which is not there")
+    kernel, where = kernels[name], f"a call of kernel '{name}'"
+    results, operands = _tensors(kernel.signature.results), _tensors(kernel.signature.inputs)
+    made = [(list(shape), kind) for kind, shape in types]
+    _require(made == results and len(step.results) == len(made), f"{where} has results that are not the kernel's")
+    _require(len(axes) == len(operands) <= len(step.operands), f"{where} has operands that are not the kernel's")
+    for own, (shape, _) in zip(axes, operands, strict=True):
+        _require(own == [axis for axis, n in enumerate(shape) if n is None], f"{where} has other open axes")
+    over = step.facts.get("over", 0)
+    _require(_is_size(over, len(operands) - 1) or "over" not in step.facts, f"{where} lies over what is no operand")

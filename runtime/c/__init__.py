@@ -1,0 +1,1 @@
+"""Programs for C: headers, static libraries, an example."""

@@ -1,0 +1,108 @@
+"""A C program that loads a compiled program, runs it once and prints the outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+
+from ...core.model import numpy_dtype
+from ...core.printed import name_text
+from ..artifact.c_text import string
+from .header import Interface
+from .tensor import Tensor
+
+_TEMPLATE = Path(__file__).with_name("example.c")
+_SHOWN = 8  # elements of an output
+
+
+def example(interface: Interface, header: str) -> str:
+    """The text of the program, which includes ``header``, that of the interface."""
+    files = [*(() if interface.linked else ("LIBRARY",)), *(("WEIGHTS",) if interface.weights_file else ())]
+    behind = 1 + len(files)
+    first = behind + len(interface.sizes)  # of the arguments that are files of tensors
+    tensors = interface.tensors
+    filled = [_filled(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
+    printed = [_printed(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
+    return Template(_TEMPLATE.read_text()).substitute(
+        name=interface.name,
+        header=header,
+        arguments=" ".join([*files, *interface.sizes]),
+        first=first,
+        sizes=_sizes(interface, behind),
+        load=", ".join([*(f"argv[{i}]" for i in range(1, behind)), "0, error, sizeof error"]),
+        inputs="\n".join([*(_array(interface, tensor) for tensor in tensors), *filled]),
+        run=", ".join([*(["&sizes"] if interface.is_open else []), *(tensor.argument for tensor in tensors)]),
+        outputs="\n".join(printed),
+        freed="".join(f"  free({tensor.argument});\n" for tensor in tensors if tensor.is_open),
+    )
+
+
+def _sizes(interface: Interface, first: int) -> str:
+    """C that takes the sizes from the arguments from ``first`` on, and computes the shapes."""
+    if not interface.is_open:
+        return ""
+    name, numbers = interface.name, [f"strtoll(argv[{i}], NULL, 10)" for i, _ in enumerate(interface.sizes, first)]
+    return (
+        f"  const {name}_sizes_t sizes = {{{', '.join(numbers or ['0'])}}};\n  {name}_shapes_t shapes;\n"
+        f"  if ({name}_shapes(&sizes, &shapes, error, sizeof error)) return fail(error);\n"
+    )
+
+
+def _array(interface: Interface, tensor: Tensor) -> str:
+    """C that has memory for a tensor; there are no arrays without elements."""
+    if tensor.is_open:
+        elements = interface.elements(tensor)
+        return (
+            f"  {tensor.type} *{tensor.argument} = calloc({elements} + 1, sizeof *{tensor.argument});\n"
+            f'  if (!{tensor.argument}) return fail("out of memory");'
+        )
+    return f"  static {tensor.type} {tensor.argument}[{interface.elements(tensor) if tensor.elements else 1}];"
+
+
+def _filled(interface: Interface, tensor: Tensor, argument: int) -> str:
+    """C that fills an input from a file, or with small numbers (zero where C has none of its kind)."""
+    kind = numpy_dtype(tensor.info.dtype).kind
+    known = {"i": "i % 2", "u": "i % 2", "b": "i % 2", "f": f"({tensor.type})(i % 17) / 16"}
+    value = "0" if kind == "f" and tensor.type.startswith("uint") else known.get(kind, "0")
+    if not tensor.is_open and not tensor.elements:
+        return _transferred(interface, tensor, argument, "rb")
+    each = f"size_t i = 0; argc <= {argument} && i < {interface.elements(tensor)}; i++"
+    return f"{_transferred(interface, tensor, argument, 'rb')}\n  for ({each}) {tensor.argument}[i] = {value};"
+
+
+def _printed(interface: Interface, tensor: Tensor, argument: int) -> str:
+    """C that prints an output, and writes it to a file if one is given."""
+    form, value = _format(tensor)
+    elements = interface.elements(tensor) if tensor.is_open else str(tensor.elements)
+    lines = [_transferred(interface, tensor, argument, "wb"), _headed(tensor)]
+    if elements != "0":
+        lines.append(f'  for (size_t i = 0; i < {_SHOWN} && i < {elements}; i++) printf("{form}", {value});')
+    return "\n".join([*lines, f'  puts({elements} > {_SHOWN} ? " ..." : "");'])
+
+
+def _headed(tensor: Tensor) -> str:
+    """C that prints an output's name, dtype and shape."""
+    begin = f"{name_text(tensor.info.name)} {tensor.info.dtype}["
+    if not tensor.is_open:
+        return f'  printf("%s:", {string(str(tensor))});'
+    rank = len(tensor.info.shape)
+    extents = "".join(f", (long long)shapes.{tensor.argument}_shape[{axis}]" for axis in range(rank))
+    return f'  printf("%s{",".join(["%lld"] * rank)}]:", {string(begin)}{extents});'
+
+
+def _transferred(interface: Interface, tensor: Tensor, argument: int, mode: str) -> str:
+    size = f"{interface.elements(tensor)} * sizeof *{tensor.argument}"
+    return f'  if (argc > {argument} && transfer(argv[{argument}], "{mode}", {tensor.argument}, {size})) return 1;'
+
+
+def _format(tensor: Tensor) -> tuple[str, str]:
+    """How C prints the ``i``-th element."""
+    at = f"{tensor.argument}[i]"
+    if "_Complex" in tensor.type:
+        parts = f"(({tensor.type.removesuffix(' _Complex')} *){tensor.argument})"
+        return " %g%+gi", f"{parts}[2 * i], {parts}[2 * i + 1]"
+    if tensor.type in ("float", "double"):
+        return " %g", at
+    if tensor.type.startswith("int"):
+        return " %lld", f"(long long){at}"
+    return " %llu", f"(unsigned long long){at}"

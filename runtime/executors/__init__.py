@@ -1,0 +1,1 @@
+"""Executors: one program of an artifact, ready to run, timed or guarded."""

@@ -1,0 +1,236 @@
+"""One program of an artifact with its weights, ready to run: it has an entry of code, or is carried out in steps."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache, partial
+from typing import Any, Literal, Protocol, get_args
+
+import numpy as np
+
+from ...core.errors import ArtifactError, InputError
+from ...core.model import OBJECTS, TensorInfo, numpy_dtype, open_sizes
+from ..artifact.manifest import Manifest
+from ..artifact.on_disk import Program
+from ..artifact.weights import Weights
+from ..process import memory
+from ..process.deadline import Deadline
+from ..process.ffi import tvm_ffi
+from ..process.link import Library, Numbered, first_line
+from ..process.threads import team_lock
+from ..tensors import tensor
+from ..tensors.pool import Pool
+from ..vm.routines import Routines, Watch
+from .counters import Counters, Counting, Tally
+from .graph_executor import Graph
+from .guards import guarding
+from .tables import CallTable
+from .timed import TimedCalls, TimedRoutine
+
+ExecutorName = Literal["aot", "graph", "vm"]
+
+
+class Runner(Protocol):
+    """An executor of one program. It may be run from several threads at once."""
+
+    @property
+    def executor(self) -> ExecutorName:
+        """Its name: "aot" calls the program's entry, "graph" its kernels, "vm" carries out its routine."""
+        ...
+
+    @property
+    def main(self) -> tvm_ffi.Function | None:
+        """``main(inputs..., outputs...)``; None where the outputs' sizes are known only afterwards."""
+        ...
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """New arrays, the program's outputs, for its inputs: contiguous arrays of its shapes and dtypes.
+
+        A signal's exception, or TimeoutError behind the ``deadline``, ends the run between two kernels.
+        """
+        ...
+
+    @property
+    def counters(self) -> Counting | None:
+        """What counts the program's calls, if anything does."""
+        ...
+
+    def count(self, on: bool) -> None:
+        """Have the calls of runs that begin from now on counted, or not; InputError where that cannot be."""
+        ...
+
+
+class Entry:
+    """A program whose entry is the packed function ``main``, which keeps the code and the weights alive.
+
+    Its runs are counted if it was compiled with a profile.
+    """
+
+    executor: ExecutorName = "aot"
+
+    def __init__(self, library: Library, manifest: Manifest, weights: Weights | None, threads: int) -> None:
+        self._name = manifest.name
+        memory.demand_machine(manifest.arena_bytes, "what the program keeps between its kernels")
+        self._allocators = [tensor.allocator(info) for info in manifest.outputs]
+        create = library.get_function("create")
+        owned: list[Any] = [create]
+        addresses = np.empty(0, np.uint64)
+        if weights is not None:
+            addresses = weights.addresses(manifest.params, manifest.fingerprint)
+            owned.append(tensor.as_tensor(weights.data))
+        self._counters = Counters(len(manifest.calls)) if manifest.profile else None
+        if self._counters is not None:
+            addresses = np.append(addresses, np.uint64(self._counters.words.ctypes.data))
+            owned.append(tensor.as_tensor(self._counters.words))
+        pointer, lock = ctypes.c_void_p(addresses.ctypes.data), ctypes.c_void_p(team_lock())
+        self.main: tvm_ffi.Function = create(pointer, len(addresses), threads, lock, tvm_ffi.convert(owned))
+        self._params = weights.arrays(manifest.params) if weights is not None else []
+        self._made_table = cache(partial(_table, library, manifest, threads))
+        self._pool = Pool()
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """See ``Runner``."""
+        outputs = [allocate() for allocate in self._allocators]
+        if deadline is not None:
+            table = self._made_table()
+            block = self._pool.array((table.nbytes,), np.dtype(np.uint8))
+            table.run(table.memory(inputs, outputs, self._params, block), deadline)
+            return outputs
+        self.main(*map(tensor.as_tensor, inputs), *map(tensor.as_tensor, outputs))
+        return outputs
+
+    @property
+    def counters(self) -> Counters | None:
+        """See ``Runner``."""
+        return self._counters
+
+    def count(self, on: bool) -> None:
+        """See ``Runner``."""
+        if self._counters is not None:
+            self._counters.on = on
+        elif on:
+            raise InputError(
+                f"'{self._name}' was compiled to run without being timed: compile it with --profile (profile=True), or "
+                "use Module.profile, which makes its calls one by one"
+            )
+
+
+class Carried:
+    """A program that the runtime carries out; its calls are timed only while that is switched on (``count``).
+
+    ``counters`` count them: from the beginning where it was compiled with a profile, else from the first ``count`` on.
+    ``watch`` and ``pool`` are as ``Routines`` takes them.
+    """
+
+    executor: ExecutorName = "vm"
+    main = None
+
+    def __init__(
+        self,
+        library: Library,
+        manifest: Manifest,
+        weights: Weights | None,
+        threads: int,
+        watch: Watch | None = None,
+        pool: Pool | None = None,
+    ) -> None:
+        assert manifest.steps is not None
+        self._outputs = manifest.outputs
+        if weights is not None:  # which checks that they are the program's
+            weights.addresses(manifest.params, manifest.fingerprint)
+        params = weights.arrays(manifest.params) if weights is not None else []
+        try:
+            self._untimed = Routines(library, manifest.steps, params, threads, watch, pool)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ArtifactError(
+                f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
+            ) from error
+        self._make_timed = partial(TimedRoutine, library, manifest.steps, params, threads)
+        self._timed: TimedRoutine | None = None
+        if manifest.profile:
+            self.count(True)
+
+    def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
+        """See ``Runner``."""
+        timed = self._timed
+        if timed is not None and timed.counters.on and deadline is None:
+            made = timed.run(inputs)
+        else:
+            made = self._untimed.run(inputs, deadline)
+        return [as_output(array, info) for array, info in zip(made, self._outputs, strict=True)]
+
+    @property
+    def counters(self) -> Tally | None:
+        """See ``Runner``."""
+        return self._timed.counters if self._timed is not None else None
+
+    def count(self, on: bool) -> None:
+        """See ``Runner``. Timed steps are carried out one by one, which takes longer."""
+        if self._timed is None and on:
+            self._timed = self._make_timed()
+        if self._timed is not None:
+            self._timed.counters.on = on
+
+
+def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
+    """What runs the ``number``-th of an artifact's programs: ahead of time, or by the VM, unless it is said how.
+
+    With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and what they write is checked.
+
+    InputError for an executor that is not known, or cannot run this program; ArtifactError for code that lacks what it
+    needs.
+    """
+    manifest = program.manifest.programs[number]
+    kinds = {"vm": Carried} if manifest.steps else {"aot": Entry, "graph": Graph}
+    if executor is not None and executor not in kinds:
+        raise InputError(_refusal(executor, manifest))
+    kind = kinds[executor] if executor else next(iter(kinds.values()))
+    if guarding():
+        return start_guarded(program, threads, number)
+    try:
+        return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
+    except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
+        raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
+
+
+def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:
+    """What runs the ``number``-th of an artifact's programs with a look at all that its kernels write."""
+    from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
+    from .guarded_calls import GuardedCalls
+
+    manifest = program.manifest.programs[number]
+    kind = GuardedRoutine if manifest.steps else GuardedCalls
+    return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
+
+
+def _table(library: Library, manifest: Manifest, threads: int) -> CallTable:
+    """The calls that the entry makes, for runs that have to come back between two of them."""
+    return CallTable(manifest.program, {kernel.name: kernel for kernel in manifest.kernels}, library, threads)
+
+
+def _refusal(executor: str, manifest: Manifest) -> str:
+    if executor not in get_args(ExecutorName):
+        return f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorName))}"
+    if manifest.steps:
+        return f"the executor '{executor}' cannot run '{manifest.name}': {open_sizes(manifest.inputs)}, or use 'vm'"
+    return f"the executor 'vm' cannot run '{manifest.name}', which has no open sizes: use 'aot' or 'graph'"
+
+
+def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
+    """What runs the ``number``-th of an artifact's programs with counters of its own.
+
+    An entry that was compiled without a profile is not used: its calls are made from a table.
+    """
+    manifest = program.manifest.programs[number]
+    if manifest.steps is None and not manifest.profile:
+        return TimedCalls(Numbered(program.library, program.first + number), manifest, program.weights, threads)
+    own = Numbered(program.library, program.first + number)
+    runner = (Carried if manifest.steps else Entry)(own, manifest, program.weights, threads)
+    runner.count(True)
+    return runner
+
+
+def as_output(array: Any, info: TensorInfo) -> Any:
+    """A result in the model's dtype."""
+    return array if info.dtype in OBJECTS else array.view(numpy_dtype(info.dtype))

@@ -1,0 +1,1 @@
+"""Profiles: what the calls of a program cost."""

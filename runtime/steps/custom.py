@@ -1,0 +1,81 @@
+"""Functions of operators that a user has registered, as programs call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...core.custom_ops import find
+from ...core.errors import InputError
+from ..process.ffi import tvm_ffi
+from ..tensors import tensor
+from ..tensors.foreign import array_on
+from .host import Attributes, HostFunction
+
+
+def operator_function(name: str, where: str) -> HostFunction:
+    """The function of the host that calls a user's operator; ``where`` is who needs it.
+
+    Its attributes say which inputs are ``given``, number, dtype and rank of the ``outputs`` that are used, and the
+    node's own ``attributes``. InputError where nobody has registered the operator.
+    """
+    operator = find(name)
+    if operator is None:
+        domain, _, op = name.partition("::")
+        raise InputError(
+            f"{where}needs the operator '{name}', which is not registered in this process: call "
+            f"tw.register_op('{domain}', '{op}', function) before the program is loaded"
+        )
+    function = operator.function
+    call = partial(_packed if isinstance(function, tvm_ffi.Function) else _called, function)
+
+    def compute(facts: Attributes, *given: Any) -> tuple[Any, ...]:
+        left = iter(given)
+        inputs = [next(left) if there else None for there in facts["given"]]
+        try:
+            made = call(inputs, facts["attributes"])
+        except Exception as error:
+            raise InputError(f"operator '{name}' failed: {type(error).__name__}: {error}") from error
+        return tuple(_output(name, made, *output) for output in facts["outputs"])
+
+    return compute
+
+
+def _called(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
+    """The outputs of a function of Python, which may not write to its inputs."""
+    made = function(*map(_read_only, inputs), **attributes)
+    return made if isinstance(made, tuple | list) else (made,)
+
+
+def _packed(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
+    """The outputs of a packed function, which takes tensors and, last, a map."""
+    made = function(*(tensor.as_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs), dict(attributes))
+    return made if isinstance(made, tvm_ffi.Array) else (made,)
+
+
+def _read_only(value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    seen = value.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _output(name: str, made: Sequence[Any], index: int, dtype: str, rank: int | None) -> Any:
+    """One of the outputs: an array whose rank is what was said of it, or what the host holds."""
+    if index >= len(made):
+        raise InputError(f"operator '{name}' gives {len(made)} outputs, output {index} is needed")
+    value = made[index]
+    if dtype in ("sequence", "optional"):
+        return value
+    if dtype == "string":
+        array = np.asarray(value, dtype=object)
+    else:
+        array = array_on(value) if not isinstance(value, np.ndarray) and hasattr(value, "__dlpack__") else value
+    array = np.asarray(array)
+    if rank is not None and array.ndim != rank:
+        raise InputError(f"operator '{name}' gives output {index} of shape {list(array.shape)}, not of rank {rank}")
+    return array

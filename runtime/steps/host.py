@@ -1,0 +1,234 @@
+"""Functions of the host: what compiled programs call for values that are no tensors of numbers.
+
+Each takes a call's attributes and then its arguments, and gives a tuple of results. Tensors are numpy arrays (of text:
+of dtype object), sequences are lists, an optional is its value or None. Semantics are those of the ONNX operators.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.model import numpy_dtype
+from .suppression import suppress
+
+Attributes = Mapping[str, Any]
+HostFunction = Callable[..., tuple[Any, ...]]
+
+FUNCTIONS: dict[str, HostFunction] = {}
+
+
+def host(name: str) -> Callable[[HostFunction], HostFunction]:
+    """Register the decorated function under the name that programs call it by."""
+
+    def register(function: HostFunction) -> HostFunction:
+        FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+@host("text")
+def _text(attributes: Attributes) -> tuple[Any, ...]:
+    return (np.array(attributes["items"], object).reshape(attributes["shape"]),)
+
+
+@host("StringConcat")
+def _concat_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
+    return (np.asarray(_strings(a) + _strings(b), dtype=object),)
+
+
+@host("StringSplit")
+def _split_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """The parts of each string, filled with empty ones to the largest number of them; and these numbers."""
+    delimiter, most = attributes["delimiter"] or None, attributes["maxsplit"]
+    parts = [text.split(delimiter, -1 if most is None else most) for text in _strings(x).reshape(-1)]
+    width = max(map(len, parts), default=0)
+    table = np.array([row + [""] * (width - len(row)) for row in parts], object).reshape(*x.shape, width)
+    return table, np.array([len(row) for row in parts], np.int64).reshape(x.shape)
+
+
+@host("StringNormalizer")
+def _normalize_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """Stop words are removed, then the case is changed; where nothing is left there is one empty string."""
+    change = {"LOWER": str.lower, "UPPER": str.upper}.get(attributes["case_change_action"], str)
+    words, exact = attributes["stopwords"], bool(attributes["is_case_sensitive"])
+    stop = set(words if exact else map(str.lower, words))
+    rows = _strings(x).reshape(-1, x.shape[-1]) if x.ndim else _strings(x).reshape(1, 1)
+    kept = [[change(text) for text in row if (text if exact else text.lower()) not in stop] or [""] for row in rows]
+    made = np.array(kept, object)
+    return (made if x.ndim == 2 else made.reshape(-1),)
+
+
+@host("RegexFullMatch")
+def _match_text(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    pattern = re.compile(attributes["pattern"])
+    return (np.array([pattern.fullmatch(t) is not None for t in _strings(x).reshape(-1)], bool).reshape(x.shape),)
+
+
+@host("Equal")
+def _equal_text(_: Attributes, a: np.ndarray, b: np.ndarray) -> tuple[Any, ...]:
+    return (np.asarray(_strings(a) == _strings(b), dtype=bool),)
+
+
+@host("LabelEncoder")
+def _encode_labels(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    table = dict(zip(attributes["keys"], attributes["values"], strict=True))
+    items = _strings(x).reshape(-1) if x.dtype == object else x.reshape(-1).tolist()
+    made = [table.get(item, attributes["default"]) for item in items]
+    return (np.array(made, attributes["dtype"]).reshape(x.shape),)
+
+
+@host("sequence")
+def _sequence(_: Attributes, *items: Any) -> tuple[Any, ...]:
+    return (list(items),)
+
+
+@host("SequenceInsert")
+def _insert(_: Attributes, sequence: list[Any], item: Any, at: np.ndarray | None = None) -> tuple[Any, ...]:
+    position = len(sequence) if at is None else _position(sequence, at, len(sequence))
+    return ([*sequence[:position], item, *sequence[position:]],)
+
+
+@host("SequenceErase")
+def _erase(_: Attributes, sequence: list[Any], at: np.ndarray | None = None) -> tuple[Any, ...]:
+    position = len(sequence) - 1 if at is None else _position(sequence, at, len(sequence) - 1)
+    return ([*sequence[:position], *sequence[position + 1 :]],)
+
+
+@host("SequenceAt")
+def _at(_: Attributes, sequence: list[Any], at: np.ndarray) -> tuple[Any, ...]:
+    return (sequence[_position(sequence, at, len(sequence) - 1)],)
+
+
+@host("SequenceLength")
+def _length(_: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    return (np.array(len(sequence), np.int64),)
+
+
+@host("stack")
+def _stack(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    """The elements of a scan output along a new axis, perhaps from the last to the first; of none, ``shape``."""
+    if not sequence:
+        return (np.empty(attributes["shape"], numpy_dtype(attributes["dtype"])),)
+    if len({element.shape for element in sequence}) > 1:
+        shapes = ", ".join(dict.fromkeys(str(list(element.shape)) for element in sequence))
+        raise InputError(f"the elements of a scan output have different shapes, {shapes}")
+    return (np.stack(sequence[::-1] if attributes["backward"] else sequence, attributes["axis"]),)
+
+
+@host("SplitToSequence")
+def _split(attributes: Attributes, x: np.ndarray, split: np.ndarray | None = None) -> tuple[Any, ...]:
+    """Parts of one size (the last may be smaller), of given sizes, or slices of one element."""
+    axis, extent = attributes["axis"] % x.ndim, x.shape[attributes["axis"]]
+    if split is None:
+        sizes = [1] * extent
+    elif split.ndim == 0:
+        size = int(split)
+        if size < 1:
+            raise InputError(f"SplitToSequence: parts of {size} elements")
+        sizes = [min(size, extent - start) for start in range(0, extent, size)]
+    else:
+        sizes = split.tolist()
+        if sum(sizes) != extent or min(sizes, default=0) < 0:
+            raise InputError(f"SplitToSequence: parts of {sizes} do not make {extent} elements")
+    parts = [np.ascontiguousarray(part) for part in np.split(x, np.cumsum(sizes)[:-1].tolist(), axis)] if sizes else []
+    if split is None and not attributes["keepdims"]:
+        parts = [part.reshape(part.shape[:axis] + part.shape[axis + 1 :]) for part in parts]
+    return (parts,)
+
+
+@host("ConcatFromSequence")
+def _concat(attributes: Attributes, sequence: list[Any]) -> tuple[Any, ...]:
+    if not sequence:
+        raise InputError("ConcatFromSequence: the sequence is empty")
+    join = np.stack if attributes["new_axis"] else np.concatenate
+    try:
+        return (np.ascontiguousarray(join(sequence, axis=attributes["axis"])),)
+    except ValueError as error:
+        raise InputError(f"ConcatFromSequence: {error}") from error
+
+
+@host("optional")
+def _optional(_: Attributes, value: Any = None) -> tuple[Any, ...]:
+    return (value,)
+
+
+@host("OptionalHasElement")
+def _has_element(_: Attributes, value: Any = None) -> tuple[Any, ...]:
+    return (np.array(value is not None),)
+
+
+@host("OptionalGetElement")
+def _get_element(_: Attributes, value: Any) -> tuple[Any, ...]:
+    if value is None:
+        raise InputError("OptionalGetElement: the optional has no element")
+    return (value,)
+
+
+@host("have_ranks")
+def _have_ranks(attributes: Attributes, *values: np.ndarray) -> tuple[Any, ...]:
+    return (np.array([value.ndim for value in values] == attributes["ranks"]),)
+
+
+@host("ImageDecoder")
+def _decode_image(attributes: Attributes, encoded: np.ndarray) -> tuple[Any, ...]:
+    """The pixels of a file's content (height, width, channels); without elements where that is no whole picture."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError(
+            "pictures are decoded by Pillow, which is missing: pip install 'tilewright[images]'"
+        ) from error
+    kind, channels = ("L", 1) if attributes["pixel_format"] == "Grayscale" else ("RGB", 3)
+    try:
+        pixels = np.asarray(Image.open(io.BytesIO(encoded.tobytes())).convert(kind))
+    except Exception:  # the readers of the formats say it in many ways, and ONNX asks for an empty picture
+        return (np.empty((0, 0, channels), np.uint8),)
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    return (np.ascontiguousarray(pixels[..., ::-1] if attributes["pixel_format"] == "BGR" else pixels),)
+
+
+@host("Unique")
+def _unique(attributes: Attributes, x: np.ndarray) -> tuple[Any, ...]:
+    """Sorted, or in the order of their first appearance."""
+    axis = attributes["axis"]
+    wide = x.astype(np.float32) if x.dtype.kind == "V" else x
+    values, first, inverse, counts = np.unique(wide, True, True, True, axis=axis)
+    if not attributes["sorted"]:
+        order = np.argsort(first, kind="stable")
+        values, first, counts = np.take(values, order, axis=axis or 0), first[order], counts[order]
+        inverse = np.argsort(order)[inverse.reshape(-1)]
+    places = [np.ascontiguousarray(a.reshape(-1), np.int64) for a in (first, inverse, counts)]
+    return np.ascontiguousarray(values.astype(x.dtype)), *places
+
+
+@host("NonMaxSuppression")
+def _suppress(attributes: Attributes, boxes: np.ndarray, scores: np.ndarray, *limits: np.ndarray | None) -> tuple:
+    """The boxes that overlap no better one of their class by more than a limit: [batch, class, box] each."""
+    most, overlap, least = ([*limits, None, None, None])[:3]
+    count = int(most.reshape(-1)[0]) if most is not None else 0
+    limit = float(overlap.reshape(-1)[0]) if overlap is not None else 0.0
+    if not 0 <= limit <= 1:
+        raise InputError(f"NonMaxSuppression: an iou_threshold of {limit:g} is not between 0 and 1")
+    if boxes.shape != (scores.shape[0], scores.shape[2], 4):
+        raise InputError(f"NonMaxSuppression: boxes {list(boxes.shape)} do not fit scores {list(scores.shape)}")
+    threshold = float(least.reshape(-1)[0]) if least is not None else None
+    return (suppress(boxes, scores, count, limit, threshold, bool(attributes["center_point_box"])),)
+
+
+def _strings(x: np.ndarray) -> np.ndarray:
+    return np.asarray(x, dtype=object)
+
+
+def _position(sequence: list[Any], at: np.ndarray, highest: int) -> int:
+    """A place in a sequence; negative ones count from its end."""
+    position = int(at.reshape(-1)[0])
+    if not -len(sequence) <= position <= highest:
+        raise InputError(f"position {position} is outside of a sequence of {len(sequence)} elements")
+    return position + len(sequence) if position < 0 else position

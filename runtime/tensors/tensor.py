@@ -1,0 +1,180 @@
+"""numpy arrays as tvm-ffi tensors without a copy, and memory for outputs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...core.dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
+from ...core.errors import InputError
+from ...core.model import OBJECTS, TensorInfo, aligned, numpy_dtype
+from ...core.sizes import Extent, Sym, bounds
+from ..process import memory
+from ..process.ffi import tvm_ffi
+from .foreign import array_on
+
+ALIGNMENT = 64
+_CAPSULE_NAME = b"dltensor"  # the capsule keeps this pointer, so the bytes must stay
+
+
+def as_tensor(array: np.ndarray) -> tvm_ffi.Tensor:
+    """A tensor that shares the array's memory and keeps it alive.
+
+    What numpy refuses to export (read-only arrays; bfloat16 and narrow types) is described by its address.
+    """
+    if array.flags.writeable and array.dtype.isbuiltin == 1:
+        return tvm_ffi.from_dlpack(array)
+    return tvm_ffi.from_dlpack(_capsule(array))
+
+
+def empty(info: TensorInfo) -> np.ndarray:
+    """An array for an output, aligned to 64 bytes (numpy's own are to 16)."""
+    return allocator(info)()
+
+
+def allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
+    """What makes arrays for an output, as ``empty`` does, without looking at ``info`` again."""
+    return partial(_empty, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
+
+
+def _empty(nbytes: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    return aligned_bytes(nbytes).view(dtype).reshape(shape)
+
+
+def aligned_bytes(nbytes: int) -> np.ndarray:
+    """Bytes with an address that is a multiple of 64. InputError where the system has not as many."""
+    memory.demand(nbytes, "a tensor of the run")
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[skip : skip + nbytes]
+
+
+def as_array(value: Any, info: TensorInfo) -> Any:
+    """What the caller gave for input ``info`` as a contiguous array of any shape; InputError where the dtype differs.
+
+    Copies only what is not contiguous or not aligned to its elements.
+    """
+    if info.dtype in OBJECTS:
+        return _as_object(value, info)
+    array = value if isinstance(value, np.ndarray) else _import(value, info)
+    if array.dtype != numpy_dtype(info.dtype):
+        raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
+    return aligned(array)
+
+
+def ordered(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list[Any]:
+    """Inputs by name as arrays in the program's order; InputError for names, dtypes or shapes that are not its own."""
+    names = [info.name for info in infos]
+    if inputs.keys() != set(names):
+        raise InputError(names_message(inputs, names))
+    arrays = [as_array(inputs[info.name], info) for info in infos]
+    check_shapes(list(map(shape_of, arrays, infos)), infos)
+    return arrays
+
+
+def names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
+    """What is wrong with the names of inputs."""
+    unknown = [name for name in given if name not in names]
+    missing = [name for name in names if name not in given]
+    parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]
+    return f"{'; '.join(parts)}: the program's inputs are {', '.join(map(repr, names)) or 'none'}"
+
+
+def shape_of(array: Any, info: TensorInfo) -> tuple[int, ...]:
+    """The shape of what was given for input ``info``; what the host holds has none."""
+    return info.static_shape if info.dtype in OBJECTS else array.shape
+
+
+def check_shapes(shapes: Sequence[tuple[int, ...]], infos: Sequence[TensorInfo]) -> None:
+    """Raise InputError where a shape is none that its input may have.
+
+    A symbol's size is that of the first shape that has it.
+    """
+    sizes: dict[Sym, int] = {}
+    for shape, info in zip(shapes, infos, strict=True):
+        if shape != info.shape and not _fits(shape, info.shape, sizes):
+            raise InputError(f"input '{info.name}' must have shape {_shape_text(info, sizes)}, got {shape}")
+        _check_ranges(shape, info)
+
+
+def _as_object(value: Any, info: TensorInfo) -> Any:
+    """A value that the host holds: an array of strings, a list, anything or None."""
+    if info.dtype == "string":
+        array = np.asarray(value, dtype=object)
+        if not all(isinstance(item, str) for item in array.reshape(-1)):
+            raise InputError(f"input '{info.name}' must be an array of strings")
+        return array
+    if info.dtype == "sequence" and not isinstance(value, list | tuple):
+        raise InputError(f"input '{info.name}' must be a list, got {type(value).__name__}")
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[Extent, ...], sizes: dict[Sym, int]) -> bool:
+    if len(shape) != len(wanted):
+        return False
+    return all(n == (sizes.setdefault(w, n) if isinstance(w, Sym) else w) for n, w in zip(shape, wanted, strict=True))
+
+
+def _check_ranges(shape: tuple[int, ...], info: TensorInfo) -> None:
+    """InputError for an extent that the program was not compiled for."""
+    for axis, (n, wanted) in enumerate(zip(shape, info.shape, strict=True)):
+        if isinstance(wanted, Sym) and n not in bounds(wanted):
+            name = "" if str(wanted) == f"{info.name}.{axis}" else f" ({wanted})"
+            raise InputError(f"input '{info.name}' has {n} in dimension {axis}{name}, which must be {bounds(wanted)}")
+
+
+def _shape_text(info: TensorInfo, sizes: Mapping[Sym, int]) -> str:
+    known = [f"{n}={sizes[n]}" for n in info.shape if isinstance(n, Sym) and n in sizes]
+    return f"{info.shape}" + (f" with {', '.join(dict.fromkeys(known))}" if known else "")
+
+
+def _import(value: Any, info: TensorInfo) -> np.ndarray:
+    try:
+        if not hasattr(value, "__dlpack__"):
+            return np.asarray(value)
+        return np.from_dlpack(value) if numpy_dtype(info.dtype).isbuiltin == 1 else _stored_as(array_on(value), info)
+    except (BufferError, ValueError, TypeError, RuntimeError, InputError) as error:
+        raise InputError(f"input '{info.name}' is no array: {error}") from error
+
+
+def _stored_as(array: np.ndarray, info: TensorInfo) -> np.ndarray:
+    """The array with the dtype of ``info`` where it has just its bytes: types that numpy lacks may come so."""
+    same = DTYPES.get(array.dtype.name) == DTYPES[info.dtype]
+    return array.view(numpy_dtype(info.dtype)) if same else array
+
+
+# The exported arrays and their descriptions, by the address of the description. A tensor's deleter removes its entry.
+_exported: dict[int, tuple[DLManagedTensor, Any, np.ndarray]] = {}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def _release(address: int, exported: dict[int, Any] = _exported) -> None:  # a default outlives the module's globals
+    exported.pop(address, None)
+
+
+# A tensor may be the last thing that dies with the process: its deleter must still be there.
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_release))
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+
+def _capsule(array: np.ndarray) -> Any:
+    """A DLPack capsule that describes the array by its address."""
+    code, bits = dlpack_dtype(array.dtype.name)
+    itemsize = array.dtype.itemsize
+    if any(stride % itemsize for stride in array.strides):
+        raise InputError(f"an array with strides {array.strides} of {array.dtype} cannot be shared: copy it first")
+    extents = (ctypes.c_int64 * (2 * array.ndim))(*array.shape, *(stride // itemsize for stride in array.strides))
+    shape = ctypes.cast(extents, ctypes.POINTER(ctypes.c_int64))
+    strides = ctypes.cast(ctypes.addressof(extents) + 8 * array.ndim, ctypes.POINTER(ctypes.c_int64))
+    tensor = DLTensor(array.ctypes.data, CPU, 0, array.ndim, code, bits, 1, shape, strides, 0)
+    managed = DLManagedTensor(tensor, None, _release)
+    address = ctypes.addressof(managed)
+    _exported[address] = (managed, extents, array)
+    return _new_capsule(address, _CAPSULE_NAME, None)

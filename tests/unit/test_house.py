@@ -1,0 +1,155 @@
+"""The map of the house, drawn from the imports: which room uses which. Arrows go one way.
+
+A room is a folder, or a module that lies beside folders. Imports inside of functions and for type checkers count too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("core", "dialects", "driver", "frontends", "passes", "runtime", "tools", "workers")
+Name = tuple[str, ...]  # of a module or a folder, without the package's own
+Arrows = Mapping[str, set[str]]
+
+# All arrows that there may be, by the folder that is looked at: the root, then the folders with rooms of their own.
+ALLOWED: dict[str, dict[str, str]] = {
+    "": {
+        "dialects": "core",
+        "workers": "core",
+        "runtime": "core dialects",  # dialects for an ExecutionEngine alone
+        "passes": "core dialects",
+        "frontends": "core dialects runtime workers",  # runtime for the modules that PyTorch's users call
+        "driver": "core dialects frontends passes runtime workers",
+        "tools": "core dialects driver frontends passes runtime workers",
+    },
+    "runtime": {
+        "tensors": "process",
+        "steps": "process tensors",
+        "artifact": "process steps tensors",
+        "vm": "artifact process steps tensors",
+        "c": "artifact process steps vm",
+        "executors": "artifact process steps tensors vm",
+        "profile": "artifact executors",
+        "description": "artifact",
+        "module": "artifact description executors outputs process profile tensors",
+        "graph": "artifact description executors module process profile steps tensors",
+        "nd": "process tensors",
+        "registry": "process",
+    },
+    "passes": {
+        "analysis": "ir",
+        "verify_kernel": "analysis ir",
+        "schedule": "analysis infra ir verify_kernel",
+        "graph": "analysis infra ir schedule verify_kernel",
+        "normalize": "analysis infra ir",
+        "lower": "analysis infra ir",
+        "plan_routine": "ir",
+        "prefix": "ir",
+        "pipeline": "analysis graph infra ir lower normalize plan_routine schedule verify_kernel",
+        "merge": "ir pipeline",
+        "whole": "infra ir lower pipeline",
+        "by_command": "infra ir pipeline schedule",
+    },
+    "passes/schedule": {
+        "tiles": "",
+        "tiling": "language tiles",
+        "families": "language tiles tiling",
+        "dynamic": "families language tiles tiling",
+        "vectorize": "tiling",
+        "collapse_loops": "tiles",
+        "apply_schedule": "dynamic families language tiles tiling",
+    },
+    "driver": {
+        "cache": "jobs",
+        "options": "cache jobs",
+        "kernels": "cache jobs options",
+        "planning": "blame jobs options",
+        "checking": "jobs planning",
+        "stages": "jobs options planning",
+        "assembly": "cache jobs kernels options",
+        "api": "assembly cache checking options planning stages",
+        "torch_backend": "api",
+    },
+}
+
+
+@cache
+def modules() -> dict[Name, Path]:
+    """All modules of the package by name."""
+    found = {}
+    for path in (p for folder in FOLDERS for p in (ROOT / folder).rglob("*.py")):
+        name = path.relative_to(ROOT).with_suffix("").parts
+        found[name[:-1] if name[-1] == "__init__" else name] = path
+    return found
+
+
+def imported(name: Name, path: Path) -> Iterator[Name]:
+    """The modules of the package that a module imports, wherever it does."""
+    own = name if path.name == "__init__.py" else name[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        words = tuple(node.module.split(".")) if node.module else ()
+        if not node.level and words[:1] != ("tilewright",):
+            continue
+        base = own[: len(own) - node.level + 1] + words if node.level else words[1:]
+        for alias in node.names:
+            yield (*base, alias.name) if (*base, alias.name) in modules() else base
+
+
+@cache
+def drawn(folder: str) -> dict[str, set[str]]:
+    """The arrows between the rooms of a folder; what its own ``__init__`` hands on is none."""
+    prefix = Path(folder).parts
+    arrows: dict[str, set[str]] = defaultdict(set)
+    for name, path in modules().items():
+        for target in imported(name, path):
+            if name[: len(prefix)] == target[: len(prefix)] == prefix and min(len(name), len(target)) > len(prefix):
+                room, other = name[len(prefix)], target[len(prefix)]
+                if room != other:
+                    arrows[room].add(other)
+    return arrows
+
+
+def circle(arrows: Arrows) -> list[str]:
+    """Rooms that lead to one another, none where all arrows go one way."""
+    done: set[str] = set()
+
+    def walk(room: str, way: list[str]) -> list[str]:
+        if room in way:
+            return [*way[way.index(room) :], room]
+        if room in done:
+            return []
+        for other in sorted(arrows.get(room, ())):
+            if found := walk(other, [*way, room]):
+                return found
+        done.add(room)
+        return []
+
+    return next((found for room in sorted(arrows) if (found := walk(room, []))), [])
+
+
+@pytest.mark.parametrize("folder", ALLOWED)
+def test_arrows_are_those_of_the_map(folder: str):
+    allowed = {room: set(others.split()) for room, others in ALLOWED[folder].items()}
+    new = {room: others - allowed.get(room, set()) for room, others in drawn(folder).items()}
+    assert not {room: others for room, others in new.items() if others}, "an arrow that the map has not"
+    gone = {room: others - drawn(folder).get(room, set()) for room, others in allowed.items()}
+    assert not {room: others for room, others in gone.items() if others}, "the map has an arrow that nobody needs"
+
+
+@pytest.mark.parametrize("folder", ALLOWED)
+def test_arrows_go_one_way(folder: str):
+    assert circle(drawn(folder)) == []
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert circle({"a": {"b", "c"}, "b": {"c"}}) == []

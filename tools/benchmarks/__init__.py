@@ -1,0 +1,1 @@
+"""Measuring: networks and kernels beside other runtimes, and what the machine gives."""

@@ -1,0 +1,118 @@
+"""What one core of this machine can do at most: work to be measured beside a kernel's, in the same process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tilewright.core.target import Target
+
+# Independent chains of multiply-adds, more than the product of latency (4 cycles) and units (2).
+_CHAINS = 12
+_STEPS = 200_000
+_COPIED = 64 << 20
+
+
+@dataclass(frozen=True)
+class Probe:
+    """``run`` does ``amount`` of something (floating-point operations, bytes) as fast as one core can."""
+
+    run: Callable[[], object]
+    amount: int
+
+    def rate(self, rounds: int = 20) -> float:
+        """The most that a second holds, of some rounds."""
+        return self.amount / min(_seconds(self.run) for _ in range(rounds))
+
+
+class Machine:
+    """The rates of one core, or of some threads that work at the same time, each with data of its own.
+
+    They are sampled again and again between other measurements: clocks change with the load.
+    """
+
+    def __init__(self, target: Target, threads: int = 1) -> None:
+        makers = {"flops": partial(multiply_adds, target), "bytes": partial(copying, 2 * _COPIED)}
+        self._probes = {name: together([make() for _ in range(threads)]) for name, make in makers.items()}
+        self._seconds: dict[str, list[float]] = {name: [] for name in self._probes}
+
+    def sample(self) -> None:
+        """Measure each rate once more."""
+        for name, probe in self._probes.items():
+            self._seconds[name].append(_seconds(probe.run))
+
+    def rates(self) -> dict[str, float]:
+        """Medians of ``flops`` (floating-point operations) and ``bytes`` (read and written) a second."""
+        return {name: probe.amount / float(np.median(self._seconds[name])) for name, probe in self._probes.items()}
+
+
+def multiply_adds(target: Target) -> Probe:
+    """Multiply-adds of whole float32 vectors in registers, each counted as two operations."""
+    from tilewright.core.model import TensorInfo
+    from tilewright.core.program import Call, Kernel, Program, Slot
+    from tilewright.dialects import codegen, ir
+    from tilewright.dialects.context import make_context
+    from tilewright.passes.lower import entry
+    from tilewright.runtime.executors.executor import Executor
+    from tilewright.runtime.process.link import link
+
+    with make_context(), ir.Location.unknown():
+        made = codegen.emit(ir.Module.parse(_fma_text(target.lanes)), target, "obj")
+    objects = [entry.emit_support(), entry.emit_kernel_table(["peak"]), made]
+    kernel = Kernel("peak", made, _STEPS, parallel=False, scratch_bytes=64)
+    executor = Executor(link(objects), {"peak": kernel})
+    program = Program((), (), (TensorInfo("x", (target.lanes,), "float32"),), (Call("peak", (Slot("param"),)),), 0)
+    # The sums tend to one: neither infinite nor denormal, which can be slow.
+    steps = executor.steps(program, [], [np.full(target.lanes, 0.5, np.float32)])
+    return Probe(steps.run, _STEPS * _CHAINS * target.lanes * 2)
+
+
+def copying(nbytes: int) -> Probe:
+    """Reading half of ``nbytes`` and writing them elsewhere."""
+    source, target = np.ones(max(nbytes // 2, 1), np.uint8), np.zeros(max(nbytes // 2, 1), np.uint8)
+    return Probe(lambda: np.copyto(target, source), nbytes)
+
+
+def together(probes: Sequence[Probe]) -> Probe:
+    """All of some probes at a time, each in a thread; they let go of the interpreter."""
+    if len(probes) == 1:
+        return probes[0]
+    pool = ThreadPoolExecutor(len(probes))
+    return Probe(lambda: list(pool.map(lambda probe: probe.run(), probes)), sum(probe.amount for probe in probes))
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _fma_text(lanes: int) -> str:
+    """A kernel that multiplies and adds in registers; it stores the sums, so that they are made."""
+    vector = f"vector<{lanes}xf32>"
+    names, types = [f"%a{i}" for i in range(_CHAINS)], ", ".join([vector] * _CHAINS)
+    arguments = ", ".join(f"{name}: {vector}" for name in names)
+    steps = "\n".join(f"%b{i} = llvm.intr.fmuladd(%a{i}, %x, %x) : ({vector}, {vector}, {vector}) -> {vector}"
+                      for i in range(_CHAINS))  # fmt: skip
+    sums = "\n".join(f"%s{i} = llvm.fadd %b{i}, {f'%s{i - 1}' if i else '%x'} : {vector}" for i in range(_CHAINS))
+    return f"""
+      llvm.func @peak(%args: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {{
+        %one = llvm.mlir.constant(1 : i64) : i64
+        %p = llvm.load %args : !llvm.ptr -> !llvm.ptr
+        %x = llvm.load %p {{alignment = 4 : i64}} : !llvm.ptr -> {vector}
+        llvm.br ^loop(%lo, {", ".join(["%x"] * _CHAINS)} : i64, {types})
+      ^loop(%i: i64, {arguments}):
+        {steps}
+        %next = llvm.add %i, %one : i64
+        %more = llvm.icmp "slt" %next, %hi : i64
+        llvm.cond_br %more, ^loop(%next, {", ".join(f"%b{i}" for i in range(_CHAINS))} : i64, {types}), ^end
+      ^end:
+        {sums}
+        llvm.store %s{_CHAINS - 1}, %scratch {{alignment = 4 : i64}} : {vector}, !llvm.ptr
+        llvm.return
+      }}"""

@@ -1,0 +1,250 @@
+"""One model measured: compiled cold, run alone in a process, and interleaved with other runtimes in this one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.core.dims import InputShapes
+from tilewright.core.errors import InputError
+from tilewright.core.model import TensorInfo, open_sizes
+from tilewright.core.sizes import is_open
+from tilewright.core.specialization import fixed
+from tilewright.tools._common import is_program, print_table, progress, report
+from tilewright.tools.benchmarks import children, machine
+from tilewright.tools.benchmarks.measure import Spread, interleave, percentiles, ratio, relative_error
+from tilewright.tools.benchmarks.rivals import RIVALS, refusals
+from tilewright.tools.run import given_inputs
+
+if TYPE_CHECKING:
+    from tilewright.runtime.module import Module
+
+OURS = "tilewright"
+MACHINE = "multiply-adds"  # in registers, on each thread: what the machine's threads add up to, whoever shares it
+TOLERANCE = 1e-4
+SLICE_SECONDS = 0.2  # of a round, for each runtime
+_HEAD = ("runtime", "threads", "ms", "quartiles", "p90", "p99", "ours/its", "quartiles", "error", "answers")
+
+Run = tuple[int, str]  # threads, runtime
+Errors = dict[Run, list[dict[str, Any]]]
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Measure the one model of ``args.models`` and print what was found; returns it as a record."""
+    [model] = args.models
+    path = _rivals_file(model) if args.compare else model
+    shapes = dict(args.input_shape)
+    infos = _inputs(model, shapes)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        with progress(f"compiling {model}", args) as say:
+            program, compiled = _compile(model, folder, shapes, args.target)
+            say(f"running {program} alone")
+            peak = children.running(program, {info.name: info.static_shape for info in infos})
+            say(f"loading {model}")
+            modules = _load(program, args.threads)
+            manifest = modules[args.threads[0]].manifest
+            inputs = given_inputs(infos, args)
+            runs, errors = _prepare(modules, inputs, args.compare, path)
+            if len(modules) > 1:
+                runs |= _machine_runs(manifest.target, args.threads)
+        with rounds(f"measuring {model}", args) as show:
+            calls: dict[Run, list[float]] = {}
+            times = interleave(runs, args.rounds, SLICE_SECONDS, on_round=show, calls=calls)
+    weights = manifest.weight_bytes if is_program(model) else children.weight_bytes(model)
+    record = {
+        "model": model,
+        "target": args.target,
+        "rounds": args.rounds,
+        "weight_bytes": weights,
+        "compile": compiled,
+        "running": {"peak_bytes": peak},
+        "runs": [_run(threads, args.threads[0], args.compare, times, calls, errors) for threads in args.threads],
+    }
+    report(record, _head(record), args)
+    if not args.json and not args.quiet:
+        print_table(_rows(record), spare=("error", "quartiles"))
+    return record
+
+
+def _rivals_file(model: str) -> str:
+    """The ONNX file that other runtimes load: ``model``, or the one beside a compiled program."""
+    if not is_program(model):
+        return model
+    path = Path(model).with_suffix(".onnx")
+    if not path.is_file():
+        raise InputError(f"cannot compare '{model}': its model '{path}' is not there; give the ONNX file instead")
+    return str(path)
+
+
+def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
+    """The inputs; InputError where ``shapes`` leave one open: without its sizes there is nothing to measure."""
+    from tilewright.frontends import model_inputs
+    from tilewright.runtime.module import load_module
+
+    if is_program(model):
+        inputs = fixed(load_module(model, 1).inputs, shapes, model)
+    else:
+        inputs = model_inputs(model, shapes)
+    if any(is_open(info.shape) for info in inputs):
+        raise InputError(f"cannot measure '{model}': {open_sizes(inputs)}")
+    return inputs
+
+
+def _compile(model: str, folder: str, shapes: InputShapes, target: str) -> tuple[str, dict[str, Any] | None]:
+    """The program's path; and what compiling it took, if it was compiled."""
+    return (model, None) if is_program(model) else children.compile_cold(model, folder, shapes, target)
+
+
+def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
+    from tilewright.runtime.module import load_module
+
+    return {number: load_module(program, number) for number in threads}
+
+
+def _prepare(
+    modules: Mapping[int, Module], inputs: Mapping[str, np.ndarray], rivals: Sequence[str], path: str
+) -> tuple[dict[Run, Callable[[], object]], Errors]:
+    """What is to be measured, and each rival's distance from our answers, output by output."""
+    runs: dict[Run, Callable[[], object]] = {}
+    errors: Errors = {}
+    shapes = {name: array.shape for name, array in inputs.items()}
+    for threads, module in modules.items():
+        runs[threads, OURS] = lambda module=module: module.run(inputs)
+        got = module.run(inputs)
+        for name in rivals:
+            with refusals(name, path):
+                rival = RIVALS[name](path, shapes, threads)
+                want = rival.run(inputs)
+            runs[threads, name] = lambda rival=rival: rival.run(inputs)
+            errors[threads, name] = [
+                {"name": info.name, "error": relative_error(a, np.asarray(b))}
+                for info, a, b in zip(module.outputs, got, want, strict=True)
+            ]
+    return runs, errors
+
+
+def _machine_runs(target: str, threads: Sequence[int]) -> dict[Run, Callable[[], object]]:
+    """Each thread does the same work, so that n of them have done n times as much."""
+    from tilewright.core.target import Target
+
+    probes = [machine.multiply_adds(Target.parse(target)) for _ in range(max(threads))]
+    return {(number, MACHINE): machine.together(probes[:number]).run for number in threads}
+
+
+@contextmanager
+def rounds(text: str, args: argparse.Namespace) -> Iterator[Callable[[int], None]]:
+    """Shows the count of the rounds, between these alone: an animation would take part in what is measured."""
+    with progress(text, args, animated=False) as say:
+        yield lambda done: say(f"{text}, rounds", done, args.rounds)
+
+
+def _run(
+    threads: int,
+    base: int,
+    rivals: Sequence[str],
+    times: Mapping[Run, Sequence[float]],
+    calls: Mapping[Run, Sequence[float]],
+    errors: Errors,
+) -> dict[str, Any]:
+    """All runtimes on one number of threads; ``base`` is the number that ``speedup`` compares with."""
+    ours = times[threads, OURS]
+    found = [
+        {
+            "name": name,
+            "seconds": spread(times[threads, name]),
+            "calls": percentiles(calls[threads, name]),
+            "ratio": dataclasses.asdict(ratio(ours, times[threads, name])),
+            "outputs": errors[threads, name],
+            "agrees": all(output["error"] <= TOLERANCE for output in errors[threads, name]),
+        }
+        for name in rivals
+    ]
+    return {
+        "threads": threads,
+        "seconds": spread(ours),
+        "calls": percentiles(calls[threads, OURS]),
+        "speedup": dataclasses.asdict(ratio(times[base, OURS], ours)),
+        **_machine_speedup(threads, base, times),
+        "rivals": found,
+        "fastest": min(found, key=lambda rival: rival["seconds"]["median"])["name"] if found else None,
+    }
+
+
+def _machine_speedup(threads: int, base: int, times: Mapping[Run, Sequence[float]]) -> dict[str, Any]:
+    """What the threads would gain if all they did were arithmetic, and how much of that they do gain."""
+    if threads == base:
+        return {}
+    ours, machine = (
+        [one / all_ for one, all_ in zip(times[base, name], times[threads, name], strict=True)]
+        for name in (OURS, MACHINE)
+    )
+    machine = [threads / base * gain for gain in machine]
+    return {"machine_speedup": spread(machine), "speedup_share": dataclasses.asdict(ratio(ours, machine))}
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and quartiles of the rounds as a record."""
+    return dataclasses.asdict(Spread.of(values))
+
+
+def _head(record: Mapping[str, Any]) -> list[str]:
+    lines = [f"{record['model']}: {record['rounds']} rounds"]
+    if made := record["compile"]:
+        lines.append(f"compiled in {made['seconds']:.2f} s, peak memory {megabytes(made)} MB, {from_cache(made)}")
+    lines.append(f"runs in peak memory {megabytes(record['running'])} MB")
+    for run in record["runs"][1:]:
+        of, base = "-".join(numbers(run["speedup"])), record["runs"][0]["threads"]
+        machine = "-".join(numbers(run["machine_speedup"]))
+        lines.append(f"{run['threads']} threads are {of} times as fast as {base} (the machine's arithmetic: {machine})")
+    return lines
+
+
+def from_cache(made: Mapping[str, Any]) -> str:
+    """How long the program takes from the cache."""
+    return f"from the cache in {made['cached_seconds']:.2f} s" if made["cached"] else "not from the cache"
+
+
+def megabytes(memory: Mapping[str, int]) -> str:
+    """The most memory that was used."""
+    return f"{memory['peak_bytes'] / 1e6:.0f}"
+
+
+def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """The table, its head first; without a rival it has no columns for one."""
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for run in record["runs"]:
+        threads = str(run["threads"])
+        rows.append((OURS, threads, *numbers(run["seconds"], 1e3), *tail(run["calls"]), "", "", "", ""))
+        for rival in run["rivals"]:
+            times, ratios = numbers(rival["seconds"], 1e3), numbers(rival["ratio"])
+            verdict = "agree" if rival["agrees"] else "DIFFER"
+            ends = tail(rival["calls"])
+            rows.append((rival["name"], threads, *times, *ends, *ratios, f"{largest_error(rival):.1e}", verdict))
+    return rows if len(rows) > 1 + len(record["runs"]) else [row[:6] for row in rows]
+
+
+def tail(calls: Mapping[str, float]) -> tuple[str, str]:
+    """What nine in ten calls took at most, and 99 in a hundred, in ms."""
+    return _digits(calls["p90"] * 1e3, 4), _digits(calls["p99"] * 1e3, 4)
+
+
+def largest_error(rival: Mapping[str, Any]) -> float:
+    """The largest relative error of the outputs."""
+    return max((output["error"] for output in rival["outputs"]), default=0.0)
+
+
+def numbers(spread: Mapping[str, float], scale: float = 1.0) -> tuple[str, str]:
+    """Median, and the quartiles with a dash between them."""
+    median, low, high = (spread[key] * scale for key in ("median", "low", "high"))
+    return _digits(median, 4), f"{_digits(low, 3)}-{_digits(high, 3)}"
+
+
+def _digits(value: float, count: int) -> str:
+    return np.format_float_positional(value, count, unique=False, fractional=False, trim="-")
