@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch clean
+.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch tour clean
 
 setup: $(STAMP)
 
@@ -83,6 +83,10 @@ bench: $(BENCH_STAMP) $(NETWORKS:%=build/bench/%.onnx)
 # The table of networks from PyTorch, beside eager, inductor (which wants a C++ compiler) and the same ones from ONNX.
 bench-torch: $(BENCH_STAMP) $(patsubst %,build/bench/%.onnx,resnet18 mobilenet_v2 bert_base vit_b16)
 	cd tests && ../$(BIN)/python -m torch_bench
+
+# docs/tour.md, from a compilation.
+tour: $(STAMP)
+	$(BIN)/python docs/make_tour.py
 
 build/bench/%.onnx: tools/networks/*.py | $(STAMP)
 	mkdir -p build/bench

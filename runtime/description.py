@@ -9,7 +9,7 @@ from ..core.printed import counted, line_text, name_text, size_text
 from ..core.tensor_texts import tensor_text
 from .artifact.manifest import Manifest
 
-_LABEL = 9  # width of the names of facts
+_LABEL = 11  # width of the names of facts
 
 
 def describe(

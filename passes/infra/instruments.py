@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,9 @@ class DumpIR(Instrument):
     """Writes the module after each pass to its own file: ``03-fuse-ops.mlir``, ``softmax_1/04-bufferize.mlir``."""
 
     folder: Path
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
 
     def after(self, stage: Pass, module: ir.Module, index: int) -> None:
         safe = "".join(c if c.isalnum() or c in "-_" else "_" for c in stage.name)
