@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 BENCH_STAMP := .venv/.installed-bench
 NETWORKS := resnet18 resnet50 mobilenet_v2 squeezenet1_1 vgg16 bert_base gpt2 vit_b16
 
-.PHONY: setup demo test lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch tour clean
+.PHONY: setup demo test test-all lint unit lit conformance conformance-open torch-coverage fuzz fuzz-open stress bench bench-torch tour clean
 
 setup: $(STAMP)
 
@@ -39,7 +39,13 @@ lint: $(STAMP)
 	$(BIN)/pyright
 
 unit: $(STAMP)
+	$(BIN)/pytest -q -n 2 -m "not slow"
+
+# What takes long besides: large networks, another CPU, longer samples; then the campaigns at their usual lengths.
+test-all: lint $(STAMP)
 	$(BIN)/pytest -q -n 2
+	$(BIN)/lit -v -j 2 tests/lit
+	$(MAKE) conformance conformance-open torch-coverage fuzz fuzz-open stress
 
 lit: $(STAMP)
 	$(BIN)/lit -v -j 2 tests/lit

@@ -56,10 +56,10 @@ def option_text(name: str, said: Sequence[int | str] | int | str) -> str:
 
 def frozen(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...] | int | str]:
     """What a user gives, with its shapes as tuples. ModelError for what is neither a shape nor a size."""
-    return {name: _frozen(name, said) for name, said in (shapes or {}).items()}
+    return {name: _freeze(name, said) for name, said in (shapes or {}).items()}
 
 
-def _frozen(name: str, said: object) -> tuple[int | str, ...] | int | str:
+def _freeze(name: str, said: object) -> tuple[int | str, ...] | int | str:
     if isinstance(said, (int, str)):
         return said
     try:

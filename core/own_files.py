@@ -56,14 +56,14 @@ def open_own(top: Path, *names: str) -> int:
 
     NotOursError where the file or a folder on its way may be somebody else's, another OSError where there is none.
     """
-    with _walked(top, names[:-1]) as folder:
+    with _walk(top, names[:-1]) as folder:
         path = top.joinpath(*names)
-        return _checked(_open(folder, path, _FILE), path, False)
+        return _check(_open(folder, path, _FILE), path, False)
 
 
 def make_folder(top: Path, *names: str) -> None:
     """Make the folders TOP/NAMES... below ``top``, for us alone. OSError as ``open_own``."""
-    with _walked(top, names, make=True):
+    with _walk(top, names, make=True):
         pass
 
 
@@ -92,16 +92,16 @@ def _strangers(folder: Path, levels: int) -> Iterator[Stranger]:
 
 
 @contextlib.contextmanager
-def _walked(top: Path, names: tuple[str, ...], make: bool = False) -> Iterator[int]:
+def _walk(top: Path, names: tuple[str, ...], make: bool = False) -> Iterator[int]:
     """A descriptor of the folder TOP/NAMES..., each of which is ours."""
-    at, path = _checked(os.open(top, _FOLDER), top, True), top
+    at, path = _check(os.open(top, _FOLDER), top, True), top
     try:
         for name in names:
             path = path / name
             if make:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o700, dir_fd=at)
-            inner = _checked(_open(at, path, _FOLDER | os.O_NOFOLLOW), path, True)
+            inner = _check(_open(at, path, _FOLDER | os.O_NOFOLLOW), path, True)
             os.close(at)
             at = inner
         yield at
@@ -122,7 +122,7 @@ def _open(folder: int, path: Path, flags: int) -> int:
         raise
 
 
-def _checked(descriptor: int, path: Path, folder: bool) -> int:
+def _check(descriptor: int, path: Path, folder: bool) -> int:
     """The descriptor, if what it stands for is ours; else it is closed."""
     if why := refusal(os.fstat(descriptor), folder):
         os.close(descriptor)

@@ -92,7 +92,7 @@ class Sym:
         return hash_of(self.address)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpacked, packed(self)
+        return _unpack, packed(self)
 
     def __add__(self, other: Extent) -> Extent:
         terms = dict(self.terms)
@@ -333,7 +333,7 @@ def _whole(a: Extent, b: Extent) -> Extent:
     return Sym.of({atoms: factor // b for atoms, factor in terms_of(a) if not atoms or factor % b == 0})
 
 
-def _unpacked(rows: Sequence[Row], last: Numbers) -> Extent:
+def _unpack(rows: Sequence[Row], last: Numbers) -> Extent:
     """The size that ``packed`` gives."""
     made: list[Atom] = []
 

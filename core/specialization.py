@@ -153,14 +153,14 @@ def _input(name: str, inputs: Sequence[TensorInfo], where: str) -> TensorInfo:
 
 def _bind_shape(info: TensorInfo, shape: Sequence[int | None], bound: dict[Extent, int], where: str) -> None:
     if len(shape) != len(info.shape):
-        raise ModelError(f"{where}: input '{info.name}' has {len(info.shape)} dimensions ({_listed(info.shape)})")
+        raise ModelError(f"{where}: input '{info.name}' has {len(info.shape)} dimensions ({_list(info.shape)})")
     for extent, size in zip(info.shape, shape, strict=True):
         if size is None:
             continue
         if isinstance(extent, Sym):
             _bind(extent, size, bound, where)
         elif extent != size:
-            raise ModelError(f"{where}: input '{info.name}' is {_listed(info.shape)}, which does not allow {size}")
+            raise ModelError(f"{where}: input '{info.name}' is {_list(info.shape)}, which does not allow {size}")
 
 
 def _bind(symbol: Sym, size: int, bound: dict[Extent, int], where: str) -> None:
@@ -170,5 +170,5 @@ def _bind(symbol: Sym, size: int, bound: dict[Extent, int], where: str) -> None:
         raise ModelError(f"{where}: '{symbol}' is {bound[symbol]} and {size}: give it one size")
 
 
-def _listed(shape: Sequence[Extent]) -> str:
+def _list(shape: Sequence[Extent]) -> str:
     return ",".join(map(str, shape)) or "a scalar"

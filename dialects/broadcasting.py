@@ -22,7 +22,7 @@ def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = 
     inputs = tuple(stretched(value, shape) for value in inputs)
     rank = len(shape)
     maps = [_broadcast_map(shape_of(value), shape) for value in inputs]
-    widened = _widened(body, len(inputs))
+    widened = _widen(body, len(inputs))
     return generic(inputs, [empty(shape, elem)], [*maps, range(rank)], "p" * rank, widened)[0]
 
 
@@ -114,5 +114,5 @@ def _broadcast_map(shape: Sequence[Extent], target: Sequence[Extent]) -> list[Ma
     return [None if n == 1 and target[first + d] != 1 else first + d for d, n in enumerate(shape)]
 
 
-def _widened(body: Body, count: int) -> Body:
+def _widen(body: Body, count: int) -> Body:
     return lambda *args: body(*map(scalars.widen, args[:count]))

@@ -119,7 +119,7 @@ def _decode_float(code: ir.Value, form: Format, sign: int) -> ir.Value:
 def _encode_float(bits: ir.Value, form: Format, sign_bit: int, saturate: bool) -> ir.Value:
     sign = arith.andi(arith.shrui(bits, _int(32 - sign_bit.bit_length())), _int(sign_bit))
     magnitude = arith.andi(bits, _int(0x7FFFFFFF))
-    code = _rounded(magnitude, form)
+    code = _round(magnitude, form)
     beyond = form.nan if form.infinity is None else form.infinity
     overflow = form.largest if saturate or form.finite else beyond
     code = arith.select(_above(code, form.largest), _int(overflow), code)
@@ -131,7 +131,7 @@ def _encode_float(bits: ir.Value, form: Format, sign_bit: int, saturate: bool) -
     return arith.xori(arith.select(is_nan, _int(form.nan), code), sign)
 
 
-def _rounded(magnitude: ir.Value, form: Format) -> ir.Value:
+def _round(magnitude: ir.Value, form: Format) -> ir.Value:
     """The code of a non-negative f32's bits, as if the format had as many exponents as f32."""
     drop = _F32_MANTISSA - form.mantissa
     odd = arith.andi(arith.shrui(magnitude, _int(drop)), _int(1))

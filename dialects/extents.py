@@ -170,10 +170,10 @@ def _atom(atom: Atom) -> ir.Value:
     open_ = [index(arg) for arg in atom.args if isinstance(arg, Sym)]
     with _behind(open_):
         given = iter(open_)
-        return _applied(atom, [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args])
+        return _apply(atom, [next(given) if isinstance(arg, Sym) else index_constant(arg) for arg in atom.args])
 
 
-def _applied(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
+def _apply(atom: Atom, args: Sequence[ir.Value]) -> ir.Value:
     match atom.function:
         case "sum":
             return args[0]

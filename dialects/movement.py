@@ -125,11 +125,11 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     if 0 in shape:
         return empty(shape, element_of(filled[0]))
     if is_open(shape):
-        return _inserted(filled, axis, shape)
+        return _insert(filled, axis, shape)
     return tensor.ConcatOp(ranked(shape, element_of(filled[0])), axis, filled).result
 
 
-def _inserted(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
+def _insert(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
     """A concat of open extents: upstream's has no way to give its result's."""
     result, start = empty(shape, element_of(values[0])), 0
     for value in values:

@@ -19,9 +19,9 @@ def prefix_scan(
     """
     total, distance, elem = x, 1, builders.element_of(x)
     if exclusive and builders.shape_of(x)[axis]:
-        total = _shifted(total, axis, 1, neutral, reverse)
+        total = _shift(total, axis, 1, neutral, reverse)
     while distance < builders.shape_of(x)[axis]:
-        total = builders.elementwise(body, total, _shifted(total, axis, distance, neutral, reverse), elem=elem)
+        total = builders.elementwise(body, total, _shift(total, axis, distance, neutral, reverse), elem=elem)
         distance *= 2
     return total
 
@@ -44,7 +44,7 @@ def scan_in_order(x: ir.Value, body: Fold2, neutral: float, exclusive: bool = Fa
     return sequential([outer, inner], [builders.empty((outer, extent, inner), elem)], row)[0]
 
 
-def _shifted(x: ir.Value, axis: int, distance: int, fill: float, reverse: bool) -> ir.Value:
+def _shift(x: ir.Value, axis: int, distance: int, fill: float, reverse: bool) -> ir.Value:
     """``x`` moved along an axis to higher (``reverse``: lower) indices, with ``fill`` where it comes from outside."""
     shape = builders.shape_of(x)
     sizes, starts, pads, none = list(shape), [0] * len(shape), [0] * len(shape), [0] * len(shape)

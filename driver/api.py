@@ -210,7 +210,7 @@ def build(
     report = CompileReport()
     pool = _pool(workers, options)
     planned = plan_model(model, options, pool, report)
-    made = _settled(assembly.make(planned, options, pool, report), options, report)
+    made = _settle(assembly.make(planned, options, pool, report), options, report)
     recipe = stages.PlanRecipe(planned.plan, options, partial(_pool, workers, options))
     return _module(made, options, report, recipe, max_concurrency)
 
@@ -287,7 +287,7 @@ def stepwise(
     pool = _pool(workers, options)
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan_source(settled_source(source), Asked.of(input_shapes), options, pool, folder, report)
-        return _settled(assembly.make_stepwise(planned, options, pool, report), options, report)
+        return _settle(assembly.make_stepwise(planned, options, pool, report), options, report)
 
 
 def make_options(
@@ -361,7 +361,7 @@ def _product(
             request = compile_cache.request(cache, source, asked.shapes, others, options)
             found = compile_cache.find_program(cache, request) if request else None
         if found:
-            return _settled(assembly.of_cache(found, report), options, report)
+            return _settle(assembly.of_cache(found, report), options, report)
     pool.start()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         planned = plan_source(source, asked, options, pool, folder, report)
@@ -370,10 +370,10 @@ def _product(
         with report.stage("cache"):
             found = compile_cache.Found(made.code, made.manifest, made.weights, report.of_program())
             compile_cache.keep_program(cache, request, planned, found)
-    return _settled(made, options, report)
+    return _settle(made, options, report)
 
 
-def _settled(made: Made, options: Options, report: CompileReport) -> Made:
+def _settle(made: Made, options: Options, report: CompileReport) -> Made:
     """What was made, with the cache kept to its size and what went wrong with it in the report."""
     if options.cache:
         report.notes += options.cache.close()

@@ -307,7 +307,7 @@ def _manifest(
         calls=() if program.routine else program.calls,
         routine=program.routine,
         reports=program.reports,
-        prepared=_prepared(program, planned.plan),
+        prepared=_prepare(program, planned.plan),
         weights_inside=weights.data.nbytes if weights and options.weights == "inside" else 0,
         compiler=version("tilewright"),
         source=planned.source,
@@ -315,7 +315,7 @@ def _manifest(
     )
 
 
-def _prepared(program: Program, plan: Plan) -> dict[str, list[str]]:
+def _prepare(program: Program, plan: Plan) -> dict[str, list[str]]:
     """The names of the model's weights that each prepared one of the program was made of."""
     names = [info.name for info in program.params if info.name in plan.prepare]
     return {name: [source.name for source in plan.prepare[name].params] for name in names}

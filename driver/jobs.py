@@ -184,15 +184,15 @@ def plan_bytecode(bytecode: bytes, shell: Model, settings: Settings) -> tuple[Pl
 
 def plan_linalg(source: LinalgText, settings: Settings) -> tuple[Planned, Settings]:
     """Import a model that comes as another compiler's text, and run the graph passes on it."""
-    return plan_model(_imported(source), "", settings)
+    return plan_model(_import(source), "", settings)
 
 
 def linalg_text(source: LinalgText) -> bytes:
     """The module of a model that comes as another compiler's text, with the nodes' names."""
-    return _text(_imported(source).module.operation)
+    return _text(_import(source).module.operation)
 
 
-def _imported(source: LinalgText) -> Model:
+def _import(source: LinalgText) -> Model:
     from ..frontends.linalg.importer import import_linalg
 
     with step("import"):
@@ -206,7 +206,7 @@ def plan_model(model: Model, folder: str, settings: Settings) -> tuple[Planned, 
     plan = pipeline.plan(model, settings.target, settings.pass_context(), settings.model_limits)
     originals = [info.name for info in plan.main.params if info.name not in plan.prepare]
     originals += [info.name for program in plan.prepare.values() for info in program.params]
-    params = {name: _spilled(model.params[name], folder) for name in dict.fromkeys(originals)}
+    params = {name: _spill(model.params[name], folder) for name in dict.fromkeys(originals)}
     return Planned(plan, params, model.name, model.files, model.notes), settings
 
 
@@ -257,7 +257,7 @@ def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:
     return entry.emit_support(), entry.emit_kernel_table(names)
 
 
-def _spilled(param: Param, folder: str) -> Param:
+def _spill(param: Param, folder: str) -> Param:
     """The weight with its data in a file, so that it need not travel: arrays of some size are written to ``folder``."""
     array = param.source
     if not isinstance(array, np.ndarray) or array.nbytes < SPILL_BYTES or not folder:

@@ -55,7 +55,7 @@ def parse(text: str, label: str) -> ir.Module:
 def apply(passes: str, module: ir.Module, target: Target, context: PassContext) -> None:
     """Run the passes that ``passes`` names; CompileError for those that are none."""
     for stage in parse_pipeline(passes, PASSES):
-        context.run(_completed(stage, module, target, context.config), module)
+        context.run(_complete(stage, module, target, context.config), module)
 
 
 def recorded(facts: Mapping[str, Any]) -> tuple[Target, PassContext]:
@@ -64,7 +64,7 @@ def recorded(facts: Mapping[str, Any]) -> tuple[Target, PassContext]:
     return Target.parse(facts["target"] or "x86"), context
 
 
-def _completed(stage: Pass, module: ir.Module, target: Target, config: Mapping[str, Any]) -> Pass:
+def _complete(stage: Pass, module: ir.Module, target: Target, config: Mapping[str, Any]) -> Pass:
     """The pass with the target, and the schedule that the config has for the module's kernel, where it takes these."""
     options = {field.name for field in dataclasses.fields(stage)}
     given: dict[str, Any] = {TARGET: target} if TARGET in options else {}

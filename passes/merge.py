@@ -61,8 +61,8 @@ class _Merged:
             kernels = {name: self._add_kernel(name, plan.kernels[name]) for name in plan.kernels if name in prepare}
         weights = {name: self._add_param(param) for name, param in params.items()}
         for name, program in plan.prepare.items():
-            weights[name] = self._add_prepared(name, _renamed(program, kernels, weights))
-        return _renamed(plan.main, own, weights)
+            weights[name] = self._add_prepared(name, _rename(program, kernels, weights))
+        return _rename(plan.main, own, weights)
 
     def _add_kernel(self, name: str, code: bytes) -> str:
         known = next(n for n in _numbered(name) if n not in self.kernels or self._is_kernel(n, code))
@@ -124,7 +124,7 @@ def _named(program: Program, output: str) -> Program:
     return replace(program, outputs=tuple(replace(info, name=output) for info in program.outputs))
 
 
-def _renamed(program: Program, kernels: Mapping[str, str], weights: Mapping[str, str]) -> Program:
+def _rename(program: Program, kernels: Mapping[str, str], weights: Mapping[str, str]) -> Program:
     """A program that calls its kernels and weights by other names."""
     return replace(
         program,

@@ -75,7 +75,7 @@ class _Planner:
         if op.name not in _KEPT and not _is_scalar(op) and not is_choice(op):
             raise CompileError(f"'{op.name}' is in no kernel{_where(op)}, and a program cannot carry it out")
         values = [*list(op.operands)[1:], op.operands[0]] if is_choice(op) else op.operands  # tensors come first
-        operands = tuple(self._registers[v] for v in (*values, *_compared(op)))
+        operands = tuple(self._registers[v] for v in (*values, *_compare(op)))
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
@@ -123,7 +123,7 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     return facts
 
 
-def _compared(op: ir.Operation) -> list[ir.Value]:
+def _compare(op: ir.Operation) -> list[ir.Value]:
     """The sizes whose comparison a check demands, which its message shows."""
     test = defining_op(op.operands[0]) if op.name == "cf.assert" else None
     return list(test.operands) if test is not None and test.name == "arith.cmpi" else []

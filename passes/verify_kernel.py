@@ -40,13 +40,13 @@ def verify_kernel(function: func.FuncOp) -> None:
     stated = [set(members) for members in stated_sizes(function)]
     for members in SizeClasses(function).shared():
         if not any(set(members) <= known for known in stated):
-            shown = ", ".join(_described(function, *pair) for pair in members)
+            shown = ", ".join(_describe(function, *pair) for pair in members)
             raise CompileError(
                 f"kernel '{symbol(function)}' takes {shown} for one size, which its '{SAME_SIZES}' does not state"
             )
 
 
-def _described(function: func.FuncOp, number: int, axis: int) -> str:
+def _describe(function: func.FuncOp, number: int, axis: int) -> str:
     count = len(function.arguments)
     what = f"argument {number}" if number < count else f"result {number - count}"
     return what if axis < 0 else f"axis {axis} of {what}"

@@ -104,7 +104,7 @@ class Module:
         """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
         from .artifact import pickling
 
-        return _unpickled, (pickling.kept(self._program, int(protocol)), self._settings)
+        return _unpickle, (pickling.kept(self._program, int(protocol)), self._settings)
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -383,7 +383,7 @@ def load_module(
     return Module(program, num_threads, max_concurrency=max_concurrency, executor=executor)
 
 
-def _unpickled(kept: Kept, settings: dict[str, Any]) -> Module:
+def _unpickle(kept: Kept, settings: dict[str, Any]) -> Module:
     return Module(kept.load(), **settings)
 
 

@@ -14,6 +14,12 @@ def targets(*cpus: str) -> list[Any]:
     return [_parameter(f"x86 -mcpu={cpu}") for cpu in cpus]
 
 
-def _parameter(text: str) -> Any:
+def slow_targets(*cpus: str) -> list[Any]:
+    """The same, of CPUs that ``make test-all`` alone tests."""
+    return [_parameter(f"x86 -mcpu={cpu}", pytest.mark.slow) for cpu in cpus]
+
+
+def _parameter(text: str, *marks: pytest.MarkDecorator) -> Any:
     missing = Target.parse(text).missing()
-    return pytest.param(text, marks=pytest.mark.skipif(bool(missing), reason=f"this CPU lacks {', '.join(missing)}"))
+    skip = pytest.mark.skipif(bool(missing), reason=f"this CPU lacks {', '.join(missing)}")
+    return pytest.param(text, marks=(skip, *marks))

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     record: dict[str, Any] = {"model": args.model}
     lines: list[str] = []
     wrong = False
-    for wanted, look in ((args.watch or args.dump_dir, _watched), (args.against, _compared)):
+    for wanted, look in ((args.watch or args.dump_dir, _watched), (args.against, _compare)):
         if wanted:
             facts, said, fault = look(args)
             record, lines, wrong = record | facts, lines + said, wrong or fault
@@ -115,7 +115,7 @@ def _watched(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]
     return facts | {"dump_dir": args.dump_dir and str(args.dump_dir)}, lines, found is not None
 
 
-def _compared(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
+def _compare(args: argparse.Namespace) -> tuple[dict[str, Any], list[str], bool]:
     """Compare the model with the reference."""
     from tilewright.tools.debugging.isolation import Child
     from tilewright.tools.debugging.search import Search
@@ -198,10 +198,10 @@ def _lines(found: Finding, saved: Path | None, args: argparse.Namespace) -> list
             f"'{name_text(found.nonfinite)}' is the first value with NaN or infinities that {args.against} has not"
         )
     lines += [f"saved as {saved}, with its inputs beside it"] if saved else []
-    return [*lines, *_bisected(found), *(f"note: {note}" for note in found.notes)]
+    return [*lines, *_bisect(found), *(f"note: {note}" for note in found.notes)]
 
 
-def _bisected(found: Finding) -> list[str]:
+def _bisect(found: Finding) -> list[str]:
     made = found.bisection
     if made is None:
         return []

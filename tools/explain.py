@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         asked = {"opt_level": args.opt_level, "cache": not args.no_cache, "untrusted": args.untrusted}
         options = api.make_options(args.target, progress=say, **asked)
         programs = api.specialized_shapes(args.model, given, args.specialize, options.model_limits) or {"": given}
-        records = {sizes: _measured(args, shapes, options, say) for sizes, shapes in programs.items()}
+        records = {sizes: _measure(args, shapes, options, say) for sizes, shapes in programs.items()}
     if args.plot:
         _plot.draw(next(iter(records.values())), args.plot)
     if args.json:
@@ -111,7 +111,7 @@ def _check(args: argparse.Namespace) -> None:
     check_outputs({"--plot": args.plot}, args.model)
 
 
-def _measured(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
+def _measure(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
     """What ``explain`` says of the program for inputs of these shapes."""
     from tilewright.driver import api
 

@@ -83,7 +83,7 @@ def _record(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) ->
         "flush_denormals": flushing,
         "operators": manifest.operators,
         "specializations": manifest.specializations,
-        "variants": [_variant(each, i == _chosen(manifest)) for i, each in enumerate(manifest.by_target)],
+        "variants": [_variant(each, i == _choose(manifest)) for i, each in enumerate(manifest.by_target)],
     }
 
 
@@ -114,7 +114,7 @@ def _problem(manifest: Manifest, path: Path, code: on_disk.Code, verify: bool) -
     return None
 
 
-def _chosen(manifest: Manifest) -> int | None:
+def _choose(manifest: Manifest) -> int | None:
     """Which variant loading takes here; None for none."""
     try:
         _, chosen = choose(manifest, "")

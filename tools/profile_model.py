@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         module = _load(args, say)
         inputs = _inputs(module, args)
     with progress(f"profiling {args.model}", args, animated=False) as say:
-        made = _TOGETHER[args.by](_profiled(module, inputs, args.rounds, say))
+        made = _TOGETHER[args.by](_profile(module, inputs, args.rounds, say))
     for path, text in ((args.csv, made.csv(args.sort)), (args.trace, made.chrome_trace())):
         if path:
             _write(path, text)
@@ -121,7 +121,7 @@ def _inputs(module: Module, args: argparse.Namespace) -> dict[str, np.ndarray]:
     return given_inputs(infos, args)
 
 
-def _profiled(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:
+def _profile(module: Module, inputs: Mapping[str, np.ndarray], rounds: int, say: Teller) -> Report:
     """The profile, with the machine's rates as they are before and after it."""
     from tilewright.core.target import Target
 

@@ -194,7 +194,7 @@ def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
     path, descriptor = cache.path(WEIGHTS, fingerprint), cache.open(WEIGHTS, fingerprint)
     if descriptor is None:
         return None
-    weights = _mapped(descriptor, path)
+    weights = _map(descriptor, path)
     if weights is None:
         cache.drop(path, "is damaged")
         return None
@@ -208,7 +208,7 @@ def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
     return weights
 
 
-def _mapped(descriptor: int, path: Path) -> Weights | None:
+def _map(descriptor: int, path: Path) -> Weights | None:
     """The weights of an open file; None where it has none."""
     try:
         return Weights.of_file(descriptor, str(path))
@@ -231,5 +231,5 @@ def _keep_weights(cache: Cache, weights: Weights) -> None:
 
 
 def _intact_weights(descriptor: int, item: Item) -> bool:
-    weights = _mapped(descriptor, item.path)
+    weights = _map(descriptor, item.path)
     return weights is not None and weights.fingerprint == item.key and weights.intact()

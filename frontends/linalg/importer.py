@@ -35,7 +35,7 @@ def import_linalg(
     context = make_context()
     with context, ir.Location.unknown():
         context.allow_unregistered_dialects = True  # what legalization does not convert, it refuses
-        module, main = _parsed(text, name)
+        module, main = _parse(text, name)
         kinds = main.type
         inputs = _infos("arg", list(kinds.inputs)[: len(kinds.inputs) - len(params)]) if inputs is None else inputs
         outputs = _infos("result", kinds.results) if outputs is None else outputs
@@ -50,7 +50,7 @@ def import_linalg(
         return Model(module, tuple(inputs), tuple(outputs), params, name, legal=False)
 
 
-def _parsed(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
+def _parse(text: str | bytes, name: str) -> tuple[ir.Module, func.FuncOp]:
     """The module and its function; ModelError where it cannot be read."""
     try:
         with diagnostics("import"):
@@ -64,7 +64,7 @@ def _open(
     main: func.FuncOp, inputs: Sequence[TensorInfo], outputs: Sequence[TensorInfo], samples: Samples, name: str
 ) -> None:
     """Let a function that is written for the first of the samples run on all sizes."""
-    others = [_parsed(text, name) for text in samples.texts]
+    others = [_parse(text, name) for text in samples.texts]
     fit = Fit(samples.points, [*samples.known, *(extent for info in inputs for extent in info.shape)])
     for _, other in others:
         remember_extents(other)

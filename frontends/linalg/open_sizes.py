@@ -46,7 +46,7 @@ def open_sizes(
     bind_sizes(block, inputs, scalars)
     for op, number, constant in found.constants:
         with ir.InsertionPoint(op), op.location:
-            op.operands[number] = _emitted(op.operands[number], constant)
+            op.operands[number] = _emit(op.operands[number], constant)
     for op in collect(main, lambda op: op.name in _REWRITES):
         amounts = found.amounts.get(op.results[0], {})
         if amounts or any(map(_is_open, (*op.operands, *op.results))):
@@ -61,7 +61,7 @@ def _is_open(value: ir.Value) -> bool:
     return isinstance(value.type, ir.RankedTensorType) and not value.type.has_static_shape
 
 
-def _emitted(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
+def _emit(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
     """What takes the place of a constant: an extent in its type, or a tensor of this shape that holds its number."""
     if not isinstance(extent, tuple):
         return const(extent, constant.type)  # type: ignore[arg-type]  # a number too

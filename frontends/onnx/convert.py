@@ -45,7 +45,7 @@ def _to_float(value: ir.Value, source: str, dtype: str) -> ir.Value:
 def _to_integer(value: ir.Value, source: str, dtype: str) -> ir.Value:
     target = element_type(dtype)
     if is_float(source):
-        value = _truncated(value, dtype)
+        value = _truncate(value, dtype)
     if value.type == target:
         return value
     if scalars.width(value) > scalars.width(target):
@@ -54,7 +54,7 @@ def _to_integer(value: ir.Value, source: str, dtype: str) -> ir.Value:
     return (arith.extsi if signed else arith.extui)(target, value)
 
 
-def _truncated(value: ir.Value, dtype: str) -> ir.Value:
+def _truncate(value: ir.Value, dtype: str) -> ir.Value:
     """A float toward zero, as an integer of 32 or 64 bits whose low bits are the dtype's.
 
     Through a wider signed integer negative numbers wrap, as C compilers have it in practice.

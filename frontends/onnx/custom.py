@@ -35,7 +35,7 @@ def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[s
     for key, value in attributes.items():
         if not all(isinstance(item, _PLAIN) for item in (value if isinstance(value, list) else [value])):
             raise Unsupported(f"attribute '{key}' is no number or text: give a tensor as an input", "attribute")
-    told = _inferred(ctx, inputs, attributes)
+    told = _infer(ctx, inputs, attributes)
     wanted = [i for i in range(len(ctx.node.output)) if ctx.wants(i)]
     elements = [_declared(ctx, i) if told is None else _told(told[i]) for i in wanted]
     shapes = [_declared_shape(ctx, i) if told is None else told[i][0] for i in wanted]
@@ -49,11 +49,11 @@ def convert(ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[s
     )
     results: list[Tensor | None] = [None] * len(ctx.node.output)
     for i, tensor, shape in zip(wanted, made, shapes, strict=True):
-        results[i] = tensor if isinstance(tensor, Object) else _fitted(ctx, i, tensor, shape)
+        results[i] = tensor if isinstance(tensor, Object) else _fit(ctx, i, tensor, shape)
     return results
 
 
-def _inferred(
+def _infer(
     ctx: Context, inputs: Sequence[Tensor | None], attributes: Mapping[str, object]
 ) -> Sequence[custom_ops.Result] | None:
     """What the operator's rule says of all outputs; None where it has none."""
@@ -99,7 +99,7 @@ def _declared_shape(ctx: Context, index: int) -> custom_ops.Shape:
     return tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
 
 
-def _fitted(ctx: Context, index: int, tensor: Tensor, shape: custom_ops.Shape) -> Tensor:
+def _fit(ctx: Context, index: int, tensor: Tensor, shape: custom_ops.Shape) -> Tensor:
     """The result with the extents that are known; the program checks them when it runs."""
     wanted = [own if n is None else n for own, n in zip(tensor.shape, shape, strict=True)]
     said = ", ".join("any" if n is None else str(n) for n in shape)

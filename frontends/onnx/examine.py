@@ -44,7 +44,7 @@ def examine(
         opsets = check_model(detached)
         found = inventory.file_nodes(detached.proto)
         tensors = inventory.tensors(detached.proto, found)
-        done = _converted(detached, opsets, input_shapes or {})
+        done = _convert(detached, opsets, input_shapes or {})
     nodes = _nodes(found, done.graph.refusals)
     problems = _problems(found, done.graph.refusals, opsets)
     report = CheckReport(
@@ -86,7 +86,7 @@ class _Converted:
     notes: Sequence[str]
 
 
-def _converted(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
+def _convert(detached: Detached, opsets: dict[str, int], given: InputShapes) -> _Converted:
     """Convert with the shapes that are there. Where they are open, try some: what is refused rarely depends on them.
 
     Ranges are taken as they are, for so the model is meant to be compiled.

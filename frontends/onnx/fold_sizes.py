@@ -69,7 +69,7 @@ def _elementwise(function: Callable[..., object]) -> Rule:
     return lambda _count, _attributes, a, b: np.asarray(apply(a, b), dtype=object)
 
 
-def _folded(function: Callable[..., object]) -> Rule:
+def _fold(function: Callable[..., object]) -> Rule:
     apply = np.frompyfunc(function, 2, 1)
 
     def rule(_count: int, _attributes: Attributes, first: Array, *others: Array) -> Array:
@@ -146,8 +146,8 @@ _RULES: dict[str, Rule] = {
     "Sub": _elementwise(lambda a, b: a - b),
     "Mul": _elementwise(lambda a, b: a * b),
     "Div": _elementwise(_quotient),
-    "Max": _folded(largest),
-    "Min": _folded(smallest),
+    "Max": _fold(largest),
+    "Min": _fold(smallest),
     "Equal": _elementwise(_same),
     "Where": lambda _count, _attributes, c, a, b: np.where(c.astype(bool), a, b),
     "Cast": _cast,

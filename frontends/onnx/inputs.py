@@ -26,7 +26,7 @@ def fixed_inputs(
     """
     inputs = [i for i in model_inputs(graph) if i.name not in without]
     declared = {i.name: _declared(i) for i in inputs}
-    together = _agreed(graph, given, what)
+    together = _agree_shapes(graph, given, what)
     return [_fixed(i, declared[i.name], together, what) for i in inputs]
 
 
@@ -39,7 +39,7 @@ def open_shapes(
     """
     tensors = [i for i in model_inputs(graph) if not object_kind(i)]
     declared = {i.name: _declared(i) for i in tensors if i.name not in without}
-    together = _agreed(graph, given, what)
+    together = _agree_shapes(graph, given, what)
     named = together.named
     shapes = {
         name: shape if shape is None else [named.get(dim, dim) if isinstance(dim, str) else dim for dim in shape]
@@ -51,7 +51,7 @@ def open_shapes(
 
 def given_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> dict[str, tuple[Extent, ...]]:
     """The given shapes with a symbol for each dimension that stays open."""
-    return _agreed(graph, given, what).shapes
+    return _agree_shapes(graph, given, what).shapes
 
 
 def model_inputs(graph: onnx.GraphProto) -> list[ValueInfoProto]:
@@ -78,7 +78,7 @@ def example(name: str, shape: Sequence[int]) -> str:
     return f"--input-shape {name}:{','.join(map(str, shape))}"
 
 
-def _agreed(graph: onnx.GraphProto, given: InputShapes, what: str) -> Agreed:
+def _agree_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> Agreed:
     names = [i.name for i in model_inputs(graph)]
     shapes = [name for name, said in given.items() if not isinstance(said, (int, str))]
     if unknown := [name for name in shapes if name not in names]:

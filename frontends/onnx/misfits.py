@@ -61,13 +61,13 @@ def either(
     """
     before = ctx.graph.refusals.copy()
     try:
-        return convert([partial(_fitting, name, way) for name, way in ways.items()])
+        return convert([partial(_fit, name, way) for name, way in ways.items()])
     except _MisfitError as misfit:
         ctx.graph.refusals.restore(before)  # what was said of that way does not count
         return _other(ctx, condition, ways, misfit, expected)
 
 
-def _fitting(name: str, way: Way) -> list[Tensor]:
+def _fit(name: str, way: Way) -> list[Tensor]:
     try:
         return way()
     except UnsupportedError:
@@ -87,7 +87,7 @@ def _other(
     fits = scalars.invert(condition) if misfit.way == first else condition
     cf.assert_(fits, f"({ctx.node.op_type}): {words}")
     try:
-        made = _fitting(second, ways[second]) if misfit.way == first else _fitting(first, ways[first])
+        made = _fit(second, ways[second]) if misfit.way == first else _fit(first, ways[first])
     except _MisfitError:
         ctx.invalid(f"{misfit.way} cannot be run: {misfit}")
     if not expected:

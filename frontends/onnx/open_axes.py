@@ -105,17 +105,17 @@ def slice_bounds(extent: Extent, start: Extent, end: Extent, step: Extent) -> tu
 
 
 def _up(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
-    first, last = _clamped(start, extent, 0, extent), _clamped(end, extent, 0, extent)
+    first, last = _clamp(start, extent, 0, extent), _clamp(end, extent, 0, extent)
     return first, largest(-floordiv(first - last, step), 0)
 
 
 def _down(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Extent, Extent]:
-    top = _clamped(start, extent, smallest(0, extent - 1), extent - 1)  # -1 where there is no element to begin at
-    last = _clamped(end, extent, -1, extent - 1)
+    top = _clamp(start, extent, smallest(0, extent - 1), extent - 1)  # -1 where there is no element to begin at
+    last = _clamp(end, extent, -1, extent - 1)
     return largest(top, 0), largest(-floordiv(last - top, -1 * step), 0)
 
 
-def _clamped(bound: Extent, extent: Extent, low: Extent, high: Extent) -> Extent:
+def _clamp(bound: Extent, extent: Extent, low: Extent, high: Extent) -> Extent:
     if isinstance(bound, int) and abs(bound) >= _FAR:
         return high if bound > 0 else low
     return largest(smallest(wrapped(bound, extent), high), low)

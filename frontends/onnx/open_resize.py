@@ -84,7 +84,7 @@ def by_scales(
     ctx: Context, along: Sequence[int], extents: Sequence[Extent], scales: Tensor, roi: Tensor | None, dtype: str
 ) -> list[OpenAxis]:
     """The axes with the results' extents ``floor(extent * scale)``, in f32; ``dtype`` is that of the coordinates."""
-    results = [_scaled(ctx, n, scale, 0.0) for n, scale in zip(extents, _items(ctx, scales, "float32"), strict=True)]
+    results = [_scale(ctx, n, scale, 0.0) for n, scale in zip(extents, _items(ctx, scales, "float32"), strict=True)]
     factors = _items(ctx, scales, dtype)
     return _axes(ctx, along, extents, results, factors, roi)
 
@@ -109,7 +109,7 @@ def by_sizes(
         pick = scalars.minimum if policy == "not_larger" else scalars.maximum
         common = ctx.elementwise(lambda *factors: reduce(pick, factors), *scales)
         scales = [common] * len(extents)
-        sizes = [_scaled(ctx, n, common, 0.5) for n in extents]
+        sizes = [_scale(ctx, n, common, 0.5) for n in extents]
     return _axes(ctx, along, extents, sizes, scales, roi)
 
 
@@ -147,7 +147,7 @@ def _quotient(ctx: Context, size: Extent, extent: Extent, dtype: str) -> Tensor:
     return ctx.elementwise(body, dtype=dtype, shape=())
 
 
-def _scaled(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Extent:
+def _scale(ctx: Context, extent: Extent, scale: Tensor, offset: float) -> Extent:
     """``floor(extent * scale + offset)``; whole multiples and halves stay symbolic."""
     if scale.known is not None and not offset and (exact := _multiple(extent, float(scale.known))) is not None:
         return exact
@@ -196,7 +196,7 @@ def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Te
     if not axes:
         return x
     ats = [_coordinates(ctx, axis, rule) for axis in axes]
-    tables = [ctx.cast(_rounded(ctx, at, axis, rule), "int64") for at, axis in zip(ats, axes, strict=True)]
+    tables = [ctx.cast(_round(ctx, at, axis, rule), "int64") for at, axis in zip(ats, axes, strict=True)]
     results: dict[int, Any] = {axis.index: axis.result for axis in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
 
@@ -211,11 +211,11 @@ def nearest(ctx: Context, x: Tensor, axes: Sequence[OpenAxis], rule: Rule) -> Te
     made = builders.generic([t.value for t in tables], [out], maps, "p" * x.rank, body)[0]
     result = ctx.wrap(made, x.dtype)
     for at, axis in zip(ats, axes, strict=True):
-        result = _extrapolated(ctx, result, axis, at, rule)
+        result = _extrapolate(ctx, result, axis, at, rule)
     return result
 
 
-def _rounded(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
+def _round(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
     def body(value: ir.Value, scale: ir.Value) -> ir.Value:
         a = Emitted(value)
         if rule.nearest != "simple":
@@ -248,7 +248,7 @@ def interpolated(ctx: Context, x: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
     maps = [[axis.index], [axis.index, x.rank], range(x.rank)]
     out = builders.full(shape, scalars.const(0, elem))
     made = builders.generic([first.value, weights.value], [out], maps, "p" * x.rank + "r", body)[0]
-    return _extrapolated(ctx, ctx.wrap(made, x.dtype), axis, at, rule)
+    return _extrapolate(ctx, ctx.wrap(made, x.dtype), axis, at, rule)
 
 
 def _taps(ctx: Context, at: Tensor, axis: OpenAxis, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -293,7 +293,7 @@ def _filter(distance: Number, rule: Rule) -> Emitted:
     return chosen(d <= 1, near(d, rule.cubic), chosen(d < 2, far(d, rule.cubic), d * 0))
 
 
-def _extrapolated(ctx: Context, x: Tensor, axis: OpenAxis, at: Tensor, rule: Rule) -> Tensor:
+def _extrapolate(ctx: Context, x: Tensor, axis: OpenAxis, at: Tensor, rule: Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
     if not rule.cropped:
         return x

@@ -152,15 +152,15 @@ def quantize(
     def quotient(value: ir.Value, divisor: ir.Value) -> ir.Value:
         return rounded(scalars.div(rounded(value), rounded(divisor)))
 
-    return _stored(ctx, quotient, x, scale, zero, dtype, saturate, early)
+    return _store(ctx, quotient, x, scale, zero, dtype, saturate, early)
 
 
 def requantize(ctx: Context, x: Tensor, factor: Tensor, zero: Tensor | None, dtype: str, early: bool = False) -> Tensor:
     """``x * factor + zero`` in ``dtype``, of sums of products; the product is in f32, with ``early`` the sum too."""
-    return _stored(ctx, lambda v, by: scalars.mul(as_float(v, by.type), by), x, factor, zero, dtype, early=early)
+    return _store(ctx, lambda v, by: scalars.mul(as_float(v, by.type), by), x, factor, zero, dtype, early=early)
 
 
-def _stored(
+def _store(
     ctx: Context,
     body: Body,
     x: Tensor,

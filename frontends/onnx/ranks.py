@@ -128,10 +128,10 @@ class Forms:
     def cast(self, ctx: Context, values: Sequence[ir.Value]) -> list[ir.Value]:
         """Values that are of these forms as ones of their types."""
         firsts = zip(values, self.single, self.cases[0], strict=True)
-        return [_held(ctx, value, first.dtype) if form is None else form.cast(value) for value, form, first in firsts]
+        return [_hold(ctx, value, first.dtype) if form is None else form.cast(value) for value, form, first in firsts]
 
 
-def _held(ctx: Context, value: ir.Value, dtype: str) -> ir.Value:
+def _hold(ctx: Context, value: ir.Value, dtype: str) -> ir.Value:
     """A tensor as a value of the host, as which one of unknown rank is there already."""
     if isinstance(value.type, ir.NoneType):
         return value

@@ -75,7 +75,7 @@ def layer(
     """Inputs as the ops have them, of which sizes may be open; ``functions`` are the default ones of the op's
     ``gates``, ``weights`` are w, r, b, p.
     """
-    w, r, b, p = (_widened(ctx, t) for t in weights)
+    w, r, b, p = (_widen(ctx, t) for t in weights)
     assert w is not None and r is not None
     reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
     other = f"direction '{settings.direction}' does not fit weights for {w.shape[0] if w.rank else 'no'} directions"
@@ -88,12 +88,12 @@ def layer(
     x = ctx.fitted(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
     w = ctx.fitted(ctx.fitted(w, (count, *w.shape[1:]), other), (count, gates * hidden, x.shape[2]), misfit)
     r = ctx.fitted(r, (count, gates * hidden, hidden), misfit)
-    b, p = _fitting(ctx, b, (count, 2 * gates * hidden), "biases"), _fitting(ctx, p, (count, 3 * hidden), "peepholes")
+    b, p = _fit(ctx, b, (count, 2 * gates * hidden), "biases"), _fit(ctx, p, (count, 3 * hidden), "peepholes")
     first = (lambda t: ctx.transpose(t, [1, 0, 2])) if settings.batch_first else (lambda t: t)
     x = first(x)
     shape = (count, x.shape[1], hidden)
     given = [_state(ctx, t if t is None else first(ctx.cast(t, w.dtype)), shape, w.dtype) for t in states]
-    lengths = _fitting(ctx, lengths, x.shape[1:2], "sequence_lens")
+    lengths = _fit(ctx, lengths, x.shape[1:2], "sequence_lens")
     if lengths is not None and lengths.known is not None and (lengths.known == x.shape[0]).all():
         lengths = None
     chosen, each = _functions(ctx, settings, functions, count), len(functions)
@@ -110,7 +110,7 @@ def _hidden(r: Tensor, settings: Settings) -> Extent:
     return r.shape[2] if isinstance(r.shape[2], int) else settings.hidden or r.shape[2]
 
 
-def _fitting(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
+def _fit(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
     if x is None:
         return None
     return ctx.fitted(x, shape, f"{what} of shape {list(x.shape)}, which has to be {list(shape)}")
@@ -118,7 +118,7 @@ def _fitting(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str)
 
 def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype: str) -> Tensor:
     """The states that a model gives, or zeros: (directions, batch, hidden)."""
-    fitting = _fitting(ctx, given, shape, "an initial state")
+    fitting = _fit(ctx, given, shape, "an initial state")
     return ctx.zeros(shape, dtype) if fitting is None else fitting
 
 
@@ -159,12 +159,12 @@ def _pass(
     direction, steps = layer.directions[which], layer.x.shape[0]
     states = [_row(t, which) for t in layer.states]
     hidden = builders.shape_of(states[0])[1]
-    gates = _projected(layer.x, direction, summed)
+    gates = _project(layer.x, direction, summed)
     elem, count = builders.element_of(gates), builders.shape_of(gates)[2] // hidden
 
     def step(time: ir.Value, of_step: ir.Value, old: Values, into: Values) -> list[ir.Value]:
         operands, body = cell(direction, parts(of_step, count), old)
-        return _advanced(operands, body, old, into, layer.lengths, time)
+        return _advance(operands, body, old, into, layer.lengths, time)
 
     if steps == 1:
         fresh = [builders.empty(builders.shape_of(s), elem) for s in states]
@@ -182,7 +182,7 @@ def _pass(
     return (carried[-1] if shown else None), carried[: len(states)]
 
 
-def _projected(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
+def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     """The inputs of all steps by w, with the biases that do not wait for the state: (time, batch, gates)."""
     steps, batch, inputs = x.shape
     flat = builders.contract("mi,gi->mg", builders.reshape(x.value, (steps * batch, inputs)), direction.w)
@@ -197,7 +197,7 @@ def _projected(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     return builders.reshape(flat, (steps, batch, size))
 
 
-def _advanced(
+def _advance(
     operands: Values, body: Body, old: Values, into: Values, lengths: Tensor | None, time: ir.Value
 ) -> list[ir.Value]:
     """The new states, written into ``into``, and what the step shows as h.
@@ -230,7 +230,7 @@ def _row(x: Tensor, which: int) -> ir.Value:
     return builders.reshape(builders.slice_(x.value, [which, *zeros], [1, *x.shape[1:]]), x.shape[1:])
 
 
-def _widened(ctx: Context, x: Tensor | None) -> Tensor | None:
+def _widen(ctx: Context, x: Tensor | None) -> Tensor | None:
     return x if x is None or x.dtype == "float64" else ctx.cast(x, "float32")
 
 
@@ -275,11 +275,11 @@ def _functions(ctx: Context, settings: Settings, defaults: Sequence[str], direct
     for i, name in enumerate(names):
         function, own = _FUNCTIONS[name.lower()]
         parameters = [next(left, number) for left, number in zip(numbers, own, strict=False)]
-        made.append(_clipped(function, parameters, settings.clip if i % len(defaults) < 2 else None))
+        made.append(_clip(function, parameters, settings.clip if i % len(defaults) < 2 else None))
     return made
 
 
-def _clipped(function: Callable[..., ir.Value], parameters: Sequence[float], clip: float | None) -> Function:
+def _clip(function: Callable[..., ir.Value], parameters: Sequence[float], clip: float | None) -> Function:
     def apply(x: ir.Value) -> ir.Value:
         if clip is not None:
             x = scalars.minimum(scalars.maximum(x, scalars.like(x, -clip)), scalars.like(x, clip))

@@ -58,7 +58,7 @@ def table(
     whole, rank = ir.IntegerType.get_signless(64), len(shape)
 
     def body(*args: ir.Value) -> list[ir.Value]:
-        at = _padded(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
+        at = _pad(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
         neighbour = scalars.add(_first(at, rule.mode), scalars.from_index(builders.linalg_index(rank), at.type))
         position = _position(arith.fptosi(whole, neighbour), extent, rule)
         weights = [_weight(math.absf(scalars.sub(at, neighbour)), rule.mode)] if TAPS[rule.mode] > 1 else []
@@ -97,7 +97,7 @@ def sampled(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tens
     return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
 
 
-def _padded(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
+def _pad(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     """A coordinate near or in the tensor, also of NaN and what no integer holds; for nearest a whole number."""
     if rule.mode == "nearest":
         at = math.roundeven(at)
@@ -105,7 +105,7 @@ def _padded(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
     if rule.padding == "zeros" or rule.by_neighbours:  # where all that is near is one value, how far is no matter
         return clamped(at, -3, extent + 2)
     if rule.padding == "reflection":
-        return _between(_reflected(at, low, rule.span(extent, at), high), low, high)
+        return _between(_reflect(at, low, rule.span(extent, at), high), low, high)
     outside = scalars.either(
         scalars.invert(scalars.compare("ge", at, low)),
         scalars.invert(scalars.compare("le", at, high)),
@@ -123,7 +123,7 @@ def _between(at: ir.Value, least: ir.Value, most: ir.Value) -> ir.Value:
     return scalars.select(scalars.compare("le", at, most), at, most)
 
 
-def _reflected(at: ir.Value, least: ir.Value, span: ir.Value, most: ir.Value) -> ir.Value:
+def _reflect(at: ir.Value, least: ir.Value, span: ir.Value, most: ir.Value) -> ir.Value:
     """Mirrored at both borders as often as needed: what is an odd number of ranges away runs backwards."""
     distance = math.absf(scalars.sub(at, least))
     turns = math.floor(scalars.div(distance, span))  # NaN where the range is a point

@@ -77,7 +77,7 @@ def stand_ins(
     node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int], declared: Mapping[str, TypeProto]
 ) -> list[Value]:
     """For a node's outputs: of the types that onnx infers for this one node, else of those that the file declares."""
-    inferred = _inferred(node, inputs, opsets)
+    inferred = _infer(node, inputs, opsets)
     return [_better(of_type(inferred.get(name)), of_type(declared.get(name))) for name in node.output]
 
 
@@ -95,7 +95,7 @@ def of_type(type_: TypeProto | None) -> Value:
     return StandIn(dtype, tuple(d.dim_value for d in dims)) if dtype and known else Failed(dtype)
 
 
-def _inferred(node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+def _infer(node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
     domain = "" if node.domain == "ai.onnx" else node.domain
     opset = opsets.get(domain, 0)
     if not defs.has(node.op_type, max_inclusive_version=opset, domain=domain):

@@ -35,7 +35,7 @@ def words(key: tuple[int, int], number: ir.Value) -> Words:
     wide, word = ir.IntegerType.get_signless(64), ir.IntegerType.get_signless(32)
     count = scalars.from_index(number, wide)
     low, high = arith.trunci(word, count), arith.trunci(word, arith.shrui(count, scalars.like(count, 32)))
-    return _encrypted(key, (low, high))
+    return _encrypt(key, (low, high))
 
 
 def uniform(random: ir.Value, type_: ir.Type, digits: int) -> ir.Value:
@@ -59,18 +59,18 @@ def normal(pair: Words, type_: ir.Type) -> ir.Value:
     return scalars.mul(radius, math.cos(scalars.mul(second, scalars.like(second, 2 * np.pi * 2.0**-32))))
 
 
-def _encrypted(key: tuple[int, int], counter: Words) -> Words:
+def _encrypt(key: tuple[int, int], counter: Words) -> Words:
     """The counter after the rounds, with a word of the key added before the first and after every fourth."""
     schedule = (*key, key[0] ^ key[1] ^ _PARITY)
     left, right = (scalars.add(word, scalars.like(word, part)) for word, part in zip(counter, key, strict=True))
     for block in range(_ROUNDS // 4):
         for rotation in _ROTATIONS[block % 2]:
             left = scalars.add(left, right)
-            right = arith.xori(_rotated(right, rotation), left)
+            right = arith.xori(_rotate(right, rotation), left)
         left = scalars.add(left, scalars.like(left, schedule[(block + 1) % 3]))
         right = scalars.add(right, scalars.like(right, schedule[(block + 2) % 3] + block + 1))
     return left, right
 
 
-def _rotated(word: ir.Value, count: int) -> ir.Value:
+def _rotate(word: ir.Value, count: int) -> ir.Value:
     return arith.ori(arith.shli(word, scalars.like(word, count)), arith.shrui(word, scalars.like(word, 32 - count)))

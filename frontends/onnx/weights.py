@@ -84,13 +84,13 @@ class Detached:
         if at.location == DECODED:
             return self.decoded[at.offset]
         if at.location == MAPPED and self.path is None:
-            return _unpacked(np.frombuffer(self.data, np.uint8, nbytes, at.offset), dtype, tuple(tensor.dims))
+            return _unpack(np.frombuffer(self.data, np.uint8, nbytes, at.offset), dtype, tuple(tensor.dims))
         path = self.path if at.location == MAPPED else self._external(tensor, at)
         assert path is not None
         if at.location != MAPPED:
             self.files[path] = None
         if dtype in _PACKED and nbytes:
-            return _unpacked(np.memmap(path, np.uint8, "r", at.offset, (nbytes,)), dtype, tuple(tensor.dims))
+            return _unpack(np.memmap(path, np.uint8, "r", at.offset, (nbytes,)), dtype, tuple(tensor.dims))
         return FileSlice(path, at.offset, nbytes)
 
     def check(self, tensor: TensorProto) -> None:
@@ -258,7 +258,7 @@ def type_name(data_type: int) -> str:
     return TensorProto.DataType.Name(data_type).lower() if known else str(data_type)
 
 
-def _unpacked(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def _unpack(packed: np.ndarray, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Bytes of raw data as an array; of types of less than a byte, the low bits come first."""
     if dtype not in _PACKED:
         return packed.view(numpy_dtype(dtype)).reshape(shape)

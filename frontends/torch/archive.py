@@ -48,7 +48,7 @@ def read(path: Path, using: Pool | None = None, limits: ModelLimits = ORDINARY) 
         raise ModelError(f"{path} cannot be read as an exported program: {error}") from error
     try:
         check_types(found.program.types)
-        return _loaded(found.program.text, *_tensors(path, found))
+        return _load(found.program.text, *_tensors(path, found))
     except BadNestingError as error:
         raise ModelError(f"{path} nests its arguments or results in what is not read: it {error}") from None
     except TilewrightError:
@@ -62,7 +62,7 @@ def rehearse(found: Package, label: str) -> None:
     from .source import TorchSource
 
     try:
-        program = _loaded(found.program.flat, *({s.name: _of(s, _empty(s)) for s in side} for side in found[1:]))
+        program = _load(found.program.flat, *({s.name: _of(s, _empty(s)) for s in side} for side in found[1:]))
         source = TorchSource(lambda: program, label)
         steps: Sequence[Callable[[], Any]] = (source.graph_lines, source.conversion, source.sizes, source.output_names)
         for step in steps:
@@ -72,7 +72,7 @@ def rehearse(found: Package, label: str) -> None:
         raise _unreadable(label, error) from error
 
 
-def _loaded(text: bytes, weights: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
+def _load(text: bytes, weights: Mapping[str, Any], constants: Mapping[str, Any]) -> ExportedProgram:
     return deserialize(SerializedArtifact(text, weights, constants, b""))  # type: ignore[arg-type]
 
 

@@ -51,7 +51,7 @@ class _Refused(Exception):
 def convert(saved: bytes, name: str) -> Answer:
     """See ``conversion.converted``."""
     try:
-        program = _loaded(saved)
+        program = _load(saved)
         _refuse_training(program.graph)
         _refuse_unknown_sizes(program)
         specs = program.graph_signature.input_specs
@@ -61,14 +61,14 @@ def convert(saved: bytes, name: str) -> Answer:
             _refuse_random(sample.graph)
             _refuse_masks(sample.graph)
             signature = _settle_border(sample, scalars)
-            texts.append(_lowered(sample.graph))
+            texts.append(_lower(sample.graph))
             points.append(point)
         return texts, {**signature, "points": points}
     except _Refused as error:
         raise UnsupportedError(": ".join(filter(None, (name, error.where, error.why)))) from error
 
 
-def _loaded(saved: bytes) -> ExportedProgram:
+def _load(saved: bytes) -> ExportedProgram:
     """The program; memory for weights is asked for and never touched, so that it takes none."""
     try:
         program = torch.export.load(io.BytesIO(saved))
@@ -143,7 +143,7 @@ def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[s
             graph.erase_node(node)
             continue
         role = "state" if spec.target in mutated else _ROLES[spec.kind]
-        entry = {"role": role, "index": index, "target": spec.target, **_described(node)}
+        entry = {"role": role, "index": index, "target": spec.target, **_describe(node)}
         (inputs if role in ("input", "state") else weights).append((node, entry))
     first = next(node for node in graph.nodes if node.op != "placeholder")
     for node, _ in (*inputs, *weights):
@@ -157,16 +157,16 @@ def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[s
         if spec.kind is OutputKind.USER_INPUT_MUTATION:
             raise _Refused("", f"the module writes into its input '{spec.target}': return a new tensor instead")
     output.args = (tuple(node for node, _ in kept),)
-    outputs = [{"role": spec.kind.name.lower(), "target": spec.target, **_described(node)} for node, spec in kept]
+    outputs = [{"role": spec.kind.name.lower(), "target": spec.target, **_describe(node)} for node, spec in kept]
     return {"inputs": [entry for _, entry in (*inputs, *weights)], "outputs": outputs}
 
 
-def _described(node: Node) -> dict[str, Any]:
+def _describe(node: Node) -> dict[str, Any]:
     value = node.meta["val"]
     return {"shape": list(value.shape), "dtype": str(value.dtype)[6:]}
 
 
-def _lowered(graph: Graph) -> str:
+def _lower(graph: Graph) -> str:
     """The graph as text in linalg, with the names of modules in its locations."""
     context = ir.Context()
     torch_dialect.register_dialect(context)

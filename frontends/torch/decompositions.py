@@ -61,7 +61,7 @@ def _layer_norm(
     x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Over the last dims; with the mean and one over the deviation of each row."""
-    y, mean, inverse = _normalized(x, list(range(x.dim() - len(shape), x.dim())), eps)
+    y, mean, inverse = _normalize(x, list(range(x.dim() - len(shape), x.dim())), eps)
     return _affine(y, weight, bias).to(x.dtype), mean, inverse
 
 
@@ -76,7 +76,7 @@ def _group_norm(
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Over groups of channels and all pixels; with the mean and one over the deviation of each group."""
-    y, mean, inverse = _normalized(x.reshape(n, groups, -1), [2], eps)
+    y, mean, inverse = _normalize(x.reshape(n, groups, -1), [2], eps)
     sides = (1, channels, *(1 for _ in x.shape[2:]))
     parts = (None if part is None else part.reshape(sides) for part in (weight, bias))
     return _affine(y.reshape(x.shape), *parts).to(x.dtype), mean.reshape(n, groups), inverse.reshape(n, groups)
@@ -153,7 +153,7 @@ def _padded(x: torch.Tensor, edges: Sequence[tuple[int, int]]) -> torch.Tensor:
     return torch.constant_pad_nd(x, flat) if any(flat) else x
 
 
-def _normalized(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _normalize(x: torch.Tensor, dims: list[int], eps: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = x.float() if x.dtype in _HALF else x
     mean = x.mean(dims, keepdim=True)
     centred = x - mean

@@ -85,7 +85,7 @@ class Border:
     def closed(self, values: Sequence[Any]) -> Border:
         """That of a program which is made for the sizes of a call alone."""
         pairs = zip(self.arguments, values, strict=True)
-        return replace(self, arguments=tuple(_closed(argument, value) for argument, value in pairs))
+        return replace(self, arguments=tuple(_close(argument, value) for argument, value in pairs))
 
     def nested(self, tensors: Sequence[torch.Tensor], numbers: Mapping[str, int]) -> list[Any]:
         """The results, from those that are tensors, and from the numbers among the arguments by their names."""
@@ -93,7 +93,7 @@ class Border:
         return [next(rest) if r is TENSOR else value_at(r, numbers) if isinstance(r, Sym) else r for r in self.results]
 
 
-def _closed(argument: Argument, value: Any) -> Argument:
+def _close(argument: Argument, value: Any) -> Argument:
     if argument.kind == "scalar":
         return replace(argument, kind="constant")
     if not argument.open_axes:

@@ -174,7 +174,7 @@ class TorchModule:
         with self._lock or contextlib.nullcontext():
             states = dict(self.states)
         nested = tuple(pytree.tree_unflatten(range(spec.num_leaves), spec) for spec in (self._in, self._out))
-        return _unpickled, (self.module, nested, self._results, states, self._scalars, self._names)
+        return _unpickle, (self.module, nested, self._results, states, self._scalars, self._names)
 
     def __getattr__(self, name: str) -> Any:
         """What a ``tilewright.Module`` has: ``export_library``, ``inputs``, ``profile`` and the rest."""
@@ -183,7 +183,7 @@ class TorchModule:
         return getattr(self.module, name)
 
 
-def _unpickled(module: Module, nested: tuple[Any, Any], *rest: Any) -> TorchModule:
+def _unpickle(module: Module, nested: tuple[Any, Any], *rest: Any) -> TorchModule:
     """What was pickled; torch warns of a spec that was."""
     given, made = map(pytree.tree_structure, nested)
     return TorchModule(module, (given, made), *rest)

@@ -90,8 +90,8 @@ def _package(file: BinaryIO, limits: ModelLimits) -> Package:
             raise BadProgramError("has pickled weights, as older versions of torch wrote them")
     program = check_program(_text(file, entries, model, limits.text_bytes), limits)
     size = os.fstat(file.fileno()).st_size
-    weights = _stored(file, entries, places.WEIGHTS_DIR, places.WEIGHTS_CONFIG_FILENAME_FORMAT, limits)
-    constants = _stored(file, entries, places.CONSTANTS_DIR, places.CONSTANTS_CONFIG_FILENAME_FORMAT, limits)
+    weights = _store(file, entries, places.WEIGHTS_DIR, places.WEIGHTS_CONFIG_FILENAME_FORMAT, limits)
+    constants = _store(file, entries, places.CONSTANTS_DIR, places.CONSTANTS_CONFIG_FILENAME_FORMAT, limits)
     if sum(map(_dense_bytes, (*weights, *constants))) > _SPREAD * size + _SPREAD_BYTES:
         raise BadProgramError("has weights that are far larger than it, whose elements repeat")
     return Package(program, weights, constants)
@@ -139,7 +139,7 @@ def _text(file: BinaryIO, entries: Mapping[str, tuple[int, int]], name: str, mos
     return file.read(nbytes)
 
 
-def _stored(
+def _store(
     file: BinaryIO, entries: Mapping[str, tuple[int, int]], folder: str, form: str, limits: ModelLimits
 ) -> tuple[Stored, ...]:
     """The weights or the constants, which are plain tensors, each within what the file has of it."""

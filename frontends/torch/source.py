@@ -61,7 +61,7 @@ class TorchSource(ForeignSource):
 
     def _data(self, info: TensorInfo) -> np.ndarray:
         """A weight's data. ModelError where the program holds another shape or dtype than its graph says."""
-        array = to_numpy(_held(self.program, info.name))
+        array = to_numpy(_hold(self.program, info.name))
         if array.shape != info.static_shape or array.dtype != numpy_dtype(info.dtype):
             held, said = (f"{dtype}{list(n)}" for dtype, n in ((array.dtype, array.shape), (info.dtype, info.shape)))
             what = f"{self.name}: weight '{info.name}' is {held}, and the graph says {said}"
@@ -132,7 +132,7 @@ class TorchSource(ForeignSource):
 
     def wrapped(self, module: Module) -> Callable[..., Any]:
         """The compiled program as a ``TorchModule``."""
-        states = {name: _held(self.program, name) for name in changed(module)}
+        states = {name: _hold(self.program, name) for name in changed(module)}
         scalars = Symbols(self.program).scalars()
         call, root = self.program.call_spec, self.program.module_call_graph[0].signature
         names = (root.forward_arg_names if root else None) or ()
@@ -221,10 +221,10 @@ def _key(entry: Any) -> str:
 def _weights(program: ExportedProgram) -> dict[str, torch.Tensor]:
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     names = [s.target for s in program.graph_signature.input_specs if s.kind in kinds and s.target is not None]
-    return {name: _held(program, name) for name in names}
+    return {name: _hold(program, name) for name in names}
 
 
-def _held(program: ExportedProgram, name: str) -> torch.Tensor:
+def _hold(program: ExportedProgram, name: str) -> torch.Tensor:
     """A weight, a buffer or a constant of a program."""
     held = program.state_dict.get(name, program.constants.get(name))
     if not isinstance(held, torch.Tensor):

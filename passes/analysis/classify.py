@@ -185,7 +185,7 @@ def _window(expr: ir.AffineExpr, out_dims: Sequence[int]) -> tuple[int, int, int
         return "plain"
     if not isinstance(expr, ir.AffineAddExpr):
         return None
-    terms = [_scaled(expr.lhs), _scaled(expr.rhs)]
+    terms = [_scale(expr.lhs), _scale(expr.rhs)]
     if None in terms:
         return None
     terms = sorted((t for t in terms if t), key=lambda t: t[0] not in out_dims)
@@ -193,7 +193,7 @@ def _window(expr: ir.AffineExpr, out_dims: Sequence[int]) -> tuple[int, int, int
     return (o, k, stride, dilation) if o in out_dims and k not in out_dims else None
 
 
-def _scaled(expr: ir.AffineExpr) -> tuple[int, int] | None:
+def _scale(expr: ir.AffineExpr) -> tuple[int, int] | None:
     """``d * factor`` as (d, factor)."""
     if isinstance(expr, ir.AffineDimExpr):
         return expr.position, 1

@@ -54,14 +54,14 @@ def _is_read_in_place(value: ir.Value, op: ir.Operation) -> bool:
     """Whether all reads of the value are the op's own, each at the place of the result's element."""
     if value.type != op.results[0].type or not nbytes(value.type):
         return False
-    uses, written = list(value.uses), _walked(op, num_inputs(op))
+    uses, written = list(value.uses), _walk(op, num_inputs(op))
     return bool(uses) and all(
-        use.owner.operation == op and use.operand_number < num_inputs(op) and _walked(op, use.operand_number) == written
+        use.owner.operation == op and use.operand_number < num_inputs(op) and _walk(op, use.operand_number) == written
         for use in uses
     )
 
 
-def _walked(op: ir.Operation, operand: int) -> list[tuple[int, ir.AffineExpr]]:
+def _walk(op: ir.Operation, operand: int) -> list[tuple[int, ir.AffineExpr]]:
     """How those dims of an operand are indexed that have more than one element."""
     shape = ir.RankedTensorType(op.operands[operand].type).shape
     found = enumerate(indexing_maps(op)[operand].results)

@@ -215,7 +215,7 @@ class _Rewriter:
         if [d for group in moved for d in group] != list(self.layouts[wide]):
             return False
         op.operands[0] = self._form(source, in_layout=True)
-        op.attributes["reassociation"] = _renumbered(moved)
+        op.attributes["reassociation"] = _renumber(moved)
         if op.name == "tensor.expand_shape":
             self._output_shape(op)
         self._convert_results(op)
@@ -263,7 +263,7 @@ def _permute_lists(op: ir.Operation, order: Order) -> None:
         at += len(moved)
 
 
-def _renumbered(groups: list[list[int]]) -> ir.ArrayAttr:
+def _renumber(groups: list[list[int]]) -> ir.ArrayAttr:
     """Groups of the same sizes with dims in order."""
     i64, at, result = ir.IntegerType.get_signless(64), 0, []
     for group in groups:

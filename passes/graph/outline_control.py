@@ -57,7 +57,7 @@ class OutlineControl(Pass):
             for op in filter(is_control, operations(function)):
                 for block in _bodies(op):
                     title = f"{string_attr(function.attributes, 'sym_name')}.{op.name.removeprefix('scf.')}.{count}"
-                    pending.append(_outlined(module, title, block, order))
+                    pending.append(_outline(module, title, block, order))
                     count += 1
 
 
@@ -67,7 +67,7 @@ def _bodies(op: ir.Operation) -> list[ir.Block]:
     return [block for block in blocks if block.operations[len(block.operations) - 1].operation.name == "scf.yield"]
 
 
-def _outlined(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Value, int]) -> func.FuncOp:
+def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Value, int]) -> func.FuncOp:
     """Move the ops of a block to a function, and call that; ``order`` is that of the ops around."""
     *ops, end = [op.operation for op in block.operations]
     around = _cheap_around([*ops, end], order)

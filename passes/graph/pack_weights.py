@@ -75,7 +75,7 @@ class PackWeights(Pass):
                 continue
             tile = self.n_tile or block_packing(shape_of(value)[columns], self.target or host()).n_tile
             with ir.InsertionPoint(op), op.location:
-                op.operands[number] = _blocked(value, [columns, *range(columns)], {columns: tile})
+                op.operands[number] = _block(value, [columns, *range(columns)], {columns: tile})
 
     def _pack_operand(self, op: ir.Operation, weights: set[ir.Value]) -> None:
         kind = classify(op)
@@ -94,7 +94,7 @@ class PackWeights(Pass):
                 return None
             grouped = byte_sum(op, kind)
             tiles = {n: tile} if grouped is None else {n: tile, dims.index(grouped): GROUP}
-            op.operands[number] = _blocked(value, outer, tiles)
+            op.operands[number] = _block(value, outer, tiles)
 
     def _tile(self, n: int, value: ir.Value) -> int:
         if self.n_tile:
@@ -115,7 +115,7 @@ def _blocking(kind: Contraction | Conv, dims: Dims) -> tuple[int | None, list[in
     return place[kind.f[0]], [place[d] for d in (*kind.g, *kind.f, *kind.k, *kind.c)]
 
 
-def _blocked(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
+def _block(value: ir.Value, outer: Dims, tiles: Mapping[int, int]) -> ir.Value:
     """A value through a copy in blocks: ``tiles`` has their extents by dim, ``outer`` the order of dims around them."""
     return _unpack(_pack(value, outer, tiles), value, outer, tiles)
 

@@ -59,13 +59,13 @@ def _sink(op: ir.Operation) -> None:
     if view is None:
         return
     groups, inputs = reassociation_of(view), list(op.operands)[: num_inputs(op)]
-    maps = [_joined(m, groups) for m in indexing_maps(op)]
+    maps = [_join(m, groups) for m in indexing_maps(op)]
     found = [m for m in maps if m is not None]
     if len(found) < len(maps):
         return
     with ir.InsertionPoint(op), op.location:
         whole = list(range(len(groups)))
-        values = [_collapsed(v, view) if m == whole else v for v, m in zip(inputs, found, strict=False)]
+        values = [_collapse(v, view) if m == whole else v for v, m in zip(inputs, found, strict=False)]
         sizes, kind = iter(open_sizes(view.operands[0])), ir.RankedTensorType(view.operands[0].type)
         out = tensor.EmptyOp([next(sizes) if n < 0 else n for n in kind.shape], builders.element_of(op.results[0]))
         [made] = builders.generic(values, [out.result], found, "p" * len(groups), body_of(op))
@@ -87,7 +87,7 @@ def _expansion(op: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def _joined(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
+def _join(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None] | None:
     """The dims that a map reads after dims are joined; None where it reads a part of what is one dim then."""
     place = {group[0]: i for i, group in enumerate(groups) if len(group) == 1}
     dims = [None if is_zero(e) else dim_of(e) for e in m.results]
@@ -100,7 +100,7 @@ def _joined(m: ir.AffineMap, groups: Sequence[Sequence[int]]) -> list[int | None
     return [None if d is None else place[d] for d in dims]
 
 
-def _collapsed(value: ir.Value, view: ir.Operation) -> ir.Value:
+def _collapse(value: ir.Value, view: ir.Operation) -> ir.Value:
     """A value with dims joined as before a view."""
     groups, source = reassociation_of(view), defining_op(value)
     if source is not None and source.name == "tensor.expand_shape" and reassociation_of(source) == groups:

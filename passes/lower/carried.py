@@ -64,7 +64,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
     seen = set(handed)
     with ir.InsertionPoint(end), end.location:
         for i, source in sources.items():
-            base = _viewed(source)
+            base = _view(source)
             if base in seen:
                 sources[i] = bufferization.AllocTensorOp(source.type, [], copy=source).result
             seen.add(base)
@@ -73,7 +73,7 @@ def _hand_on(block: ir.Block, handed: Sequence[ir.Value], placed: set[ir.Value])
                 stores[i].operands[0] = source
                 stores[i].move_before(end)
             else:
-                end.operands[i] = _written(source, handed[i], placed)
+                end.operands[i] = _write(source, handed[i], placed)
 
 
 def _store(value: ir.Value, place: ir.Value) -> ir.Operation | None:
@@ -99,7 +99,7 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
     return True
 
 
-def _viewed(value: ir.Value) -> ir.Value:
+def _view(value: ir.Value) -> ir.Value:
     """What a value is a view of."""
     op = defining_op(value)
     while op is not None and op.name in _VIEWS:
@@ -133,7 +133,7 @@ def _pass_all_on(op: ir.Operation) -> None:
     op.erase()
 
 
-def _written(value: ir.Value, place: ir.Value, placed: set[ir.Value]) -> ir.Value:
+def _write(value: ir.Value, place: ir.Value, placed: set[ir.Value]) -> ir.Value:
     """The value, written into ``place`` at the end of a block: by the branches that make it, or here."""
     branch = defining_op(value)
     if branch is not None and branch.name == "scf.if" and _is_free(place, branch) and sum(1 for _ in value.uses) == 1:
@@ -149,7 +149,7 @@ def _write_branches(result: ir.Value, place: ir.Value, placed: set[ir.Value]) ->
         end = list(region.blocks[0].operations)[-1]
         with ir.InsertionPoint(end), end.location:
             if end.operands[number] != place:
-                end.operands[number] = _written(end.operands[number], place, placed)
+                end.operands[number] = _write(end.operands[number], place, placed)
 
 
 def _is_free(place: ir.Value, branch: ir.Operation) -> bool:

@@ -25,7 +25,7 @@ def interleave_transposes(function: func.FuncOp) -> None:
     """
     for op in collect(function, _is_transpose):
         with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(_transposed(op.operands[0]))
+            op.results[0].replace_all_uses_with(_transpose(op.operands[0]))
         op.erase()
 
 
@@ -73,7 +73,7 @@ def _is_transpose(op: ir.Operation) -> bool:
     return not any(kind.scalable_dims) and all(n > 1 and n & (n - 1) == 0 for n in kind.shape)
 
 
-def _transposed(matrix: ir.Value) -> ir.Value:
+def _transpose(matrix: ir.Value) -> ir.Value:
     kind = ir.VectorType(matrix.type)
     count, length = kind.shape
     rows = [vector.extract(matrix, [], [i]) for i in range(count)]

@@ -60,7 +60,7 @@ def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     axis, neutral = attributes["dimension"].value, splat_of(start)
     if neutral is None or not attributes["inclusive"].value:
         raise CompileError(f"'{op.name}'{at_node(op)} begins with an unknown number, or leaves out an element")
-    body, elem = _folded(op), builders.element_of(x)
+    body, elem = _fold(op), builders.element_of(x)
     shape = builders.shape_of(x)
     wide = builders.convert_elements(x, scalars.compute_type(elem))
     if isinstance(shape[axis], Sym):
@@ -75,7 +75,7 @@ def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     return [total, builders.reshape(last, [n for i, n in enumerate(shape) if i != axis])]
 
 
-def _folded(op: ir.Operation) -> Fold2:
+def _fold(op: ir.Operation) -> Fold2:
     """The body of an op as a function of two numbers; those of narrow floats compute in f32."""
     kind = op.regions[0].blocks[0].operations[0].operation.name
     folds: dict[str, Fold2] = {"arith.addf": scalars.add, "arith.addi": scalars.add}
@@ -130,7 +130,7 @@ def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     updates, indices, into = op.operands
     shape, slices = builders.shape_of(into), builders.shape_of(updates)[1:]
     dims: list[int] = list(attributes["dimension_map"])
-    body, first = _cloned(op), len(shape) - len(slices)
+    body, first = _clone(op), len(shape) - len(slices)
     for i, dim in enumerate(dims):
         column = builders.slice_(indices, [0, i], [builders.shape_of(indices)[0], 1])
         otherwise = f"has an index that is out of range for an extent of {shape[dim]}"
@@ -149,7 +149,7 @@ def _scatter(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     return sequential(builders.shape_of(updates), [into], step)
 
 
-def _cloned(op: ir.Operation) -> Callable[..., ir.Value]:
+def _clone(op: ir.Operation) -> Callable[..., ir.Value]:
     """The body of an op, to be emitted where it is called."""
     block = op.regions[0].blocks[0]
 

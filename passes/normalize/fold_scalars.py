@@ -40,12 +40,12 @@ class FoldScalars(Pass):
                 replace(op, [made])
 
 
-def _narrowed(op: ir.Operation) -> ir.Value | None:
+def _narrow(op: ir.Operation) -> ir.Value | None:
     number = splat_of(op.operands[0])
     return None if number is None else scalars.const(number, op.results[0].type)
 
 
-def _compared(op: ir.Operation) -> ir.Value | None:
+def _compare(op: ir.Operation) -> ir.Value | None:
     """A comparison of a widened float with a constant that the float's own type has, in that type."""
     wide, number = defining_op(op.operands[0]), splat_of(op.operands[1])
     if wide is None or wide.name != "arith.extf" or number is None:
@@ -56,4 +56,4 @@ def _compared(op: ir.Operation) -> ir.Value | None:
     return arith.CmpFOp(op.attributes["predicate"], wide.operands[0], narrow).result
 
 
-_RULES = {"arith.truncf": _narrowed, "arith.cmpf": _compared}
+_RULES = {"arith.truncf": _narrow, "arith.cmpf": _compare}

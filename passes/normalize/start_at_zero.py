@@ -61,13 +61,13 @@ def _split(op: ir.Operation) -> None:
         op.operands[number] = builders.full(shape, builders.scalar(0, element))
     with ir.InsertionPoint.after(op), op.location:
         add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
-        (source, places), out, same = _repeated(start), builders.empty(shape, element), range(rank)
+        (source, places), out, same = _repeat(start), builders.empty(shape, element), range(rank)
         maps = [same, same if places is None else places, same]
         [total] = builders.generic([op.results[0], source], [out], maps, "p" * rank, lambda a, b, _: add(a, b))
     op.results[0].replace_all_uses_except(total, total.owner.operation)
 
 
-def _repeated(value: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr] | None]:
+def _repeat(value: ir.Value) -> tuple[ir.Value, list[ir.AffineExpr] | None]:
     """The tensor that a value only repeats, and where the value's loops read it; None for their own places."""
     op = defining_op(value)
     if op is None or not is_copy(op):

@@ -41,7 +41,7 @@ class StoreBools(Pass):
             _hand_on(bit)
         for function in functions(module):
             kinds = [argument.type for argument in function.regions[0].blocks[0].arguments]
-            results = [_stored(kind) for kind in function.type.results]
+            results = [_store(kind) for kind in function.type.results]
             function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(kinds, results))
 
 
@@ -49,7 +49,7 @@ def _is_bit(kind: ir.Type) -> bool:
     return isinstance(kind, ir.IntegerType) and kind.width == 1
 
 
-def _stored(kind: ir.Type) -> ir.Type:
+def _store(kind: ir.Type) -> ir.Type:
     """The type that a value of this type gets."""
     if not isinstance(kind, ir.RankedTensorType) or not _is_bit(kind.element_type):
         return kind
@@ -59,7 +59,7 @@ def _stored(kind: ir.Type) -> ir.Type:
 def _retype_values(op: ir.Operation) -> None:
     arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
     for value in (*op.results, *arguments):
-        if (kind := _stored(value.type)) != value.type:
+        if (kind := _store(value.type)) != value.type:
             value.set_type(kind)
 
 
@@ -79,7 +79,7 @@ def _rewrite(op: ir.Operation, bits: list[ir.Value]) -> None:
 
 def _rewrite_constant(op: ir.Operation) -> None:
     value = op.attributes["value"]
-    if not isinstance(value, ir.DenseIntElementsAttr) or (kind := _stored(value.type)) == value.type:
+    if not isinstance(value, ir.DenseIntElementsAttr) or (kind := _store(value.type)) == value.type:
         return
     byte = ir.IntegerType.get_signless(8)
     bits = [ir.IntegerAttr.get(byte, int(value[i])) for i in range(1 if value.is_splat else len(value))]

@@ -59,7 +59,7 @@ def _reduce_wide(op: ir.Operation) -> None:
             continue
         wide = scalars.compute_type(narrow)
         with ir.InsertionPoint(op), op.location:
-            op.operands[number] = _widened(start, wide)
+            op.operands[number] = _widen(start, wide)
         arguments[number].set_type(wide)
         result.set_type(op.operands[number].type)
         with ir.InsertionPoint.after(op), op.location:
@@ -67,7 +67,7 @@ def _reduce_wide(op: ir.Operation) -> None:
         result.replace_all_uses_except(stored, stored.owner.operation)
 
 
-def _widened(start: ir.Value, wide: ir.Type) -> ir.Value:
+def _widen(start: ir.Value, wide: ir.Type) -> ir.Value:
     """What a reduction begins with as float32; a number that it has everywhere stays one."""
     number = splat_of(start)
     if number is None:

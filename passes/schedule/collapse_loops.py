@@ -169,7 +169,7 @@ def _heads(walk: _Walk, joins: _Joins) -> dict[int, list[int]]:
     return heads
 
 
-def _collapsed(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
+def _collapse(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
     shape: list[int] = []
     for extent, goes_on in zip([n for n in shape_of(value) if n != 1], [False, *joined], strict=False):
         if goes_on:
@@ -180,10 +180,10 @@ def _collapsed(value: ir.Value, joined: Sequence[bool]) -> ir.RankedTensorType:
 
 
 def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> None:
-    inputs = [_collapsed(a, joins[a]) for a in function.arguments]
+    inputs = [_collapse(a, joins[a]) for a in function.arguments]
     result = walks[-1].op.results[0]
     with ir.InsertionPoint(function), function.location:
-        made = func.FuncOp(symbol(function), (inputs, [_collapsed(result, joins[result])]))
+        made = func.FuncOp(symbol(function), (inputs, [_collapse(result, joins[result])]))
     copy_marks(function, made)
     block = made.add_entry_block()
     new: dict[ir.Value, ir.Value] = dict(zip(function.arguments, block.arguments, strict=True))
@@ -191,7 +191,7 @@ def _rebuild(function: func.FuncOp, walks: Sequence[_Walk], joins: _Joins) -> No
         with ir.InsertionPoint(block), walk.op.location:
             for value, _ in walk.tensors[:-1]:
                 if value not in new:
-                    new[value] = _constant(value, _collapsed(value, joins[value]))
+                    new[value] = _constant(value, _collapse(value, joins[value]))
             new[walk.op.results[0]] = _remade(walk, joins, new)
     with ir.InsertionPoint(block), function.location:
         func.ReturnOp([new[result]])
@@ -221,7 +221,7 @@ def _remade(walk: _Walk, joins: _Joins, new: dict[ir.Value, ir.Value]) -> ir.Val
         ir.AffineMap.get(len(heads), 0, [ir.AffineExpr.get_dim(number[d]) for d in loops if d in number])
         for _, loops in walk.tensors
     ]
-    kind = _collapsed(walk.op.results[0], joins[walk.op.results[0]])
+    kind = _collapse(walk.op.results[0], joins[walk.op.results[0]])
     assert list(kind.shape) == [math.prod(walk.extents[d] for d in heads[loop]) for loop in walk.init if loop in heads]
     out = empty(kind.shape, kind.element_type)
     source = defining_op(walk.op.operands[len(walk.op.operands) - 1])

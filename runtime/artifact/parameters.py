@@ -30,7 +30,7 @@ def replaced(
     for name, value in arrays.items():
         _refuse_unknown(name, manifest)
         number = places[name]
-        result[number] = _copied(value, manifest.params[number])
+        result[number] = _copy(value, manifest.params[number])
     return result
 
 
@@ -51,7 +51,7 @@ def _replaceable(name: str, manifest: Manifest) -> bool:
     return name not in manifest.prepared and not any(name in sources for sources in manifest.prepared.values())
 
 
-def _copied(value: Any, info: TensorInfo) -> np.ndarray:
+def _copy(value: Any, info: TensorInfo) -> np.ndarray:
     try:
         array = as_array(value, info)
     except InputError as error:

@@ -113,10 +113,10 @@ def _check_kernel(kernel: Kernel) -> None:
     texts = (*signature.inputs, *signature.results, signature.layout)
     _require(all(isinstance(text, str) for text in texts), f"{where} has no signature")
     for text in (*signature.inputs, *signature.results):
-        _parsed(text)
+        _parse(text)
 
 
-def _parsed(text: str) -> tuple[list[int | None], str]:
+def _parse(text: str) -> tuple[list[int | None], str]:
     """The extents, None for an open one, and the element type of a type in a signature."""
     match = _TYPE.fullmatch(text)
     if match is None:
@@ -126,7 +126,7 @@ def _parsed(text: str) -> tuple[list[int | None], str]:
 
 def _tensors(texts: Iterable[str]) -> list[tuple[list[int | None], str]]:
     """The types of tensors; those of sizes are left out."""
-    return [_parsed(text) for text in texts if text != "index"]
+    return [_parse(text) for text in texts if text != "index"]
 
 
 def _check_call(number: int, call: Call, kernel: Kernel, manifest: Manifest) -> None:

@@ -49,12 +49,12 @@ def layout(params: Sequence[TensorInfo], fingerprint: str) -> tuple[bytes, dict[
     end = 0
     for info in sorted(params, key=_order):
         begin, end = end, end + info.nbytes
-        entries[info.name] = (*_stored(info), begin, end)
+        entries[info.name] = (*_store(info), begin, end)
     header = weights_header.encode(entries, fingerprint, ALIGNMENT)
     return header, {name: (len(header) + a, len(header) + b) for name, (_, _, a, b) in entries.items()}
 
 
-def _stored(info: TensorInfo) -> tuple[str, tuple[int, ...]]:
+def _store(info: TensorInfo) -> tuple[str, tuple[int, ...]]:
     """A tensor's dtype and shape in the file: bytes, where the format has no such dtype."""
     name = weights_header.NAMES.get(info.dtype)
     return (name, info.static_shape) if name else (weights_header.BYTES, (info.nbytes,))
@@ -252,8 +252,8 @@ class Weights:
         entry = self._header.tensors.get(info.name)
         if entry is None or entry.end - entry.begin != info.nbytes:
             raise ArtifactError(f"{self.where} does not have the weight '{info.name}' of {info.nbytes} bytes")
-        if (entry.dtype, entry.shape) != _stored(info):
-            found, wanted = (f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _stored(info)))
+        if (entry.dtype, entry.shape) != _store(info):
+            found, wanted = (f"{dtype}{list(shape)}" for dtype, shape in ((entry.dtype, entry.shape), _store(info)))
             raise ArtifactError(f"{self.where} has the weight '{info.name}' as {found}, the program has {wanted}")
         aligned = numpy_dtype(info.dtype).itemsize if info.nbytes % ALIGNMENT else ALIGNMENT
         if entry.begin % aligned:

@@ -32,7 +32,7 @@ def _low_bits(operand: str, bits: int) -> str:
     return f"({operand} & {(1 << bits) - 1})" if bits < 64 else operand
 
 
-def _compared(facts: Mapping[str, Any]) -> str:
+def _compare(facts: Mapping[str, Any]) -> str:
     symbol = _PREDICATES[facts["predicate"]]
     if facts["predicate"] < _UNSIGNED:
         return f"{{0}} {symbol} {{1}}"
@@ -65,7 +65,7 @@ SCALARS: Mapping[str, Expression] = {
     "arith.ori": _plain("{0} | {1}"),
     "arith.xori": _plain("{0} ^ {1}"),
     "arith.select": _plain("{0} ? {1} : {2}", None),
-    "arith.cmpi": Expression(_compared),
+    "arith.cmpi": Expression(_compare),
     "arith.cmpf": Expression(_compared_floats),
     "arith.index_cast": _plain("{0}"),
     "arith.index_castui": Expression(lambda facts: _low_bits("{0}", facts["bits"])),

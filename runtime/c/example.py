@@ -21,8 +21,8 @@ def example(interface: Interface, header: str) -> str:
     behind = 1 + len(files)
     first = behind + len(interface.sizes)  # of the arguments that are files of tensors
     tensors = interface.tensors
-    filled = [_filled(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
-    printed = [_printed(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
+    filled = [_fill(interface, tensor, i) for i, tensor in enumerate(interface.inputs, first)]
+    printed = [_print(interface, t, i) for i, t in enumerate(interface.outputs, first + len(interface.inputs))]
     return Template(_TEMPLATE.read_text()).substitute(
         name=interface.name,
         header=header,
@@ -59,22 +59,22 @@ def _array(interface: Interface, tensor: Tensor) -> str:
     return f"  static {tensor.type} {tensor.argument}[{interface.elements(tensor) if tensor.elements else 1}];"
 
 
-def _filled(interface: Interface, tensor: Tensor, argument: int) -> str:
+def _fill(interface: Interface, tensor: Tensor, argument: int) -> str:
     """C that fills an input from a file, or with small numbers (zero where C has none of its kind)."""
     kind = numpy_dtype(tensor.info.dtype).kind
     known = {"i": "i % 2", "u": "i % 2", "b": "i % 2", "f": f"({tensor.type})(i % 17) / 16"}
     value = "0" if kind == "f" and tensor.type.startswith("uint") else known.get(kind, "0")
     if not tensor.is_open and not tensor.elements:
-        return _transferred(interface, tensor, argument, "rb")
+        return _transfer(interface, tensor, argument, "rb")
     each = f"size_t i = 0; argc <= {argument} && i < {interface.elements(tensor)}; i++"
-    return f"{_transferred(interface, tensor, argument, 'rb')}\n  for ({each}) {tensor.argument}[i] = {value};"
+    return f"{_transfer(interface, tensor, argument, 'rb')}\n  for ({each}) {tensor.argument}[i] = {value};"
 
 
-def _printed(interface: Interface, tensor: Tensor, argument: int) -> str:
+def _print(interface: Interface, tensor: Tensor, argument: int) -> str:
     """C that prints an output, and writes it to a file if one is given."""
     form, value = _format(tensor)
     elements = interface.elements(tensor) if tensor.is_open else str(tensor.elements)
-    lines = [_transferred(interface, tensor, argument, "wb"), _headed(tensor)]
+    lines = [_transfer(interface, tensor, argument, "wb"), _headed(tensor)]
     if elements != "0":
         lines.append(f'  for (size_t i = 0; i < {_SHOWN} && i < {elements}; i++) printf("{form}", {value});')
     return "\n".join([*lines, f'  puts({elements} > {_SHOWN} ? " ..." : "");'])
@@ -90,7 +90,7 @@ def _headed(tensor: Tensor) -> str:
     return f'  printf("%s{",".join(["%lld"] * rank)}]:", {string(begin)}{extents});'
 
 
-def _transferred(interface: Interface, tensor: Tensor, argument: int, mode: str) -> str:
+def _transfer(interface: Interface, tensor: Tensor, argument: int, mode: str) -> str:
     size = f"{interface.elements(tensor)} * sizeof *{tensor.argument}"
     return f'  if (argc > {argument} && transfer(argv[{argument}], "{mode}", {tensor.argument}, {size})) return 1;'
 

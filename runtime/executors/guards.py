@@ -83,7 +83,7 @@ class Guards(Pool):
         """An array of this shape, aligned to 64 bytes, that holds the pattern of ``filling``."""
         nbytes = math.prod(shape) * dtype.itemsize
         row = shape[-1] * dtype.itemsize if shape and nbytes else 0
-        zone = max(_ZONE, _rounded(row), getattr(self._mine, "zone", 0))
+        zone = max(_ZONE, _round(row), getattr(self._mine, "zone", 0))
         owner = aligned_bytes(2 * zone + nbytes)
         owner = owner if owner.base is None else owner.base
         start = zone + -owner.ctypes.data % ALIGNMENT
@@ -111,7 +111,7 @@ class Guards(Pool):
         Who writes it may go so many bytes too far: who takes another tensor's extents for a result's, as far as that.
         """
         before = dict(self._mine.__dict__)
-        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _rounded(min(reach, _FARTHEST))
+        self._mine.pattern, self._mine.made, self._mine.zone = pattern, [], _round(min(reach, _FARTHEST))
         try:
             yield self._mine.made
         finally:
@@ -131,7 +131,7 @@ class Guards(Pool):
         return found
 
 
-def _rounded(nbytes: int) -> int:
+def _round(nbytes: int) -> int:
     return 1 << (nbytes - 1).bit_length() if nbytes else 0
 
 

@@ -30,7 +30,7 @@ def operator_function(name: str, where: str) -> HostFunction:
             f"tw.register_op('{domain}', '{op}', function) before the program is loaded"
         )
     function = operator.function
-    call = partial(_packed if isinstance(function, tvm_ffi.Function) else _called, function)
+    call = partial(_pack if isinstance(function, tvm_ffi.Function) else _called, function)
 
     def compute(facts: Attributes, *given: Any) -> tuple[Any, ...]:
         left = iter(given)
@@ -50,7 +50,7 @@ def _called(function: Callable[..., Any], inputs: Sequence[Any], attributes: Map
     return made if isinstance(made, tuple | list) else (made,)
 
 
-def _packed(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
+def _pack(function: Callable[..., Any], inputs: Sequence[Any], attributes: Mapping[str, Any]) -> Sequence[Any]:
     """The outputs of a packed function, which takes tensors and, last, a map."""
     made = function(*(tensor.as_tensor(x) if isinstance(x, np.ndarray) else x for x in inputs), dict(attributes))
     return made if isinstance(made, tvm_ffi.Array) else (made,)

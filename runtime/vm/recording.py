@@ -106,10 +106,10 @@ class Wiring:
             words += own
             most, calls = max(most, len(own)), calls + 1
         views = tuple((r, base_of[r]) for r in segment.results if r in base_of)
-        return _wired(np.array(words, np.int64), lives, first, views, most)
+        return _wire(np.array(words, np.int64), lives, first, views, most)
 
 
-def _wired(
+def _wire(
     words: np.ndarray, lives: Sequence[tuple[int, int]], first: int, views: Sequence[tuple[int, int]], most: int
 ) -> Wiring:
     """The wiring of words whose bases count all tensors made, from ``first`` on, as if each had memory of its own."""
@@ -183,7 +183,7 @@ class Recording:
         return Recording(
             wiring=wiring,
             calls=np.array(tape.calls, np.int64),
-            offsets=_packed([0, *places, *tape.sizes])[wiring.offsets],
+            offsets=_pack([0, *places, *tape.sizes])[wiring.offsets],
             arena_bytes=arena_bytes,
             nbytes=max(arena_bytes + scratch, ALIGNMENT),
             made=tuple((tape.made[i][0].shape, tape.made[i][1]) for i in wiring.kept),
@@ -212,7 +212,7 @@ class Recording:
         """
         block, *made = arrays = [pool.array((self.nbytes,), _BYTES), *[pool.array(*made) for made in self.made]]
         arena, *others = [array.ctypes.data for array in arrays]
-        bases = np.concatenate((_packed([0, arena]), weights, _packed([*words, *others])))
+        bases = np.concatenate((_pack([0, arena]), weights, _pack([*words, *others])))
         calls, which, offsets = self._tables
         scratch = arena + self.arena_bytes
         team.run_calls(len(self.calls), calls, which, offsets, self.wiring.most, bases.ctypes.data, scratch, deadline)
@@ -220,7 +220,7 @@ class Recording:
         return {**self.scalars, **{register: of_base[base].reshape(shape) for register, base, shape in self.views}}
 
 
-def _packed(numbers: Sequence[int]) -> np.ndarray:
+def _pack(numbers: Sequence[int]) -> np.ndarray:
     """Numbers as 64-bit integers; what is larger wraps, as kernels' own arithmetic does."""
     try:
         return np.array(numbers, np.int64)

@@ -44,7 +44,7 @@ class Routines:
         make_team: Callable[[int, int], Team] = Team,
     ) -> None:
         self._watch = watch
-        self._library, self._params = library, [_stored(param) for param in params]  # they own the code and the weights
+        self._library, self._params = library, [_store(param) for param in params]  # they own the code and the weights
         self._routine = record.routine
         find = library.get_function("kernel")
         kernels = {kernel.name: LoadedKernel(kernel, find(i).value) for i, kernel in enumerate(record.kernels)}
@@ -71,7 +71,7 @@ class Routines:
         registers = self._begin.copy()
         registers[DEADLINE] = deadline
         for register, value in zip(self._inputs, inputs, strict=True):
-            registers[register] = _stored(value)
+            registers[register] = _store(value)
         _run(self._actions, registers)
         return [registers[r] for r in self._routine.results]
 
@@ -148,7 +148,7 @@ class Routines:
         return loop
 
 
-def _stored(value: Any) -> Any:
+def _store(value: Any) -> Any:
     """An array of the dtype in which kernels see its elements; text, complex numbers and what is none as they are."""
     if isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTifc":
         return value.view(f"i{value.dtype.itemsize}")

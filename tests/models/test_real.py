@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -28,6 +29,7 @@ CASES = {
     "silero_vad_half": ("first", "speech"),
     "silero_vad_op18_ifless": ("first", "speech"),
 }
+LARGE = {"pp_ocr_cls", "pp_ocr_det", "pp_ocr_rec", "centerface"}
 DETECTORS = {"retinanet_small", "fcos_small"}  # whose work depends on what they find
 # Random pixels drive this network's last Sigmoid to 1e-22. onnxruntime's is right to 1.2e-7 of 1 at most, and zero for
 # 97 % of the pixels: the recording is 1.3e-4 from the truth (float64), and we are 1e-5. Given the true logits,
@@ -35,7 +37,13 @@ DETECTORS = {"retinanet_small", "fcos_small"}  # whose work depends on what they
 FLUSHED = {("pp_ocr_det", "rand320")}
 
 
-@pytest.mark.parametrize("name, case", [(name, case) for name, cases in CASES.items() for case in cases])
+def marked(name: str, case: str) -> Any:
+    """A case as a parameter: all but one of a large network are slow."""
+    is_slow = name == "retinanet_small" or (name in LARGE and case != CASES[name][0])
+    return pytest.param(name, case, marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.mark.parametrize("name, case", [marked(name, case) for name, cases in CASES.items() for case in cases])
 def test_answers_are_the_recorded_ones(name, case, shared_models):
     folder = shared_models / name
     with np.load(folder / f"{case}_inputs.npz") as file:

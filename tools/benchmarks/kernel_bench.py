@@ -48,7 +48,7 @@ def _measure(
     program = made.program
     steps = made.steps([np.ascontiguousarray(a) for a in fill(program.inputs, "random", args.seed).values()])
     nbytes = model.bytes or sum(info.nbytes for info in (*program.inputs, *program.outputs, *program.params))
-    counted = _counted(model, made)
+    counted = _count(model, made)
     copying = machine.copying(nbytes)
     steps.run()  # what the counted calls read is then there
     runs = {"kernel": lambda: steps.run(*counted), "peak": peak.run, "copy": copying.run}
@@ -62,7 +62,7 @@ def _measure(
     }
 
 
-def _counted(model: kernels.KernelModel, made: Stepwise) -> list[int]:
+def _count(model: kernels.KernelModel, made: Stepwise) -> list[int]:
     """The numbers of the calls that are the kernel: without conversions of the model's inputs and outputs."""
     calls = enumerate(made.program.calls)
     return [i for i, call in calls if not model.channels_last or made.kernels[call.kernel].flops]

@@ -78,7 +78,7 @@ def shaken_operands(node: NodeProto, feeds: Mapping[str, Any], noise: Noise) -> 
     if node.op_type in EXACT or node.op_type in _ELEMENTWISE:
         return dict(feeds)
     data = _data(node) if node.op_type == "Resize" else feeds
-    return {name: _shaken(node, v, noise) if name in data else v for name, v in feeds.items()}
+    return {name: _perturb(node, v, noise) if name in data else v for name, v in feeds.items()}
 
 
 def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any], noise: Noise) -> list[Any]:
@@ -86,10 +86,10 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
     if node.op_type in EXACT:
         return results
     gated = _gated(node, feeds)
-    shaken = [_shaken(node, value, noise, gated) for value in results]
+    shaken = [_perturb(node, value, noise, gated) for value in results]
     if noise.flushes and _multiplies_beyond(node, feeds):
         shaken = [np.where(value == 0, np.array(np.nan, value.dtype), value) for value in shaken]
-    return [_saturated(value, noise) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
+    return [_saturate(value, noise) for value in shaken] if noise.flushes and _may_overflow(node, feeds) else shaken
 
 
 def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
@@ -107,7 +107,7 @@ def _multiplies_beyond(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
         return bool((data == 0).any() and np.log2(np.abs(data[data != 0].astype(np.float64))).clip(0).sum() > 100)
 
 
-def _saturated(value: Any, noise: Noise) -> Any:
+def _saturate(value: Any, noise: Noise) -> Any:
     """The value with great finite numbers in place of infinities, and infinities in place of NaN."""
     if not isinstance(value, np.ndarray) or value.dtype.name not in _NOISE:
         return value
@@ -132,7 +132,7 @@ def _gated(node: NodeProto, feeds: Mapping[str, Any]) -> Any:
     return float(sigmoid or node.op_type == "Sigmoid")
 
 
-def _shaken(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
+def _perturb(node: NodeProto, value: Any, noise: Noise, gated: Any = 0.0) -> Any:
     """The value with an error of its type's size in each element, or float32's; a denormal may also be zero.
 
     Errors are relative to the element, or to ``gated`` if that is more, or several times as large to the greatest.

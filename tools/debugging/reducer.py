@@ -50,7 +50,7 @@ def reduce(model: ModelProto, inputs: Mapping[str, np.ndarray], fails: Test, rec
     case = Case(model, dict(inputs), values if values is not None else _made_up(model, inputs))
     whole = build(case, case.nodes)
     case = whole if whole and fails(whole) else case
-    steps = (_fewer_outputs, _fewer_nodes, _bypassed, _plainer_nodes, _smaller_shapes, _plainer_values)
+    steps = (_fewer_outputs, _fewer_nodes, _bypass, _plainer_nodes, _smaller_shapes, _plainer_values)
     before = None
     while before is None or size(case) < size(before):
         before = case
@@ -90,7 +90,7 @@ def build(case: Case, nodes: Sequence[NodeProto], outputs: Collection[str] = ())
     )
     model = helper.make_model(graph, opset_imports=case.model.opset_import, ir_version=case.model.ir_version)
     if any(not output.type.WhichOneof("value") for output in model.graph.output):
-        model = _inferred(model)
+        model = _infer(model)
     return Case(model, arrays, case.values) if model else None
 
 
@@ -104,7 +104,7 @@ def _type(array: Any) -> TypeProto:
     return helper.make_tensor_type_proto(tensor_type(array), array.shape)
 
 
-def _inferred(model: ModelProto) -> ModelProto | None:
+def _infer(model: ModelProto) -> ModelProto | None:
     """The model with its outputs' types by shape inference, or None where that finds it wrong."""
     try:
         known = shape_inference.infer_shapes(model, strict_mode=True)
@@ -122,7 +122,7 @@ def _made_up(model: ModelProto, inputs: Mapping[str, np.ndarray]) -> Values:
     for value in fixed.graph.input:
         if value.name in inputs:
             value.type.CopyFrom(_type(inputs[value.name]))
-    known = _inferred(fixed) or fixed
+    known = _infer(fixed) or fixed
     values = {}
     for value in shape_inference.infer_shapes(known).graph.value_info:
         kind = value.type.tensor_type
@@ -172,11 +172,11 @@ def _for(nodes: Sequence[NodeProto], outputs: Collection[str]) -> list[NodeProto
     return kept[::-1]
 
 
-def _bypassed(case: Case, fails: Test, record: Record) -> Case:
+def _bypass(case: Case, fails: Test, record: Record) -> Case:
     """Leave out a node whose output is read as one of its inputs, where that has the same type."""
     index = 0
     while index < len(case.nodes):
-        found = _first((_recorded(c, record) for c in _bypasses(case, index)), fails)
+        found = _first((_record(c, record) for c in _bypasses(case, index)), fails)
         case, index = (found, index) if found else (case, index + 1)
     return case
 
@@ -194,14 +194,14 @@ def _bypasses(case: Case, index: int) -> Iterator[Case | None]:
         array = values.get(name)
         if not isinstance(array, np.ndarray) or (array.shape, array.dtype) != (result.shape, result.dtype):
             continue
-        renamed = [_renamed(inner, node.output[0], name) for inner in after]
+        renamed = [_rename(inner, node.output[0], name) for inner in after]
         nodes = [*case.nodes[:index], *renamed]
         made = {n for inner in nodes for n in inner.output if n}
         reads = {n for inner in nodes for n in needed(inner)}
         yield build(case, nodes, [n for n in made if n in kept or n not in reads])
 
 
-def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
+def _rename(node: NodeProto, old: str, new: str) -> NodeProto:
     copy = NodeProto()
     copy.CopyFrom(node)
     copy.input[:] = [new if name == old else name for name in node.input]
@@ -211,7 +211,7 @@ def _renamed(node: NodeProto, old: str, new: str) -> NodeProto:
 def _plainer_nodes(case: Case, fails: Test, record: Record) -> Case:
     """Leave out attributes and the last inputs, which may be optional."""
     for index in range(len(case.nodes)):
-        while found := _first((_recorded(c, record) for c in _plainer(case, index)), fails):
+        while found := _first((_record(c, record) for c in _plainer(case, index)), fails):
             case = found
     return case
 
@@ -236,7 +236,7 @@ def _with(case: Case, index: int, node: NodeProto) -> Case | None:
 
 def _smaller_shapes(case: Case, fails: Test, record: Record) -> Case:
     """Cut extents of inputs and weights: one alone, or all that are equal, wherever they are."""
-    while found := _first((_recorded(c, record) for c in _cuts(case)), fails):
+    while found := _first((_record(c, record) for c in _cuts(case)), fails):
         case = found
     return case
 
@@ -245,12 +245,12 @@ def _cuts(case: Case) -> Iterator[Case]:
     arrays = {**case.inputs, **_weights(case.model)}
     for extent in sorted({n for a in arrays.values() for n in a.shape if n > 1}, reverse=True):
         for n in dict.fromkeys((1, extent // 2, extent - 1)):
-            yield _replaced(case, {name: _cut(a, extent, n) for name, a in arrays.items()})
+            yield _replace(case, {name: _cut(a, extent, n) for name, a in arrays.items()})
     for name, array in arrays.items():
         for axis, extent in enumerate(array.shape):
             for n in dict.fromkeys((1, extent // 2, extent - 1)) if extent > 1 else ():
                 for first in (0, extent - n):
-                    yield _replaced(case, {name: np.take(array, range(first, first + n), axis)})
+                    yield _replace(case, {name: np.take(array, range(first, first + n), axis)})
 
 
 def _cut(array: np.ndarray, extent: int, n: int) -> np.ndarray:
@@ -269,7 +269,7 @@ def _plainer_values(case: Case, fails: Test, record: Record) -> Case:
                 plain.append(np.rint(array.astype(np.float64)).astype(array.dtype))
         if any(array.tobytes() == other.tobytes() for other in plain):
             continue
-        case = _first((_recorded(_replaced(case, {name: other}), record) for other in plain), fails) or case
+        case = _first((_record(_replace(case, {name: other}), record) for other in plain), fails) or case
     return case
 
 
@@ -277,7 +277,7 @@ def _weights(model: ModelProto) -> dict[str, np.ndarray]:
     return {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
 
 
-def _replaced(case: Case, arrays: Mapping[str, np.ndarray]) -> Case:
+def _replace(case: Case, arrays: Mapping[str, np.ndarray]) -> Case:
     """With other arrays for some inputs and weights; what is computed from them is not known yet."""
     model = ModelProto()
     model.CopyFrom(case.model)
@@ -288,7 +288,7 @@ def _replaced(case: Case, arrays: Mapping[str, np.ndarray]) -> Case:
     return Case(model, inputs)
 
 
-def _recorded(case: Case | None, record: Record) -> Case | None:
+def _record(case: Case | None, record: Record) -> Case | None:
     """With its values computed anew, or None where it is no model that can be evaluated."""
     values = record(case.model, case.inputs) if case else None
     if case is None or values is None:

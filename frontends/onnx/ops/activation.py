@@ -11,7 +11,7 @@ from ..tensor import Tensor
 from .elementwise import unary
 
 
-def _scaled(x: ir.Value, factor: float) -> ir.Value:
+def _scale(x: ir.Value, factor: float) -> ir.Value:
     return x if factor == 1 else scalars.mul(x, scalars.like(x, factor))
 
 
@@ -23,7 +23,7 @@ def _positive(x: ir.Value) -> ir.Value:
     return scalars.compare("gt", x, scalars.like(x, 0))
 
 
-def _clamped(x: ir.Value) -> ir.Value:
+def _clamp(x: ir.Value) -> ir.Value:
     """Between 0 and 1."""
     return scalars.minimum(scalars.maximum(x, scalars.like(x, 0)), scalars.like(x, 1))
 
@@ -56,13 +56,13 @@ def mish(x: ir.Value) -> ir.Value:
 
 def elu(x: ir.Value, alpha: float) -> ir.Value:
     """x, or alpha * (exp(x) - 1) below 0."""
-    below = _scaled(math.expm1(scalars.minimum(x, scalars.like(x, 0))), alpha)
+    below = _scale(math.expm1(scalars.minimum(x, scalars.like(x, 0))), alpha)
     return scalars.select(_positive(x), x, below)
 
 
 def hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
     """alpha * x + beta between 0 and 1."""
-    return _clamped(_plus(_scaled(x, alpha), beta))
+    return _clamp(_plus(_scale(x, alpha), beta))
 
 
 unary("Relu", relu)
@@ -75,7 +75,7 @@ unary("HardSwish", lambda x: scalars.mul(x, hard_sigmoid(x, 1 / 6, 0.5)))
 
 @op("LeakyRelu")
 def leaky_relu(ctx: Context, x: Tensor, *, alpha: float = 0.01) -> Tensor:
-    return ctx.elementwise(lambda a: scalars.select(_positive(a), a, _scaled(a, alpha)), x)
+    return ctx.elementwise(lambda a: scalars.select(_positive(a), a, _scale(a, alpha)), x)
 
 
 @op("PRelu", since=7)
@@ -99,7 +99,7 @@ def celu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))"""
 
     def body(a: ir.Value) -> ir.Value:
-        below = _scaled(math.expm1(_scaled(a, 1 / alpha)), alpha)
+        below = _scale(math.expm1(_scale(a, 1 / alpha)), alpha)
         return scalars.add(relu(a), scalars.minimum(below, scalars.like(a, 0)))
 
     return ctx.elementwise(body, x)
@@ -107,7 +107,7 @@ def celu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @op("Selu")
 def selu(ctx: Context, x: Tensor, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
-    return ctx.elementwise(lambda a: _scaled(elu(a, alpha), gamma), x)
+    return ctx.elementwise(lambda a: _scale(elu(a, alpha), gamma), x)
 
 
 @op("HardSigmoid")
@@ -144,15 +144,15 @@ def gelu(ctx: Context, x: Tensor, *, approximate: str = "none") -> Tensor:
 
     def body(a: ir.Value) -> ir.Value:
         if approximate == "none":
-            inner = math.erf(_scaled(a, number.sqrt(0.5)))
+            inner = math.erf(_scale(a, number.sqrt(0.5)))
         else:
             cube = scalars.mul(scalars.mul(a, a), a)
-            inner = math.tanh(_scaled(scalars.add(a, _scaled(cube, 0.044715)), number.sqrt(2 / number.pi)))
-        return scalars.mul(_scaled(a, 0.5), _plus(inner, 1))
+            inner = math.tanh(_scale(scalars.add(a, _scale(cube, 0.044715)), number.sqrt(2 / number.pi)))
+        return scalars.mul(_scale(a, 0.5), _plus(inner, 1))
 
     return ctx.elementwise(body, x)
 
 
 @op("Swish", since=24)
 def swish(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ctx.elementwise(lambda a: scalars.mul(a, sigmoid(_scaled(a, alpha))), x)
+    return ctx.elementwise(lambda a: scalars.mul(a, sigmoid(_scale(a, alpha))), x)

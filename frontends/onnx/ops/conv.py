@@ -218,7 +218,7 @@ def conv_transpose(
     before = [r - a for r, a in zip(reach, low, strict=True)]
     after = [r - a + e for r, a, e in zip(reach, high, extra, strict=True)]
     padded = pad_spatial(ctx, spread, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _turned(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
+    y = ctx.wrap(builders.conv(padded.value, _turn(ctx, w, group), [1] * spatial, dilations, group), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -244,7 +244,7 @@ def _subpixel(ctx: Context, x: Tensor, w: Tensor, b: Tensor | None, strides: Int
     before = [j - 1 - f for j, f in zip(taps, first, strict=True)]
     after = [e + 1 - n for e, n in zip(last, x.shape[2:], strict=True)]
     padded = pad_spatial(ctx, x, before, after, 0)
-    y = ctx.wrap(builders.conv(padded.value, _turned(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
+    y = ctx.wrap(builders.conv(padded.value, _turn(ctx, weight, 1), [1] * rank, [1] * rank), x.dtype)
     if b is not None:
         repeated = builders.elementwise(lambda a: a, b.value, shape=(phases, filters), elem=element_type(b.dtype))
         y = add_bias(ctx, y, ctx.wrap(builders.reshape(repeated, (phases * filters,)), b.dtype))
@@ -282,7 +282,7 @@ def _spread(ctx: Context, x: Tensor, strides: Ints) -> Tensor:
     return ctx.wrap(builders.insert(x.value, zeros, [0] * x.rank, [1, 1, *strides]), x.dtype)
 
 
-def _turned(ctx: Context, w: Tensor, group: int) -> ir.Value:
+def _turn(ctx: Context, w: Tensor, group: int) -> ir.Value:
     """(c, f / g, k…) -> (f, c / g, k…) with each window reversed."""
     c, filters, *window = w.shape
     source, inner = w.value, c // group

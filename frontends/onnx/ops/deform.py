@@ -35,13 +35,13 @@ def deform_conv(
 ) -> Tensor:
     """The elements of all windows, sampled (Dai et al., "Deformable convolutional networks"), times the weights."""
     rank = x.rank - 2
-    x, w = _checked(ctx, x, w, group, offset_group, kernel_shape)
+    x, w = _check(ctx, x, w, group, offset_group, kernel_shape)
     strides, dilations = per_axis(ctx, "strides", strides, rank), per_axis(ctx, "dilations", dilations, rank)
     pads = both_sides(ctx, pads, rank)
     window = w.shape[2:]
     outs = _extents(ctx, x, window, strides, pads, dilations)
     places = [x.shape[0], offset_group, *window]
-    offset = _fitting(ctx, offset, [x.shape[0], offset_group * product(window) * rank, *outs], "offset")
+    offset = _fit(ctx, offset, [x.shape[0], offset_group * product(window) * rank, *outs], "offset")
     moves = ctx.reshape(offset, [*places, rank, *outs])
     tables = [
         _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
@@ -50,9 +50,9 @@ def deform_conv(
     wide = widened(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
     taken = sampled(ctx, wide, tables, lead=3)
     if mask is not None:
-        mask = _fitting(ctx, mask, [x.shape[0], offset_group * product(window), *outs], "mask")
+        mask = _fit(ctx, mask, [x.shape[0], offset_group * product(window), *outs], "mask")
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
-    y = ctx.cast(_weighted(ctx, taken, widened(ctx, w), group, outs), x.dtype)
+    y = ctx.cast(_weigh(ctx, taken, widened(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 
@@ -73,7 +73,7 @@ def _table(moves: Tensor, axis: int, extent: Extent, steps: tuple[int, int, int]
     return table([moves.value], [builders.affine_map(loops + 1, dims)], shape, coordinate, extent, Rule())
 
 
-def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
+def _weigh(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents) -> Tensor:
     """The product of the windows' elements (batch, channels and elements, result) with the weights, group by group."""
     batch, filters, depth = taken.shape[0], w.shape[0], product(w.shape[1:])
     columns = ctx.reshape(taken, [batch, group, depth, product(outs)])
@@ -82,7 +82,7 @@ def _weighted(ctx: Context, taken: Tensor, w: Tensor, group: int, outs: Extents)
     return ctx.reshape(ctx.wrap(made, taken.dtype), [batch, filters, *outs])
 
 
-def _checked(
+def _check(
     ctx: Context, x: Tensor, w: Tensor, group: int, offset_group: int, kernel_shape: Ints | None
 ) -> tuple[Tensor, Tensor]:
     """Input and weight, which have to fit."""
@@ -109,5 +109,5 @@ def _extents(ctx: Context, x: Tensor, window: Extents, strides: Ints, pads: Ints
     return [(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in sizes]
 
 
-def _fitting(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
+def _fit(ctx: Context, tensor: Tensor, shape: Extents, what: str) -> Tensor:
     return ctx.fitted(tensor, shape, f"{what} has shape {list(tensor.shape)}, it must be {list(shape)}")

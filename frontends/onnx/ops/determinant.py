@@ -35,11 +35,11 @@ def det(ctx: Context, x: Tensor) -> Tensor:
     # A copy, as the elimination overwrites it.
     copy = builders.elementwise(lambda a: a, wide.value, elem=elem)
     ones = builders.full([batch], scalars.const(1, elem))
-    made = sequential([batch, size], [copy, ones], lambda at, states: _eliminated(*at, *states))[1]
+    made = sequential([batch, size], [copy, ones], lambda at, states: _eliminate(*at, *states))[1]
     return ctx.cast(ctx.reshape(ctx.wrap(made, wide.dtype), x.shape[:-2]), x.dtype)
 
 
-def _eliminated(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Value) -> list[ir.Value]:
+def _eliminate(item: ir.Value, step: ir.Value, work: ir.Value, products: ir.Value) -> list[ir.Value]:
     """One column of one matrix made zero below its diagonal, and the matrix's product times the pivot, with a sign."""
     size = index(builders.shape_of(work)[1])
     row = _greatest(work, item, step, size)

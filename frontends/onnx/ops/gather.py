@@ -25,7 +25,7 @@ from .movement import cut
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis, shape = ctx.axis(axis, x.rank), indices.shape
-    made = taken(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+    made = taken(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
     return ctx.reshape(made, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])  # a known index may have become a vector
 
 
@@ -49,7 +49,7 @@ def taken(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: 
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    return taken_elements(ctx, x, *_checked(ctx, indices, x.shape[axis]), axis)
+    return taken_elements(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
 
 
 def taken_elements(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
@@ -79,7 +79,7 @@ def _at_positions(ctx: Context, x: Tensor, indices: Tensor, depth: int, batch_di
     misfit = f"shapes {list(x.shape)} and {list(indices.shape)} differ in the first {batch_dims} axes"
     indices = ctx.fitted(indices, (*x.shape[:batch_dims], *indices.shape[batch_dims:]), misfit)
     extents = x.shape[batch_dims : batch_dims + depth]
-    indices, inside = _checked(ctx, indices, *extents)
+    indices, inside = _check(ctx, indices, *extents)
 
     def body(*at: ir.Value) -> ir.Value:
         found = _row(indices, at[:rows], extents, inside)
@@ -113,7 +113,7 @@ def scatter_elements(
     _demand_inside(ctx, indices, x, axis)
     misfit = f"updates of shape {list(updates.shape)} for indices of shape {list(indices.shape)}"
     updates = ctx.fitted(updates, indices.shape, misfit)
-    indices, inside = _checked(ctx, indices, x.shape[axis])
+    indices, inside = _check(ctx, indices, x.shape[axis])
     fold = _fold(ctx, x, reduction)
 
     def step(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
@@ -132,9 +132,9 @@ def scatter_nd(ctx: Context, x: Tensor, indices: Tensor, updates: Tensor, *, red
     extents, slice_shape = x.shape[:depth], x.shape[depth:]
     misfit = f"updates of shape {list(updates.shape)} do not fit indices of shape {list(indices.shape)}"
     updates = ctx.fitted(updates, (*indices.shape[:-1], *slice_shape), misfit)
-    indices, inside = _checked(ctx, indices, *extents)
+    indices, inside = _check(ctx, indices, *extents)
     if reduction == "none" and inside and (box := _as_box(indices)) is not None:
-        return _inserted(ctx, x, updates, box)
+        return _insert(ctx, x, updates, box)
     fold = _fold(ctx, x, reduction)
 
     def row(at: Sequence[ir.Value], states: Sequence[ir.Value]) -> list[ir.Value]:
@@ -198,7 +198,7 @@ def _fold(ctx: Context, x: Tensor, reduction: str) -> Callable[[ir.Value, Sequen
     return write
 
 
-def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:
+def _check(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, bool]:
     """Known indices made non-negative, and whether all are known to be inside.
 
     Of several extents each is for one position along the last axis.
@@ -220,7 +220,7 @@ def _checked(ctx: Context, indices: Tensor, *extents: Extent) -> tuple[Tensor, b
 
 
 def _demand_within(ctx: Context, indices: Tensor, extents: Sequence[Extent]) -> None:
-    """Have indices that only the run knows refused where they are outside; as ``_checked``."""
+    """Have indices that only the run knows refused where they are outside; as ``_check``."""
     for place, extent in enumerate(extents):
         column = indices
         if len(extents) > 1:
@@ -267,7 +267,7 @@ def _as_box(indices: Tensor) -> list[range] | None:
     return ranges if np.array_equal(box, rows) else None
 
 
-def _inserted(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
+def _insert(ctx: Context, x: Tensor, updates: Tensor, box: Sequence[range]) -> Tensor:
     whole = x.shape[len(box) :]
     part = ctx.reshape(updates, [*map(len, box), *whole])
     starts, steps = (

@@ -68,14 +68,14 @@ def loop(
     moving = {1 + i: tensor for i, tensor in enumerate(initial) if i not in fixed}
     whole = Body(ctx, body, given)
     run = Run(ctx, whole, trip, condition, limit, begins, _shape(body.input[0]), whole.inputs[1:], moving, shown)
-    made = dict(enumerate(initial, 1)) | _iterated(run)
+    made = dict(enumerate(initial, 1)) | _iterate(run)
     return tuple(made.get(i) for i in range(1, len(body.output)))
 
 
-def _iterated(run: Run) -> Outputs:
+def _iterate(run: Run) -> Outputs:
     if run.limit == 0 or run.begins is False:
         return _no_iteration(run)
-    ways = [lambda: _looped(run), lambda: _unrolled(run), lambda: _carried_out(run)]
+    ways = [lambda: _loop(run), lambda: _unroll(run), lambda: _carried_out(run)]
     if run.limit == 1:
         ways = ways[1:]
     if not run.begins:
@@ -93,7 +93,7 @@ def _no_iteration(run: Run) -> Outputs:
     }
 
 
-def _looped(run: Run) -> Outputs:
+def _loop(run: Run) -> Outputs:
     """One kernel. Refuses what changes its shape, and scan outputs of a length that is not known."""
     ctx, before = run.ctx, forms_of(list(run.moving.values()))
     draft, [go, *made] = run.body.draft([Form("int64", run.number_shape), *before], run.outputs)
@@ -109,7 +109,7 @@ def _looped(run: Run) -> Outputs:
         raise
     elements = made[len(before) :]
     outs = [builders.empty((count or 0, *t.shape), element_type(t.dtype)) for t in elements]
-    values = _emitted(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
+    values = _emit(run, draft, go, count, [*(t.value for t in run.moving.values()), *outs])
     return {i: ctx.wrap(v, t.dtype) for i, v, t in zip(run.outputs[1:], values, made, strict=True)}
 
 
@@ -152,7 +152,7 @@ def _static_count(run: Run, go: Tensor) -> int | None:
     return run.limit if run.begins and _truth(go) else None
 
 
-def _emitted(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Values) -> list[ir.Value]:
+def _emit(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Values) -> list[ir.Value]:
     states = len(run.moving)
 
     def step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
@@ -174,12 +174,12 @@ def _emitted(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Val
     return guarded(limit, begins, carried, guarded_step)
 
 
-def _unrolled(run: Run) -> Outputs:
+def _unroll(run: Run) -> Outputs:
     """All iterations one after another, each with what is known of its values."""
     draft = Draft([])
     with draft.filling():
         values, elements = _iterations(run)
-        stacked = [_stacked(run.ctx, items) for items in elements]
+        stacked = [_stack(run.ctx, items) for items in elements]
     draft.place([])
     return dict(zip(run.outputs[1:], [*values, *stacked], strict=True))
 
@@ -206,7 +206,7 @@ def _iterations(run: Run) -> tuple[list[Tensor], list[list[Tensor]]]:
     ctx.unsupported(f"it takes more than {MOST_UNROLLED} iterations")
 
 
-def _stacked(ctx: Context, items: Sequence[Tensor]) -> Tensor:
+def _stack(ctx: Context, items: Sequence[Tensor]) -> Tensor:
     """The elements of all iterations along a new first axis."""
     demand_ranked(ctx, items, "an element of a scan output")
     items = _alike(ctx, items)

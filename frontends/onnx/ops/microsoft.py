@@ -49,7 +49,7 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 _OPSET_OF_CLIP_BY_ATTRIBUTES = 10
 
 
-def _activated(ctx: Context, x: Tensor, activation: str, parameters: dict[str, float]) -> Tensor:
+def _activate(ctx: Context, x: Tensor, activation: str, parameters: dict[str, float]) -> Tensor:
     """An op of ONNX's own on the result of another; no name is none."""
     if not activation:
         return x
@@ -75,11 +75,11 @@ def fused_matmul(
     transBatchB: int = 0,
 ) -> Tensor:
     """``alpha A' B'``: of each operand the first axis may come behind the batch's, then the last two change places."""
-    product = matmul(ctx, _turned(ctx, a, transA, transBatchA), _turned(ctx, b, transB, transBatchB))
+    product = matmul(ctx, _turn(ctx, a, transA, transBatchA), _turn(ctx, b, transB, transBatchB))
     return scaled(ctx, product, alpha)
 
 
-def _turned(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
+def _turn(ctx: Context, x: Tensor, turned: int, batch_first: int) -> Tensor:
     order = list(range(x.rank))
     if batch_first and x.rank > 2:
         order = [*order[1:-1], 0, order[-1]]
@@ -106,7 +106,7 @@ def fused_gemm(
 ) -> Tensor:
     y = gemm(ctx, a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     given = {"alpha": activation_alpha, "beta": activation_beta, "gamma": activation_gamma}
-    return _activated(ctx, y, activation, {name: n for name, n in given.items() if n is not None})
+    return _activate(ctx, y, activation, {name: n for name, n in given.items() if n is not None})
 
 
 @contrib("FusedConv")
@@ -144,7 +144,7 @@ def fused_conv(
     names = _PARAMETERS.get(activation, ())
     if activation_params and len(activation_params) != len(names):
         ctx.unsupported(f"activation '{activation}' with {len(activation_params)} parameters")
-    return _activated(ctx, y, activation, dict(zip(names, activation_params, strict=False)))
+    return _activate(ctx, y, activation, dict(zip(names, activation_params, strict=False)))
 
 
 @contrib("NhwcConv")

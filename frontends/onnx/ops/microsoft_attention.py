@@ -40,10 +40,10 @@ def attention(
     """Self-attention from the input on: one product makes queries, keys and values, joined along the last axis."""
     shared = bool(past_present_share_buffer) or past_sequence_length is not None
     _check(ctx, x, weights, bool(do_rotary), shared)
-    projected = _projected(ctx, x, weights, bias)
+    projected = _project(ctx, x, weights, bias)
     q, k, v = _split(ctx, projected, num_heads, past, qkv_hidden_sizes)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, attention_bias, unidirectional)
-    return _attended(ctx, q, k, v, scale, biases)
+    return _attend(ctx, q, k, v, scale, biases)
 
 
 @op("QAttention", domain=MICROSOFT)
@@ -71,7 +71,7 @@ def quantized_attention(
     projected = matmul_integer_to_float(ctx, x, weight, x_scale, weight_scale, x_zero, weight_zero, bias)
     q, k, v = _split(ctx, projected, num_heads, past)
     biases = _biases(ctx, q, k, mask_index, mask_filter_value, None, unidirectional)
-    return _attended(ctx, q, k, v, scale, biases)
+    return _attend(ctx, q, k, v, scale, biases)
 
 
 def _check(ctx: Context, x: Tensor, weights: Tensor, rotary: bool, shared: bool) -> None:
@@ -96,7 +96,7 @@ def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, siz
     return [q, *(appended(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))]
 
 
-def _attended(
+def _attend(
     ctx: Context, q: Tensor, k: Tensor, v: Tensor, scale: float, biases: Sequence[Tensor | None]
 ) -> tuple[Tensor, ...]:
     """The heads' results side by side and, where the model uses them, keys and values as a past of (2, …)."""
@@ -106,7 +106,7 @@ def _attended(
     return y, concat(ctx, *(ctx.reshape(t, (1, *t.shape)) for t in (k, v)), axis=0)
 
 
-def _projected(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+def _project(ctx: Context, x: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """``x weights + bias`` (batch, length, all sizes)."""
     misfit = _misfit(x, weights)
     weights = ctx.fitted(weights, (x.shape[2], weights.shape[1]), misfit)
@@ -165,7 +165,7 @@ def multi_head_attention(
         ctx.invalid("past_key and past_value need each other")
     q, k, v = _operands(ctx, query, key, value, num_heads)
     if bias is not None:
-        q, k, v = _biased(ctx, bias, q, k, v, only_query=key is not None and key.rank == 4)
+        q, k, v = _add_bias(ctx, bias, q, k, v, only_query=key is not None and key.rank == 4)
     if unidirectional:
         misfit = f"unidirectional attention of {q.shape[2]} queries to {k.shape[2]} keys of another sequence"
         if not may_be_equal(q.shape[2:3], k.shape[2:3]):
@@ -179,12 +179,12 @@ def multi_head_attention(
 def _operands(ctx: Context, query: Tensor, key: Tensor | None, value: Tensor | None, heads: int) -> list[Tensor]:
     """Queries, keys and values as (batch, heads, length, size)."""
     if query.rank == 5 and key is None and value is None:
-        return _unpacked(ctx, query, heads, 3)
+        return _unpack(ctx, query, heads, 3)
     q = split_heads(ctx, query, heads)
     if key is None:
         ctx.invalid(f"there is no key for a query of shape {list(query.shape)}")
     if key.rank == 5 and value is None:
-        return [q, *_unpacked(ctx, key, heads, 2)]
+        return [q, *_unpack(ctx, key, heads, 2)]
     if value is None:
         ctx.invalid(f"there is no value for a key of shape {list(key.shape)}")
     return [q, *(_apart(ctx, t, heads) for t in (key, value))]
@@ -195,7 +195,7 @@ def _apart(ctx: Context, x: Tensor, heads: int) -> Tensor:
     return split_heads(ctx, x, heads) if x.rank != 4 else demand_shape(ctx, x, "key or value", None, heads, None, None)
 
 
-def _unpacked(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
+def _unpack(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tensor]:
     """The parts of (batch, length, heads, count, size)."""
     packed = demand_shape(ctx, packed, "what is packed", None, None, heads, count, None)
     batch, length, _, _, size = packed.shape
@@ -203,7 +203,7 @@ def _unpacked(ctx: Context, packed: Tensor, heads: int, count: int) -> list[Tens
     return [ctx.transpose(ctx.reshape(part, (batch, length, heads, size)), [0, 2, 1, 3]) for part in parts]
 
 
-def _biased(ctx: Context, bias: Tensor, q: Tensor, k: Tensor, v: Tensor, only_query: bool) -> list[Tensor]:
+def _add_bias(ctx: Context, bias: Tensor, q: Tensor, k: Tensor, v: Tensor, only_query: bool) -> list[Tensor]:
     """Each head with its part of the input projection's bias, which cached keys and values have already."""
     sizes = [t.shape[1] * t.shape[3] for t in (q, k, v)]
     parts = split_last(ctx, bias, sizes)

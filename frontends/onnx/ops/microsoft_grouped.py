@@ -68,11 +68,11 @@ def group_query_attention(
     q, k, v = _heads(ctx, query, key, value, num_heads, kv_num_heads)
     total = _total(ctx, total_sequence_length, q)
     past = _past(ctx, seqlens_k, q, total)
-    q, k = _normalised(ctx, (q, k), (q_norm_weight, k_norm_weight), qk_norm_epsilon)
+    q, k = _normalize(ctx, (q, k), (q_norm_weight, k_norm_weight), qk_norm_epsilon)
     if do_rotary:
         at = _positions(ctx, position_ids, past, q, total)
-        q, k = _turned(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
-    keys, values = _cached(ctx, k, past_key, past, total), _cached(ctx, v, past_value, past, total)
+        q, k = _turn(ctx, (q, k), at, cos_cache, sin_cache, bool(rotary_interleaved))
+    keys, values = _update_cache(ctx, k, past_key, past, total), _update_cache(ctx, v, past_value, past, total)
     batch, _, rows, size = q.shape
     groups = _Groups(batch, kv_num_heads, num_heads // kv_num_heads, rows, total)
     biases = [] if attention_bias is None else [groups.joined(ctx, attention_bias)]
@@ -83,7 +83,7 @@ def group_query_attention(
     return join_heads(ctx, ctx.reshape(y, (batch, num_heads, rows, v.shape[3]))), keys, values
 
 
-def _normalised(
+def _normalize(
     ctx: Context, heads: Sequence[Tensor], weights: Sequence[Tensor | None], epsilon: float
 ) -> Sequence[Tensor]:
     """Queries and keys over the root of their mean squares, where there is a weight for both."""
@@ -222,7 +222,7 @@ def _corner(ctx: Context, x: Tensor) -> Tensor:
     return ctx.reshape(ctx.wrap(first, x.dtype), (1, 1))
 
 
-def _turned(
+def _turn(
     ctx: Context, tensors: Sequence[Tensor], at: Tensor, cos: Tensor | None, sin: Tensor | None, interleaved: bool
 ) -> list[Tensor]:
     """Queries and keys, (batch, heads, rows, size), turned by the angles of their positions."""
@@ -231,7 +231,7 @@ def _turned(
     return [rotate(ctx, t, at, cos, sin, interleaved) for t in tensors]
 
 
-def _cached(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
+def _update_cache(ctx: Context, new: Tensor, past: Tensor | None, starts: Tensor, total: Extent) -> Tensor:
     """The past with the new rows written into it, as long as the larger of the past and the total."""
     batch, heads, rows, size = new.shape
     past = None if past is None else demand_shape(ctx, past, "the past", batch, heads, None, size)

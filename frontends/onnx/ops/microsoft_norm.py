@@ -35,7 +35,7 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
     """LayerNormalization of a sum, which is the last output; between are the norm's mean and 1 / deviation."""
-    total = _summed(ctx, x, skip, bias)
+    total = _sum(ctx, x, skip, bias)
     made = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
     unused = [total] * (3 - len(made))
     return *made, *unused, ctx.cast(total, x.dtype)
@@ -48,12 +48,12 @@ def skip_simplified_layer_normalization(
     """RMSNormalization of a sum, which is the last output."""
     if ctx.wants(1):
         ctx.unsupported("output 'mean', which this norm has none of")
-    total = _summed(ctx, x, skip, bias)
+    total = _sum(ctx, x, skip, bias)
     y, inverse = root_mean_square(ctx, total, gamma, -1, epsilon)
     return y, total, inverse, ctx.cast(total, x.dtype)
 
 
-def _summed(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
+def _sum(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     """``x + skip + bias``, narrow floats in f32; the skip may lack the batch."""
     misfit = f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}"
     if x.rank == 0:
@@ -99,7 +99,7 @@ def embed_layer_normalization(
         table = _of_width(ctx, segment_embedding, width, "segment_embedding")
         total = ctx.elementwise(scalars.add, total, gather(ctx, table, segment_ids))
     y = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)[0]
-    return y, _counted(ctx, mask, batch), total
+    return y, _count(ctx, mask, batch), total
 
 
 def _of_width(ctx: Context, table: Tensor, width: Extent, what: str) -> Tensor:
@@ -116,7 +116,7 @@ def _first_rows(ctx: Context, table: Tensor, count: Extent) -> Tensor:
     return ctx.wrap(builders.slice_(table.value, [0, 0], [count, table.shape[1]]), table.dtype)
 
 
-def _counted(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
+def _count(ctx: Context, mask: Tensor | None, batch: Extent) -> Tensor:
     """How many elements of each row of a mask are 1; 0 without a mask."""
     if mask is None:
         return ctx.broadcast(ctx.const(0, "int32"), (batch,))

@@ -50,9 +50,7 @@ def bytes_zero(ctx: Context, x: Tensor, zero: Tensor | None) -> Tensor | None:
     return None if zero is None else only(ctx, zero, "zero_point")
 
 
-def _quantized(
-    ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor, early: bool = False
-) -> Tensor:
+def _quantize(ctx: Context, y: Tensor, scale: Tensor, zero: Tensor | None, like: Tensor, early: bool = False) -> Tensor:
     """Floats as an 8-bit tensor of the dtype of another one."""
     return quantize(ctx, y, only(ctx, scale, "scale"), bytes_zero(ctx, like, zero), like.dtype, early=early)
 
@@ -68,7 +66,7 @@ def qlinear_sigmoid(
     ctx: Context, x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
 ) -> Tensor:
     y = ctx.elementwise(sigmoid, _floats(ctx, x, x_scale, x_zero))
-    return _quantized(ctx, y, y_scale, y_zero, x)
+    return _quantize(ctx, y, y_scale, y_zero, x)
 
 
 @op("QLinearLeakyRelu", domain=MICROSOFT)
@@ -83,7 +81,7 @@ def qlinear_leaky_relu(
     alpha: float = 0.01,
 ) -> Tensor:
     y = leaky_relu(ctx, _floats(ctx, x, x_scale, x_zero), alpha=alpha)
-    return _quantized(ctx, y, y_scale, y_zero, x)
+    return _quantize(ctx, y, y_scale, y_zero, x)
 
 
 @op("QLinearSoftmax", domain=MICROSOFT)
@@ -101,7 +99,7 @@ def qlinear_softmax(
     """The Softmax of a standard opset: from 13 on along an axis, before over all axes from one on."""
     softmax = softmax_on_axis if opset >= 13 else softmax_flattened
     y = softmax(ctx, _floats(ctx, x, x_scale, x_zero), axis=axis)
-    return _quantized(ctx, y, y_scale, y_zero, x)
+    return _quantize(ctx, y, y_scale, y_zero, x)
 
 
 @op("QLinearAdd", domain=MICROSOFT)
@@ -164,7 +162,7 @@ def qlinear_where(
     z_zero: Tensor,
 ) -> Tensor:
     chosen = where(ctx, condition, _floats(ctx, x, x_scale, x_zero), _floats(ctx, y, y_scale, y_zero))
-    return _quantized(ctx, chosen, z_scale, z_zero, x)
+    return _quantize(ctx, chosen, z_scale, z_zero, x)
 
 
 @op("QLinearConcat", domain=MICROSOFT)
@@ -173,7 +171,7 @@ def qlinear_concat(ctx: Context, y_scale: Tensor, y_zero: Tensor, *inputs: Tenso
     if not inputs or len(inputs) % 3:
         ctx.invalid(f"{len(inputs)} inputs after the result's scale and zero point: three for each tensor are wanted")
     parts = [
-        _quantized(ctx, _floats(ctx, x, scale, zero), y_scale, y_zero, x)
+        _quantize(ctx, _floats(ctx, x, scale, zero), y_scale, y_zero, x)
         for x, scale, zero in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)
     ]
     return concat(ctx, *parts, axis=axis)
@@ -192,7 +190,7 @@ def qlinear_reduce_mean(
     keepdims: int = 1,
 ) -> Tensor:
     y = mean(ctx, _floats(ctx, x, x_scale, x_zero), axes or range(x.rank), bool(keepdims))
-    return _quantized(ctx, y, y_scale, y_zero, x)
+    return _quantize(ctx, y, y_scale, y_zero, x)
 
 
 @op("QLinearAveragePool", domain=MICROSOFT)
@@ -223,7 +221,7 @@ def qlinear_average_pool(
         pads=pads,
         strides=strides,
     )
-    return _quantized(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x, early=True)
+    return _quantize(ctx, contrib.channels_last(ctx, y) if channels_last else y, y_scale, y_zero, x, early=True)
 
 
 @op("QLinearGlobalAveragePool", domain=MICROSOFT)

@@ -120,7 +120,7 @@ def tree_ensemble_regressor(
     weights, targets = _floats(target_weights, target_weights_as_tensor), n_targets or max(target_ids) + 1
     table = _table(ctx, leaves, voting, target_ids, weights, targets, aggregate_function)
     [scores] = _scores(ctx, x, forest, [table], aggregate_function)
-    scores = _based(ctx, scores, _floats(base_values, base_values_as_tensor))
+    scores = _rebase(ctx, scores, _floats(base_values, base_values_as_tensor))
     return ctx.cast(transformed(ctx, scores, post_transform), "float32")
 
 
@@ -169,7 +169,7 @@ def tree_ensemble_classifier(
             ctx.unsupported("base_values where all weights are for one of two classes")
         table = _table(ctx, leaves, voting, [0] * len(class_ids), weights, 1, "SUM")
         [score] = _scores(ctx, x, forest, [table], "SUM")
-        score = _based(ctx, score, base)
+        score = _rebase(ctx, score, base)
         shares = bool((weights >= 0).all())  # of 1, as a forest's votes are
         other = "none" if class_ids[0] else "rest" if shares and post_transform == "NONE" else "opposite"
         return two_classes(ctx, score, labels, 0.5 if shares else 0.0, other, post_transform)
@@ -177,7 +177,7 @@ def tree_ensemble_classifier(
     counted = len(labels) > 2 and not base.size and bool((weights < 0).any())
     tables = [table, *([np.where(np.isnan(table), 0.0, 1.0)] if counted else [])]
     scores, *counts = _scores(ctx, x, forest, tables, "SUM")
-    scores = _based(ctx, scores, base)
+    scores = _rebase(ctx, scores, base)
     chances = _voted(ctx, scores, *counts) if counted else scores
     return labels_of(ctx, chances, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
 
@@ -252,7 +252,7 @@ def _scores(ctx: Context, x: Tensor, forest: Forest, tables: Sequence[np.ndarray
     return [votes(ctx, leaves, table, aggregate, dtype) for table in tables]
 
 
-def _based(ctx: Context, scores: Tensor, base: np.ndarray) -> Tensor:
+def _rebase(ctx: Context, scores: Tensor, base: np.ndarray) -> Tensor:
     """Scores with a number for all targets added, or one for each."""
     if not base.size:
         return scores

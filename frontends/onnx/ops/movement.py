@@ -113,7 +113,7 @@ def slice_by_inputs(
     if x.open or not all(map(ctx.is_known, given)):
         return _sliced_open(ctx, x, starts, ends, axes, steps)
     along, strides = (None if t is None else ctx.ints(t, n) for t, n in ((axes, "axes"), (steps, "steps")))
-    return _sliced(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
+    return _slice(ctx, x, ctx.ints(starts, "starts"), ctx.ints(ends, "ends"), along, strides)
 
 
 def _sliced_open(
@@ -141,7 +141,7 @@ def _sliced_open(
     return ctx.wrap(builders.slice_(x.value, at, sizes, strides), x.dtype)
 
 
-def _sliced(
+def _slice(
     ctx: Context,
     x: Tensor,
     starts: Sequence[int],

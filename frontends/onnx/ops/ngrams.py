@@ -49,9 +49,9 @@ def tfidf_vectorizer(
     for grams, numbers in _pools(ctx, pool_int64s, ngram_counts, len(ngram_indexes)):
         if not min_gram_length <= grams.shape[1] <= max_gram_length:
             continue
-        found = _counted(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
+        found = _count(ctx, rows, grams, max_skip_count if grams.shape[1] > 1 else 0)
         if mode != "TF":
-            found = _weighted(ctx, found, factors[numbers], mode)
+            found = _weigh(ctx, found, factors[numbers], mode)
         at = ctx.broadcast(ctx.const(np.array(ngram_indexes)[numbers], "int64"), found.shape)
         result = scatter_elements(ctx, result, at, found, axis=1, reduction=reduction)
     return ctx.reshape(result, [*x.shape[:-1], count])
@@ -74,7 +74,7 @@ def _pools(ctx: Context, pool: Ints, starts: Ints, count: int) -> list[tuple[np.
     return made
 
 
-def _counted(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
+def _count(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tensor:
     """How often each n-gram is in each row with the same number of elements, up to ``skips``, between its own."""
     batch, length = rows.shape
     count, size = grams.shape
@@ -97,7 +97,7 @@ def _counted(ctx: Context, rows: Tensor, grams: np.ndarray, skips: int) -> Tenso
     return ctx.wrap(made, "float32")
 
 
-def _weighted(ctx: Context, counts: Tensor, weights: np.ndarray, mode: str) -> Tensor:
+def _weigh(ctx: Context, counts: Tensor, weights: np.ndarray, mode: str) -> Tensor:
     def body(value: ir.Value, weight: ir.Value) -> ir.Value:
         if mode == "TFIDF":
             return scalars.mul(value, weight)

@@ -41,7 +41,7 @@ def batch_normalization(
     wide, running = widened(ctx, x), []
     if training_mode:
         own = _channel_statistics(ctx, wide)
-        running = [_moved(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
+        running = [_move(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
         mean, variance = own
     scale, bias, mean, variance = (ctx.cast(t, wide.dtype) for t in (scale, bias, mean, variance))
     factor = ctx.elementwise(lambda s, v: scalars.mul(s, _inverse_root(v, epsilon)), scale, variance)
@@ -60,7 +60,7 @@ def _channel_statistics(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
     return ctx.reshape(mean, [x.shape[1]]), ctx.reshape(variance, [x.shape[1]])
 
 
-def _moved(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tensor:
+def _move(ctx: Context, running: Tensor, new: Tensor, momentum: float) -> Tensor:
     """``running * momentum + new * (1 - momentum)``"""
 
     def body(a: ir.Value, b: ir.Value) -> ir.Value:
@@ -78,7 +78,7 @@ def _demand_channels(ctx: Context, x: Tensor) -> None:
 def instance_normalization(ctx: Context, x: Tensor, scale: Tensor, bias: Tensor, *, epsilon: float = 1e-5) -> Tensor:
     """Each channel of each image by its own statistics."""
     _demand_channels(ctx, x)
-    centred, inverse, _ = _standardised(ctx, x, range(2, x.rank), epsilon)
+    centred, inverse, _ = _standardize(ctx, x, range(2, x.rank), epsilon)
     shape = (x.shape[1], *[1] * (x.rank - 2))
     return _affine(ctx, centred, inverse, ctx.reshape(scale, shape), ctx.reshape(bias, shape), x.dtype)
 
@@ -102,7 +102,7 @@ def group_normalization(
     x = ctx.divisible(x, 1, num_groups, misfit)
     batch, channels, *spatial = x.shape
     grouped = ctx.reshape(x, (batch, num_groups, channels // num_groups, number.prod(spatial)))
-    centred, inverse, _ = _standardised(ctx, grouped, (2, 3), epsilon)
+    centred, inverse, _ = _standardize(ctx, grouped, (2, 3), epsilon)
     scale, bias = (ctx.reshape(t, (num_groups, channels // num_groups, 1)) for t in (scale, bias))
     result = _affine(ctx, centred, inverse, scale, bias, x.dtype)
     return ctx.reshape(result, x.shape)
@@ -124,7 +124,7 @@ def layer_normalization(
 
     The result has the scale's dtype: the input may be wider.
     """
-    centred, inverse, mean = _standardised(ctx, x, range(ctx.axis(axis, x.rank), x.rank), epsilon)
+    centred, inverse, mean = _standardize(ctx, x, range(ctx.axis(axis, x.rank), x.rank), epsilon)
     result = _affine(ctx, centred, inverse, scale, bias, scale.dtype)
     stash = dtype_name(stash_type, "the statistics")
     statistics = [ctx.cast(t, stash) for i, t in enumerate((mean, inverse), 1) if ctx.wants(2) or ctx.wants(i)]
@@ -193,7 +193,7 @@ def local_response_normalization(
     return ctx.reshape(ctx.elementwise(body, rows, squares, dtype=x.dtype), x.shape)
 
 
-def _standardised(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+def _standardize(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """``x - mean``, 1 / deviation and the mean over axes, which stay with extent 1.
 
     Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length.

@@ -127,7 +127,7 @@ def _reached(size: int, dilation: int, padded: Extent) -> Extent:
     return size if size <= _FEW else smallest(size, whole)
 
 
-def _pooled(ctx: Context, x: Tensor, windows: _Windows, body: Fold, init: float | int) -> Tensor:
+def _pool(ctx: Context, x: Tensor, windows: _Windows, body: Fold, init: float | int) -> Tensor:
     padded = windows.pad(ctx, x, init)
     result = builders.pool(padded.value, windows.sizes, windows.strides, windows.dilations, body, init)
     return ctx.wrap(result, x.dtype)
@@ -150,7 +150,7 @@ def max_pool(
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     signed = x.signed
     lowest = scalars.lowest(element_type(x.dtype), signed)
-    result = _pooled(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
+    result = _pool(ctx, x, windows, lambda acc, a: scalars.maximum(acc, a, signed), lowest)
     return (result, _max_indices(ctx, x, windows, bool(storage_order))) if ctx.wants(1) else (result,)
 
 
@@ -198,7 +198,7 @@ def average_pool(
     """The mean of each window; how many elements count is known for each axis by itself."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
     wide = widened(ctx, x)
-    total = _pooled(ctx, wide, windows, scalars.add, 0)
+    total = _pool(ctx, wide, windows, scalars.add, 0)
     counts = []
     for position, axis in enumerate(windows.axes, 1):
         shape = (axis.out, *[1] * (len(windows.axes) - position))
@@ -250,7 +250,7 @@ def lp_pool(
 ) -> Tensor:
     """The p-norm of each window; padding is zeros, so it adds nothing."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    total = _pooled(ctx, widened(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
+    total = _pool(ctx, widened(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
     return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
 
 

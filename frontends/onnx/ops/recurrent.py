@@ -101,7 +101,7 @@ def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body
 
     def body(operands: Values, old: Values) -> Values:
         xz, hz, xh, hh = operands
-        return [_mixed(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old[0])]
+        return [_mix(f(scalars.add(xz, hz)), g(scalars.add(xh, hh)), old[0])]
 
     return [gates[0], update, gates[2], project(left, last)], body
 
@@ -116,12 +116,12 @@ def _gru_cell_linear(d: Direction, gates: Values, states: Values) -> tuple[Value
         for term in operands[6:]:
             hh = scalars.add(hh, term)
         new = g(scalars.fma(f(scalars.add(xr, hr)), hh, xh))
-        return [_mixed(f(scalars.add(xz, hz)), new, old[0])]
+        return [_mix(f(scalars.add(xz, hz)), new, old[0])]
 
     return [*gates, *parts(project(states[0], d.r), 3), *bias], body
 
 
-def _mixed(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
+def _mix(z: ir.Value, new: ir.Value, old: ir.Value) -> ir.Value:
     """(1 - z) * new + z * old"""
     return scalars.fma(z, old, scalars.mul(scalars.sub(scalars.like(z, 1), z), new))
 

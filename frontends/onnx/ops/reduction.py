@@ -53,7 +53,7 @@ def widened(ctx: Context, x: Tensor) -> Tensor:
     return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
 
 
-def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
+def _reduce(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     signed, wide, before = x.signed, widened(ctx, x), rule.before
     if before and is_open(axes):  # which are reduced one after the other
         wide, before = ctx.elementwise(before, wide), None
@@ -72,7 +72,7 @@ def _reduced(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepd
 
 def mean(ctx: Context, x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     """The mean over axes."""
-    return _reduced(ctx, x, _RULES["ReduceMean"], ctx.axes(axes, x.rank), keepdims)
+    return _reduce(ctx, x, _RULES["ReduceMean"], ctx.axes(axes, x.rank), keepdims)
 
 
 def _reduction(name: str, by_input: int) -> None:
@@ -84,7 +84,7 @@ def _reduction(name: str, by_input: int) -> None:
     def along(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
         if (rule := rule_of(x)) is None:
             return log_sum_exp(ctx, x, axes, keepdims)
-        return _reduced(ctx, x, rule, axes, keepdims)
+        return _reduce(ctx, x, rule, axes, keepdims)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
         return along(ctx, x, open_axes.chosen(ctx, axes or range(x.rank), x.rank), bool(keepdims))

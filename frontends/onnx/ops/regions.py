@@ -70,7 +70,7 @@ def roi_align(
         ctx.invalid(f"mode '{mode}' or coordinate_transformation_mode '{coordinate_transformation_mode}' is unknown")
     if sampling_ratio < 0:
         ctx.invalid(f"sampling_ratio {sampling_ratio} is negative")
-    rois = _fitting(ctx, x, rois, 4, (output_height, output_width))
+    rois = _fit(ctx, x, rois, 4, (output_height, output_width))
     misfit = f"batch_indices of shape {list(batch_indices.shape)} for rois of shape {list(rois.shape)}"
     batch_indices = ctx.fitted(batch_indices, rois.shape[:1], misfit)
     ctx.demand_within(batch_indices, 0, x.shape[0], f"has a batch index that is out of range for {x.shape[0]} images")
@@ -80,12 +80,12 @@ def roi_align(
 
     shape = (rois.shape[0], x.shape[1], output_height, output_width)
     return ctx.wrap(
-        builders.index_map(shape, element_type(x.dtype), lambda *at: _aligned(x, rois, batch_indices, axes, mode, at)),
+        builders.index_map(shape, element_type(x.dtype), lambda *at: _align(x, rois, batch_indices, axes, mode, at)),
         x.dtype,
     )
 
 
-def _aligned(x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values) -> ir.Value:
+def _align(x: Tensor, rois: Tensor, batches: Tensor, axes: Sequence[_Samples], mode: str, at: Values) -> ir.Value:
     """One element of the result."""
     roi, channel, *bin_numbers = at
     left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(4))
@@ -164,7 +164,7 @@ def max_roi_pool(
     ctx: Context, x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """The greatest element of each bin; a region is a batch and two corners, which are rounded and belong to it."""
-    rois = _fitting(ctx, x, rois, 5, pooled_shape)
+    rois = _fit(ctx, x, rois, 5, pooled_shape)
 
     def body(roi: ir.Value, channel: ir.Value, *bins: ir.Value) -> ir.Value:
         batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
@@ -209,7 +209,7 @@ def _batch(value: ir.Value, x: Tensor) -> ir.Value:
     return scalars.minimum(scalars.maximum(scalars.to_index(value), index(0)), index(x.shape[0] - 1))
 
 
-def _fitting(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
+def _fit(ctx: Context, x: Tensor, rois: Tensor, numbers: int, sizes: Sequence[int]) -> Tensor:
     """The regions, of so many numbers each; images have two dims, and there are bins."""
     misfit = f"rois of shape {list(rois.shape)} do not fit an input of shape {list(x.shape)}"
     if x.rank != 4 or rois.rank != 2:

@@ -44,7 +44,7 @@ def upsample_by_attribute(ctx: Context, x: Tensor, *, scales: Sequence[float], m
 @op("Resize", since=10)
 def resize_by_scales(ctx: Context, x: Tensor, scales: Tensor, *, mode: str = "nearest") -> Tensor:
     factors = _given(ctx, scales, x.rank) or scales
-    return _resized(ctx, x, _by_scales(ctx, x, range(x.rank), factors), Rule(_mode(ctx, mode)))
+    return _resize(ctx, x, _by_scales(ctx, x, range(x.rank), factors), Rule(_mode(ctx, mode)))
 
 
 @op("Resize", since=11)
@@ -88,7 +88,7 @@ def resize(
         bool(antialias) and mode != "nearest",
         extrapolation_value,
     )
-    return _resized(ctx, x, resized, rule)
+    return _resize(ctx, x, resized, rule)
 
 
 def _given(ctx: Context, x: Tensor | None, count: int) -> Tensor | None:
@@ -166,10 +166,10 @@ def _axes(
     ]
 
 
-def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
+def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     if is_complex(x.dtype) and (rule.mode != "nearest" or rule.cropped):
         rules = (rule, replace(rule, extrapolation=0.0))  # a number that is given is a real one
-        return by_parts(ctx, x, *(partial(_resized, ctx, axes=axes, rule=of_part) for of_part in rules))
+        return by_parts(ctx, x, *(partial(_resize, ctx, axes=axes, rule=of_part) for of_part in rules))
     changed = [a for a in axes if a.changes(rule)]
     results: dict[int, Any] = {a.index: a.result for a in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
@@ -187,7 +187,7 @@ def _resized(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
     for axis in known:
         at = COORDINATES[rule.coordinates](axis)
-        result = _extrapolated(ctx, _interpolated(ctx, result, axis, at, rule), axis, at, rule)
+        result = _extrapolate(ctx, _interpolate(ctx, result, axis, at, rule), axis, at, rule)
     for axis in unknown:
         result = open_resize.interpolated(ctx, result, axis, rule)
     return ctx.cast(result if x.floating else saturated(ctx, result, x.dtype), x.dtype)
@@ -220,11 +220,11 @@ def _nearest(ctx: Context, x: Tensor, axes: Sequence[Axis], rule: Rule, repeats:
             others.append((axis, source))
     for axis, source in others:
         at = COORDINATES[rule.coordinates](axis)
-        x = _extrapolated(ctx, gather(ctx, x, ctx.const(source, "int64"), axis=axis.index), axis, at, rule)
-    return _repeated(ctx, x, repeats)
+        x = _extrapolate(ctx, gather(ctx, x, ctx.const(source, "int64"), axis=axis.index), axis, at, rule)
+    return _repeat(ctx, x, repeats)
 
 
-def _repeated(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
+def _repeat(ctx: Context, x: Tensor, repeats: Mapping[int, int]) -> Tensor:
     if not repeats:
         return x
     counts = [repeats.get(axis, 1) for axis in range(x.rank)]
@@ -251,7 +251,7 @@ def _taps(at: np.ndarray, axis: Axis, rule: Rule) -> tuple[np.ndarray, np.ndarra
     return first, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _interpolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
+def _interpolate(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
     first, weights = _taps(at, axis, rule)
     taps = weights.shape[1]
     if taps > _UNROLLED_TAPS:
@@ -289,7 +289,7 @@ def _by_matrix(ctx: Context, x: Tensor, axis: Axis, first: np.ndarray, weights: 
     return ctx.reshape(ctx.wrap(made, x.dtype), shape)
 
 
-def _extrapolated(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
+def _extrapolate(ctx: Context, x: Tensor, axis: Axis, at: np.ndarray, rule: Rule) -> Tensor:
     """Where the region reaches out of the input, the extrapolation value."""
     outside = (at < 0) | (at > axis.extent - 1)
     if not rule.cropped or not outside.any():

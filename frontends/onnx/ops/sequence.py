@@ -48,7 +48,7 @@ def sequence_erase(ctx: Context, sequence: Tensor, position: Tensor | None = Non
 
 @op("SequenceAt")
 def sequence_at(ctx: Context, sequence: Tensor, position: Tensor) -> Tensor:
-    return _given_by(ctx, "SequenceAt", [sequence, position], _held(ctx, _sequence(ctx, sequence)))
+    return _given_by(ctx, "SequenceAt", [sequence, position], _hold(ctx, _sequence(ctx, sequence)))
 
 
 @op("SequenceLength")
@@ -68,7 +68,7 @@ def split_to_sequence(
 
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx: Context, sequence: Tensor, *, axis: int, new_axis: int = 0) -> Tensor:
-    held = _held(ctx, _sequence(ctx, sequence))
+    held = _hold(ctx, _sequence(ctx, sequence))
     ranks = [rank + bool(new_axis) for rank in held.possible_ranks]
     made = Element(held.dtype, ranks[0]) if len(ranks) == 1 else Element(held.dtype, ranks=tuple(ranks))
     return _given_by(ctx, "ConcatFromSequence", [sequence], made, axis=axis, new_axis=new_axis)
@@ -93,7 +93,7 @@ def optional_has_element(ctx: Context, value: Tensor | None = None) -> Tensor:
 def optional_get_element(ctx: Context, value: Tensor) -> Tensor:
     if not isinstance(value, Object) or value.dtype != OPTIONAL:
         return value
-    return _given_by(ctx, "OptionalGetElement", [value], _held(ctx, value))
+    return _given_by(ctx, "OptionalGetElement", [value], _hold(ctx, value))
 
 
 @op("Unique")
@@ -159,7 +159,7 @@ def _given_by(ctx: Context, function: str, inputs: Sequence[Tensor], held: Eleme
     return ctx.host(function, inputs, held, **attributes)[0]
 
 
-def _held(ctx: Context, value: Object) -> Element:
+def _hold(ctx: Context, value: Object) -> Element:
     """What a sequence or an optional holds; its rank, or those of numbers that it may have, must be known."""
     held = value.element
     if held is None or not held.dtype:

@@ -151,7 +151,7 @@ def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Te
         return for_each_shape(ctx, shape, "shape", lambda shape: reshape(ctx, x, shape, allowzero=allowzero))
     target = ctx.sizes(shape, "shape")
     if not allowzero:
-        target = [_copied(ctx, x, i, n) for i, n in enumerate(target)]
+        target = [_copy(ctx, x, i, n) for i, n in enumerate(target)]
     if all(isinstance(n, int) for n in target) and isinstance(x.size, int):
         rest = math.prod(int(n) for n in target if n != -1)
         if target.count(-1) > 1 or (-1 in target and (rest == 0 or x.size % rest)):
@@ -172,7 +172,7 @@ def reshape(ctx: Context, x: Tensor, shape: Tensor, *, allowzero: int = 0) -> Te
     return ctx.reshape(x, [if_equal(n, -1, rest, n) for n in target])
 
 
-def _copied(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
+def _copy(ctx: Context, x: Tensor, index: int, wanted: Extent) -> Extent:
     """The wanted extent, or the input's where that is 0; an extent of some tensor is taken as it is."""
     if isinstance(wanted, Sym) and lowest(wanted) is not None:
         return wanted

@@ -65,7 +65,7 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     order = [*(i for i in range(last) if i != axis), int(axis), last]
     moved = ctx.transpose(widened(ctx, x), order)
     rows = ctx.reshape(moved, [product(moved.shape[:-2]), extent, x.shape[last]])
-    made = _transformed(ctx, rows, int(length), inverse, onesided)
+    made = _transform(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
     return ctx.cast(ctx.transpose(apart, [order.index(i) for i in range(x.rank)]), x.dtype)
 
@@ -89,7 +89,7 @@ def _numbers(ctx: Context, x: Tensor, real: bool, misfit: str) -> Tensor:
 _OUTSIDE = "the axis is none of those before the last"
 
 
-def _transformed(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
+def _transform(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
     if not inverse:
         return transform(ctx, resized(ctx, rows, length), -1, length // 2 + 1 if onesided else length)
     if onesided:

@@ -26,7 +26,7 @@ def squeeze_by_attribute(ctx: Context, x: Tensor, *, axes: Sequence[int] | None 
 @op("Squeeze", since=13)
 def squeeze(ctx: Context, x: Tensor, axes: Tensor | None = None) -> Tensor:
     if axes is not None and not ctx.is_known(axes):
-        return _squeezed(ctx, x, axes)
+        return _squeeze(ctx, x, axes)
     return squeeze_by_attribute(ctx, x, axes=None if axes is None else ctx.ints(axes, "axes"))
 
 
@@ -56,7 +56,7 @@ def _without_ones(ctx: Context, x: Tensor) -> Tensor:
     return for_each_number(ctx, alone, numbers, words, without)
 
 
-def _squeezed(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
+def _squeeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     """Without axes that only the run knows."""
     places, count = given(ctx, axes, x.rank)
     kept = [1 - is_among(i, places) for i in range(x.rank)]

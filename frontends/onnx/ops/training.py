@@ -35,7 +35,7 @@ def _alike(ctx: Context, first: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
     return first, *(ctx.fitted(t, first.shape, misfit) for t in others)
 
 
-def _updated(
+def _update(
     ctx: Context, groups: Sequence[tuple[Tensor, ...]], factor: Tensor, bodies: Sequence[Callable[..., ir.Value]]
 ) -> tuple[Tensor, ...]:
     """Of each body (of a factor and a group) the results of all groups, in the order of the outputs."""
@@ -48,7 +48,7 @@ def _times(value: ir.Value, number: float) -> ir.Value:
     return scalars.mul(value, scalars.like(value, number))
 
 
-def _regularized(x: ir.Value, g: ir.Value, norm: float) -> ir.Value:
+def _regularize(x: ir.Value, g: ir.Value, norm: float) -> ir.Value:
     """The gradient with that of ``norm / 2 * |x|²``."""
     return scalars.add(_times(x, norm), g) if norm else g
 
@@ -69,17 +69,17 @@ def adagrad(
         return scalars.div(r, scalars.add(_times(t, decay_factor), scalars.like(t, 1)))
 
     def squares(_r: ir.Value, x: ir.Value, g: ir.Value, h: ir.Value) -> ir.Value:
-        g = _regularized(x, g, norm_coefficient)
+        g = _regularize(x, g, norm_coefficient)
         return scalars.add(h, scalars.mul(g, g))
 
     def moved(r: ir.Value, x: ir.Value, g: ir.Value, h: ir.Value) -> ir.Value:
         root = math.sqrt(squares(r, x, g, h))
-        step = scalars.div(_regularized(x, g, norm_coefficient), scalars.add(root, scalars.like(root, epsilon)))
+        step = scalars.div(_regularize(x, g, norm_coefficient), scalars.add(root, scalars.like(root, epsilon)))
         return scalars.sub(x, scalars.mul(r, step))
 
     rate, count = only(ctx, rate, "R"), only(ctx, count, "T")
     factor = ctx.elementwise(decayed, rate, ctx.cast(count, rate.dtype))
-    return _updated(ctx, _groups(ctx, inputs, 3), factor, (moved, squares))
+    return _update(ctx, _groups(ctx, inputs, 3), factor, (moved, squares))
 
 
 @op("Adam", domain=DOMAIN)
@@ -106,10 +106,10 @@ def adam(
         return scalars.select(started, scalars.div(scalars.mul(r, math.sqrt(of_h)), of_v), r)
 
     def mean(_r: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value, _h: ir.Value) -> ir.Value:
-        return scalars.add(_times(v, alpha), _times(_regularized(x, g, norm_coefficient), 1 - alpha))
+        return scalars.add(_times(v, alpha), _times(_regularize(x, g, norm_coefficient), 1 - alpha))
 
     def squares(_r: ir.Value, x: ir.Value, g: ir.Value, _v: ir.Value, h: ir.Value) -> ir.Value:
-        g = _regularized(x, g, norm_coefficient)
+        g = _regularize(x, g, norm_coefficient)
         return scalars.add(_times(h, beta), scalars.mul(_times(g, 1 - beta), g))
 
     def moved(r: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value, h: ir.Value) -> ir.Value:
@@ -119,7 +119,7 @@ def adam(
 
     rate, count = only(ctx, rate, "R"), only(ctx, count, "T")
     factor = ctx.elementwise(corrected, rate, ctx.cast(count, rate.dtype))
-    return _updated(ctx, _groups(ctx, inputs, 4), factor, (moved, mean, squares))
+    return _update(ctx, _groups(ctx, inputs, 4), factor, (moved, mean, squares))
 
 
 @op("Momentum", domain=DOMAIN)
@@ -144,14 +144,14 @@ def momentum(
         return scalars.select(started, ctx.scalar(beta, rate.dtype), ctx.scalar(1, rate.dtype))
 
     def speed(b: ir.Value, x: ir.Value, g: ir.Value, v: ir.Value) -> ir.Value:
-        return scalars.add(_times(v, alpha), scalars.mul(b, _regularized(x, g, norm_coefficient)))
+        return scalars.add(_times(v, alpha), scalars.mul(b, _regularize(x, g, norm_coefficient)))
 
     def moved(r: ir.Value, x: ir.Value, g: ir.Value, _v: ir.Value, new: ir.Value) -> ir.Value:
-        ahead = scalars.add(_regularized(x, g, norm_coefficient), _times(new, alpha)) if mode == "nesterov" else new
+        ahead = scalars.add(_regularize(x, g, norm_coefficient), _times(new, alpha)) if mode == "nesterov" else new
         return scalars.sub(x, scalars.mul(r, ahead))
 
-    speeds = _updated(ctx, groups, ctx.elementwise(weight, count, dtype=rate.dtype), [speed])
-    return *_updated(ctx, [(*g, v) for g, v in zip(groups, speeds, strict=True)], rate, [moved]), *speeds
+    speeds = _update(ctx, groups, ctx.elementwise(weight, count, dtype=rate.dtype), [speed])
+    return *_update(ctx, [(*g, v) for g, v in zip(groups, speeds, strict=True)], rate, [moved]), *speeds
 
 
 @op("Gradient", domain=DOMAIN)

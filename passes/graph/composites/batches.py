@@ -119,7 +119,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
                 dims += [loop + i for i in range(count)] if d == loop else [None if d is None else places[d]]
                 shape += extents if d == loop else [n]
             new_maps.append(dims)
-            operands.append(_expanded(value, shape))
+            operands.append(_expand(value, shape))
         letters = "".join(kind[0] * (count if d == loop else 1) for d, kind in enumerate(kinds))
         inputs = num_inputs(op)
         made = builders.generic(operands[:inputs], operands[inputs:], new_maps, letters, body_of(op))[0]
@@ -129,7 +129,7 @@ def _split_loop(op: ir.Operation, loop: int, extents: tuple[int, ...]) -> tuple[
     return view, dim
 
 
-def _expanded(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+def _expand(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor with one dim as several; of a view that joined them, of a filled and an empty tensor, without a view."""
     if list(shape) == shape_of(value):
         return value

@@ -33,14 +33,14 @@ def _times(a: ir.Value, factor: float) -> ir.Value:
     return scalars.mul(a, scalars.like(a, factor))
 
 
-def _halved(a: ir.Value, function: ir.Value) -> ir.Value:
+def _halve(a: ir.Value, function: ir.Value) -> ir.Value:
     return scalars.mul(_times(a, 0.5), scalars.add(function, scalars.like(function, 1)))
 
 
 def _by_erf(a: ir.Value) -> ir.Value:
-    return _halved(a, math.erf(_times(a, number.sqrt(0.5))))
+    return _halve(a, math.erf(_times(a, number.sqrt(0.5))))
 
 
 def _by_tanh(a: ir.Value) -> ir.Value:
     cube = scalars.mul(scalars.mul(a, a), a)
-    return _halved(a, math.tanh(_times(scalars.add(a, _times(cube, _CUBIC)), _LINE)))
+    return _halve(a, math.tanh(_times(scalars.add(a, _times(cube, _CUBIC)), _LINE)))

@@ -115,7 +115,7 @@ def multiply(a: Sum, b: Sum) -> Sum:
     terms: dict[Product, float] = {}
     for p, n in a.terms:
         for q, m in b.terms:
-            both = _joined(p, q)
+            both = _join(p, q)
             terms[both] = terms.get(both, 0.0) + n * m
     if 0.0 in terms.values():
         raise UnreadableError
@@ -156,7 +156,7 @@ def atoms(products: Iterable[Product]) -> set[Atom]:
     return {atom for p in products for atom, _ in p}
 
 
-def _joined(p: Product, q: Product) -> Product:
+def _join(p: Product, q: Product) -> Product:
     powers = dict(p)
     for atom, e in q:
         known = powers.get(atom, Fraction(0))

@@ -211,7 +211,7 @@ def _apply(op: ir.Operation, args: list[Sum]) -> Sum:
     )
 
 
-def _divided(a: Sum, b: Sum) -> Sum:
+def _divide(a: Sum, b: Sum) -> Sum:
     if (known := b.number) is not None:
         if not known:
             raise UnreadableError
@@ -225,7 +225,7 @@ _ARITHMETIC: dict[str, Callable[..., Sum]] = {
     "arith.subf": lambda a, b: polynomial.add(a, polynomial.scaled(b, -1.0)) if b.terms else a,
     "arith.mulf": polynomial.multiply,
     "arith.negf": lambda a: polynomial.scaled(a, -1.0),
-    "arith.divf": _divided,
+    "arith.divf": _divide,
     "math.sqrt": lambda a: polynomial.power(a, polynomial.HALF),
     "math.rsqrt": lambda a: polynomial.power(a, -polynomial.HALF),
 }

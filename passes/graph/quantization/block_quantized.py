@@ -154,7 +154,7 @@ _WIDENS = {"arith.sitofp": True, "arith.uitofp": False, "arith.extsi": True, "ar
 _SHIFTS = {"arith.shrsi": True, "arith.shrui": False}
 
 
-def _widened(value: ir.Value) -> tuple[ir.Value, bool]:
+def _widen(value: ir.Value) -> tuple[ir.Value, bool]:
     """What a scalar is widened from, and whether that is signed."""
     signed = True
     while (op := defining_op(value)) is not None and op.name in _WIDENS:
@@ -164,7 +164,7 @@ def _widened(value: ir.Value) -> tuple[ir.Value, bool]:
 
 def _numbers(op: ir.Operation, value: ir.Value) -> Codes | None:
     """A scalar in a body as an integer that is stored, at the same place of a tensor of bytes."""
-    (value, signed), bits = _widened(value), 8
+    (value, signed), bits = _widen(value), 8
     shift = defining_op(value)
     if shift is not None and shift.name in _SHIFTS:  # to the end of a byte and back
         before, amount = defining_op(shift.operands[0]), splat_of(shift.operands[1])
@@ -176,13 +176,13 @@ def _numbers(op: ir.Operation, value: ir.Value) -> Codes | None:
         return None
     source = op.operands[arguments.index(value)]
     if str(builders.element_of(source)) == "i8":
-        masked = _masked(source)
+        masked = _mask_of(source)
         return Codes(source, bits, signed) if masked is None else Codes(source, masked, False)
     inner = defining_op(source)
     return _numbers(inner, terminator(inner).operands[0]) if inner is not None and _is_elementwise(inner) else None
 
 
-def _masked(source: ir.Value) -> int | None:
+def _mask_of(source: ir.Value) -> int | None:
     """How many of the lowest bits the bytes of a tensor have at most, where a mask says it."""
     op = defining_op(source)
     while op is not None and op.name in VIEWS:
@@ -194,7 +194,7 @@ def _masked(source: ir.Value) -> int | None:
 
 def _parameter(op: ir.Operation, value: ir.Value, weights: Set[ir.Value]) -> Parameter | None:
     """A scalar in a body that is read, and perhaps widened, from a weight."""
-    value, signed = _widened(value)
+    value, signed = _widen(value)
     arguments = list(op.regions[0].blocks[0].arguments)
     if value not in arguments[: num_inputs(op)]:
         return None

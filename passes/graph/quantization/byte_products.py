@@ -87,7 +87,7 @@ def emit(product: Product, epilogue: Epilogue) -> ir.Value:
     sums = _above_zeros(product, channels, whole)
     if factor is None:
         return sums
-    made = channels.finish(_scaled, sums, channels.over(factor, epilogue.step), elem=_f32())
+    made = channels.finish(_scale, sums, channels.over(factor, epilogue.step), elem=_f32())
     return made if rest is None else channels.finish(scalars.add, made, rest)
 
 
@@ -114,10 +114,10 @@ def _above_zeros(product: Product, channels: _Channels, bias: ir.Value | None) -
     sums = _sums(product, image, weights)
     if left != 0:
         rows = row_sums(product.op, product.kind, 1 - product.kind.weight, image)
-        sums = channels.finish(_corrected, sums, rows, channels.as_numbers(left))
+        sums = channels.finish(_correct, sums, rows, channels.as_numbers(left))
     totals = channels.totals(weights, left) if data.zero != 0 else None
     if totals is not None and isinstance(data.zero, ir.Value):
-        sums = channels.finish(_corrected, sums, totals, builders.reshape(data.zero, ()))
+        sums = channels.finish(_correct, sums, totals, builders.reshape(data.zero, ()))
     elif totals is not None:
         offsets = [totals] if bias is None else [totals, bias]
         bias = channels.each(lambda total, *b: _less(total, known, b), *offsets, elem=_i32())
@@ -268,11 +268,11 @@ def _float(value: ir.Value) -> ir.Value:
     return arith.sitofp(_f32(), value)
 
 
-def _scaled(total: ir.Value, factor: ir.Value) -> ir.Value:
+def _scale(total: ir.Value, factor: ir.Value) -> ir.Value:
     return scalars.mul(_float(total), factor)
 
 
-def _corrected(total: ir.Value, others: ir.Value, zero: ir.Value) -> ir.Value:
+def _correct(total: ir.Value, others: ir.Value, zero: ir.Value) -> ir.Value:
     return scalars.sub(total, scalars.mul(_wide(zero), others))
 
 

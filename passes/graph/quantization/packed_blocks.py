@@ -104,12 +104,12 @@ def whole_numbers(value: ir.Value, weights: Set[ir.Value]) -> tuple[ir.Value, fl
 
     def body(byte: ir.Value, *zero: ir.Value) -> ir.Value:
         number = (arith.extsi if data.signed else arith.extui)(wide, byte)
-        less = scalars.like(number, point) if isinstance(point, int) else _widened(zero[0], wide)
+        less = scalars.like(number, point) if isinstance(point, int) else _widen(zero[0], wide)
         return as_float(scalars.sub(number, less))
 
     numbers = builders.elementwise(body, *inputs, shape=builders.shape_of(data.source), elem=ir.F32Type.get())
     return moved(data.steps, numbers, 0), factor
 
 
-def _widened(number: ir.Value, wide: ir.Type) -> ir.Value:
+def _widen(number: ir.Value, wide: ir.Type) -> ir.Value:
     return number if number.type == wide else arith.extsi(wide, number)

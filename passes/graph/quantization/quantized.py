@@ -61,7 +61,7 @@ def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value)
     """``source`` as views, transposes and paddings (the last one first) move it; paddings hold ``zero``."""
     for step in reversed(steps):
         if is_padding(step):
-            source = _padded(step, source, zero)
+            source = _pad(step, source, zero)
         elif step.name in VIEWS:
             copy = clone(step, {step.operands[0]: source})
             copy.results[0].set_type(builders.ranked(shape_of(step.results[0]), builders.element_of(source)))
@@ -78,13 +78,13 @@ def is_padding(step: ir.Operation) -> bool:
     return step.name in ("tensor.pad", "tensor.insert_slice")
 
 
-def _padded(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
+def _pad(step: ir.Operation, source: ir.Value, number: int | ir.Value) -> ir.Value:
     """A source padded as a step pads, with another number, or the element of a tensor."""
     element = builders.element_of(source)
     if isinstance(number, int):
         value = builders.scalar(number, element)
     else:
-        value = _resized(builders.extract(builders.reshape(number, ()), []), ir.IntegerType(element))
+        value = _resize(builders.extract(builders.reshape(number, ()), []), ir.IntegerType(element))
     if step.name == "tensor.pad":
         low, high = (list(ir.DenseI64ArrayAttr(step.attributes[f"static_{side}"])) for side in ("low", "high"))
         return builders.pad(source, low, high, value)
@@ -134,14 +134,14 @@ def _less(source: ir.Value, data: Quantized) -> ir.Value:
 
     def body(byte: ir.Value, *rest: ir.Value) -> ir.Value:
         number = (arith.extsi if data.signed else arith.extui)(wide, byte)
-        return scalars.sub(number, scalars.like(number, zero) if isinstance(zero, int) else _resized(rest[0], wide))
+        return scalars.sub(number, scalars.like(number, zero) if isinstance(zero, int) else _resize(rest[0], wide))
 
     maps = [range(len(shape)), *(places for _, places in tensors), range(len(shape))]
     operands = [source, *(tensor for tensor, _ in tensors)]
     return builders.generic(operands, [builders.empty(shape, wide)], maps, "p" * len(shape), body)[0]
 
 
-def _resized(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
+def _resize(number: ir.Value, wide: ir.IntegerType) -> ir.Value:
     """A zero point, which fits them, in so many bits."""
     width = ir.IntegerType(number.type).width
     if width == wide.width:
@@ -195,7 +195,7 @@ class _Arithmetic:
         if inner.name == "arith.mulf" and self.scale is None:
             known = next(((i, f) for i in (1, 0) if (f := self.search.known(op, inner.operands[i])) is not None), None)
             factor = known[1] if known is not None else None
-            at_value = _moved(Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor, op, steps)
+            at_value = _move(Scale(factor, (), ()) if isinstance(factor, ir.Value) else factor, op, steps)
             if known is None or at_value is None:
                 return None
             self.scale = at_value
@@ -219,10 +219,10 @@ class _Arithmetic:
     def _numbers(self, op: ir.Operation, value: ir.Value, steps: Sequence[ir.Operation]) -> Scale | None:
         """A scalar in a body that is one of a weight's, as one over the dims of the value that is read."""
         known = self.search.known(op, value)
-        return _moved(known, op, steps) if isinstance(known, Scale) else None
+        return _move(known, op, steps) if isinstance(known, Scale) else None
 
 
-def _moved(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:
+def _move(scale: Scale | None, op: ir.Operation, steps: Sequence[ir.Operation]) -> Scale | None:
     """A scale over the loops of an op as one over the dims of what steps (the last one first) make of its result."""
     out = [dim_of(e) for e in indexing_maps(op)[-1].results]
     scale = scale.moved(lambda loop: out.index(loop) if loop in out else None) if scale is not None else None

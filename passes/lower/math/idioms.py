@@ -89,7 +89,7 @@ def _sigmoid(op: ir.Operation) -> Value | None:
     return rest[0] if scale == -1.0 and len(rest) == 1 else None
 
 
-def _halved(op: ir.Operation, name: str, is_argument: Callable[[Value, Value], bool]) -> Value | None:
+def _halve(op: ir.Operation, name: str, is_argument: Callable[[Value, Value], bool]) -> Value | None:
     """x of x (1 + f(z)) / 2, if z is the right argument for x."""
     scale, rest = _factors(op.results[0])
     if scale != 0.5 or len(rest) != 2:
@@ -103,12 +103,12 @@ def _halved(op: ir.Operation, name: str, is_argument: Callable[[Value, Value], b
 
 def _gelu(op: ir.Operation) -> Value | None:
     """x of x (1 + erf(x / sqrt(2))) / 2"""
-    return _halved(op, "math.erf", lambda z, x: _is(z, number.sqrt(0.5), x))
+    return _halve(op, "math.erf", lambda z, x: _is(z, number.sqrt(0.5), x))
 
 
 def _gelu_tanh(op: ir.Operation) -> Value | None:
     """x of x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2"""
-    return _halved(op, "math.tanh", _is_gelu_cubic)
+    return _halve(op, "math.tanh", _is_gelu_cubic)
 
 
 def _is_gelu_cubic(z: Value, x: Value) -> bool:

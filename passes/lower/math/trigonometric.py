@@ -62,10 +62,10 @@ def _wave(q: Value, r: Value) -> Value:
     sine, cosine = _sine_and_cosine(r)
     value = arith.select(_is_odd(q), cosine, sine)
     sign = arith.shli(arith.andi(q, i32(2)), i32(30))
-    return _flipped(value, sign)
+    return _flip(value, sign)
 
 
-def _flipped(x: Value, sign: Value) -> Value:
+def _flip(x: Value, sign: Value) -> Value:
     """x, negative if the sign bit is set."""
     word = arith.bitcast(ir.IntegerType.get_signless(32), x)
     return arith.bitcast(ir.F32Type.get(), arith.xori(word, sign))

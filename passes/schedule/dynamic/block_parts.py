@@ -144,9 +144,9 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
         elif op.name in ("linalg.fill", "tensor.cast"):
             parts.need(op.operands[len(op.operands) - 1], part)
         elif op.name == "tensor.extract_slice" and defining_op(op.operands[0]) is None:
-            parts.sources[op.results[0]] = op.operands[0], _sliced(op, part, rows, known)
+            parts.sources[op.results[0]] = op.operands[0], _slice(op, part, rows, known)
         elif op.name == "tensor.extract_slice":
-            parts.need(op.operands[0], _sliced(op, part, rows, known))
+            parts.need(op.operands[0], _slice(op, part, rows, known))
         elif op.name == "linalg.unpack" and part == full_region(known.of(op.results[0])):
             for operand in op.operands:
                 parts.need(operand, full_region(known.of(operand)))
@@ -160,7 +160,7 @@ def parts_of(function: func.FuncOp, region: Region, sums: Mapping[int, Interval]
     return parts
 
 
-def _sliced(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
+def _slice(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Region:
     """The part of what a slice is of that a part of the slice is."""
     offsets, steps = (list(ir.DenseI64ArrayAttr(op.attributes[f"static_{name}"])) for name in ("offsets", "strides"))
     if len(offsets) != len(part) or min(offsets) < 0 or set(steps) != {1}:
@@ -189,14 +189,14 @@ def _need_operands(
     count = len(op.operands) - (1 if sums else 0)  # what chunks are added to is given
     for operand, indexing_map in zip(list(op.operands)[:count], maps, strict=False):
         if isinstance(operand.type, ir.RankedTensorType):
-            parts.need(operand, _covered(known.of(operand), indexing_map, loops))
+            parts.need(operand, _cover(known.of(operand), indexing_map, loops))
     for loop in map(index_dim, _indices(op)):
         if loops[loop].size != extents[loop]:
             parts.places[op, loop] = loops[loop].offset
     _need_captures(op, parts, rows, known)
 
 
-def _covered(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
+def _cover(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> Region:
     """The part of an operand that loops read; of a dim that is read at one place, by its number, all."""
     places = zip(indexing_map.results, full_region(shape), strict=True)
     return tuple(

@@ -229,14 +229,14 @@ def build_joined(
         if value in blocks.places:
             source = defining_op(held)
             assert source is not None  # which makes a tensor of a buffer
-            held = tensor_of(_collapsed(source.operands[0], blocks.places[value], blocks.count))
+            held = tensor_of(_collapse(source.operands[0], blocks.places[value], blocks.count))
         given[own] = held
     [result] = terminator(function).operands
-    place = _collapsed(buffer, blocks.places[result], blocks.count)
+    place = _collapse(buffer, blocks.places[result], blocks.count)
     build_blocks(blocks, blocks.function, place, lo, hi, given, target.dot_product)
 
 
-def _collapsed(buffer: ir.Value, first: int, count: int) -> ir.Value:
+def _collapse(buffer: ir.Value, first: int, count: int) -> ir.Value:
     """A buffer, whose elements lie one after another, with axes joined.
 
     As upstream's ``memref.collapse_shape`` each access would divide its index into those of the axes.

@@ -122,7 +122,7 @@ def _dot_tile(tiler: Tiler, op: ir.Operation, kind: Contraction | Conv, loops: l
     for place in itertools.product(*map(range, rows)):
         word = terms_of(words.at(dict(zip(row_loops, place, strict=True)), dot.lanes), dot, signed=False)
         row = vector.extract(sums, [], list(place)) if place else sums
-        row = _joined([add_products(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
+        row = _join([add_products(dot, _part(row, i, dot.lanes), word, part) for i, part in enumerate(parts)], row)
         sums = vector.insert(row, sums, [], list(place)) if place else row
     return Tile(write_vector(sums, acc.value), acc.dims)
 
@@ -213,7 +213,7 @@ def _part(row: ir.Value, number: int, lanes: int) -> ir.Value:
     )
 
 
-def _joined(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
+def _join(parts: Sequence[ir.Value], row: ir.Value) -> ir.Value:
     if len(parts) == 1:
         return parts[0]
     for i, part in enumerate(parts):

@@ -119,7 +119,7 @@ def _copy(move: Move, source: ir.Value) -> Body:
         padding = arith.ConstantOp(element, 0.0 if isinstance(element, ir.FloatType) else 0).result
         kind = ir.VectorType.get([tile], element)
         made = vector.transfer_read(kind, source, [i.as_value() for i in read], _row(read), padding, [True])
-        return _written(made, write, target)
+        return _write(made, write, target)
 
     return body
 
@@ -133,12 +133,12 @@ def _fill(move: Move, constant: ir.Operation) -> Body:
         write = [Linear(s) + a for s, a in zip(move.start, at, strict=True)]
         if tile == 1:
             return tensor.insert(scalar, target, [i.as_value() for i in write])
-        return _written(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
+        return _write(vector.broadcast(ir.VectorType.get([tile], element_of(target)), scalar), write, target)
 
     return body
 
 
-def _written(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
+def _write(made: ir.Value, at: Sequence[Linear], target: ir.Value) -> ir.Value:
     return vector.transfer_write(target.type, made, target, [i.as_value() for i in at], _row(at), [True])
 
 

@@ -78,7 +78,7 @@ class Moves:
     def view(self, tensor: ir.Type) -> ir.RankedTensorType:
         """The type of a tensor of the function with each group as one dim."""
         ranked = ir.RankedTensorType(tensor)
-        return ir.RankedTensorType.get(_joined(self.groups, list(ranked.shape)), ranked.element_type)
+        return ir.RankedTensorType.get(_join(self.groups, list(ranked.shape)), ranked.element_type)
 
     def __str__(self) -> str:
         return "\n".join([f"parallel in {self.shares} shares:", *(f"  {move}" for move in self.moves)])
@@ -98,7 +98,7 @@ def choose_moves(function: func.FuncOp, target: Target) -> Moves | None:
     pieces = [piece for piece in pieces if 0 not in piece.sizes]
     groups = _groups(pieces, shape, sources)
     lanes = target.lanes * 32 // element_bits(element_of(returned[0]))
-    moves = tuple(_tiled(_collapsed(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
+    moves = tuple(_tile(_collapse(piece, groups, shape, sources), ROW_VECTORS * lanes) for piece in pieces)
     return Moves(groups, moves, min(_SHARES, max(move.counts[move.shared] for move in moves)))
 
 
@@ -218,15 +218,15 @@ def _groups(
     return tuple(groups)
 
 
-def _joined(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
+def _join(groups: Sequence[Sequence[int]], extents: Sequence[int]) -> list[int]:
     return [math.prod(extents[d] for d in group) for group in groups] or [1]
 
 
-def _collapsed(
+def _collapse(
     piece: Move, groups: Sequence[Sequence[int]], shape: Sequence[int], sources: Sequence[Sequence[int]]
 ) -> Move:
     """The box in dims that are groups."""
-    sizes, start = _joined(groups, piece.sizes), _places(groups, piece.start, shape)
+    sizes, start = _join(groups, piece.sizes), _places(groups, piece.start, shape)
     made = replace(piece, start=start, sizes=tuple(sizes))
     if piece.source < 0:
         return made
@@ -238,7 +238,7 @@ def _places(groups: Sequence[Sequence[int]], place: Sequence[int], shape: Sequen
     return tuple(place[group[0]] * math.prod(shape[d] for d in group[1:]) for group in groups) or (0,)
 
 
-def _tiled(move: Move, widest: int) -> Move:
+def _tile(move: Move, widest: int) -> Move:
     dense = move.source < 0 or move.steps[-1] == 1 or move.sizes[-1] == 1
     made = replace(move, tile=min(widest, power_floor(move.sizes[-1])) if dense else 1)
     return replace(made, shared=max(range(len(made.sizes)), key=lambda d: made.counts[d]))

@@ -226,10 +226,10 @@ class _Loops:
         for stage, value in self.staged:
             if stage.at == at:
                 part = needed(self.value, tuple(self.region), value)
-                tiler.share(value, part, _computed(stage, value, part, tiler))
+                tiler.share(value, part, _compute(stage, value, part, tiler))
 
 
-def _computed(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
+def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Value:
     """A part of a value in a buffer of its own, tile by tile."""
     loops = _Loops(nest, value)
     loops.region, loops.overlap = list(part), not _reads_blocks(value)

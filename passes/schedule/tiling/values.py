@@ -115,7 +115,7 @@ def name_value(value: ir.Value, name: str) -> Named:
     summed = {word: extents[loop] for word, loop in numbers.items() if word not in names}
     stepped = _stepped(anchor, kind, list(sums.values())) is not None and not row
     made = Value(name, _axes(names, shape), _axes(summed, summed.values()), row, _intrinsic(anchor, kind, stepped))
-    return Named(replace(made, packed=_packed(anchor, kind, value, names)), anchor, numbers)
+    return Named(replace(made, packed=_pack(anchor, kind, value, names)), anchor, numbers)
 
 
 def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
@@ -227,7 +227,7 @@ def _stepped(op: ir.Operation, kind: OpClass, reductions: Sequence[int]) -> int 
     return both[-1] if both else None
 
 
-def _packed(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str]) -> tuple[Block, ...]:
+def _pack(op: ir.Operation, kind: OpClass, value: ir.Value, axes: Sequence[str]) -> tuple[Block, ...]:
     """The packed weight of an anchor, along the axis that its blocks are of."""
     if not isinstance(kind, Contraction | Conv) or not block_of(op, kind):
         return ()

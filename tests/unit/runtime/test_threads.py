@@ -11,7 +11,7 @@ from tilewright.runtime.process import threads
 
 PROBE = """
 import ctypes, sys
-from tilewright.runtime import threads
+from tilewright.runtime.process import threads
 if sys.argv[1:]:
     ctypes.CDLL(sys.argv[1])
 threads.load_openmp()

@@ -26,6 +26,7 @@ TOOLS = Path(cli.__file__).parent
 EVIL = "a\x1b]0;t\x07\x1b[2J\nFORGED: all is well\rFORGED\u2028FORGED \u202etxt\u2066\u200f\x9b31m\xad [bold]b[/bold] [red] \\"
 LONG = "n" * 10**7
 WORDS = "\x1bn " * (10**7 // 3)
+SHORT = "\x1bn " * (10**6 // 3)
 MOST = 100_000  # characters of all that a command prints
 
 
@@ -65,7 +66,15 @@ def run(words: Sequence[str], capsys) -> tuple[int, str]:
     return code, out + err
 
 
-@pytest.fixture(scope="module", params=["", LONG, WORDS], ids=["escapes", "10 MB", "10 MB of words"])
+EVILS = [
+    pytest.param("", id="escapes"),
+    pytest.param(SHORT, id="1 MB of words"),
+    pytest.param(LONG, id="10 MB", marks=pytest.mark.slow),
+    pytest.param(WORDS, id="10 MB of words", marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture(scope="module", params=EVILS)
 def evil(request) -> str:
     """What some names end with."""
     return request.param
