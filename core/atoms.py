@@ -80,7 +80,7 @@ def _within(atom: Atom) -> Iterator[Atom]:
     return (inner for arg in atom.args for atoms, _ in terms_of(arg) for inner in atoms)
 
 
-def packed(size: Sym) -> tuple[list[Row], Numbers]:
+def pack_rows(size: Sym) -> tuple[list[Row], Numbers]:
     """The rows of all atoms, and what sums the size up."""
     numbers = {atom: i for i, atom in enumerate(atoms_of(size))}
 

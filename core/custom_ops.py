@@ -95,7 +95,7 @@ def register_op(
     return function
 
 
-def registered() -> frozenset[str]:
+def registered_ops() -> frozenset[str]:
     """The names of all operators that this process knows."""
     return frozenset(_OPERATORS)
 

@@ -54,7 +54,7 @@ def option_text(name: str, said: Sequence[int | str] | int | str) -> str:
     return f"{name}={said}" if isinstance(said, (int, str)) else f"{name}:{','.join(map(str, said))}"
 
 
-def frozen(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...] | int | str]:
+def freeze(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...] | int | str]:
     """What a user gives, with its shapes as tuples. ModelError for what is neither a shape nor a size."""
     return {name: _freeze(name, said) for name, said in (shapes or {}).items()}
 

@@ -59,12 +59,12 @@ def numpy_dtype(dtype: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, dtype)) if dtype in _ML_DTYPES else np.dtype(dtype)
 
 
-def stored(array: np.ndarray, dtype: str) -> np.ndarray:
+def store_data(array: np.ndarray, dtype: str) -> np.ndarray:
     """The elements as they are in memory: codes of narrow types as uint8, others as they are."""
     return array.view(np.uint8) if dtype in NARROW else array
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
+def align_data(array: np.ndarray) -> np.ndarray:
     """The array as code may read it: contiguous, at a multiple of the elements' size; a copy of one that is not."""
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = np.require(array, requirements=("C", "A"))
@@ -162,7 +162,7 @@ class Param:
         """
         dtype = numpy_dtype(self.info.dtype)
         if isinstance(self.source, np.ndarray) or not self.source.offset % dtype.itemsize:
-            return aligned(self.array())
+            return align_data(self.array())
         read = np.fromfile(self.source.path, np.uint8, self.source.nbytes, offset=self.source.offset)
         return read.view(dtype).reshape(self.info.static_shape)
 

@@ -18,8 +18,8 @@ _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 def one_line(text: str, longest: int = LONGEST) -> str:
     """A text as one line of printable characters, with what is too long in it cut out in the middle."""
-    line = " ".join(shortened(word, LONGEST_WORD) for word in text.split())
-    return shortened(escaped(shortened(line, longest)), longest)
+    line = " ".join(shorten(word, LONGEST_WORD) for word in text.split())
+    return shorten(escape(shorten(line, longest)), longest)
 
 
 def name_text(text: str) -> str:
@@ -31,16 +31,16 @@ def line_text(text: str, longest: int = LONGEST_LINE) -> str:
     """A line that is laid out, whose spaces stay, as printable characters; what is too long in it is cut as above."""
     if len(text) <= LONGEST_WORD and text.isprintable():
         return text
-    line = _LONG_WORD.sub(lambda word: shortened(word[0], LONGEST_WORD), text)
-    return shortened(escaped(shortened(line, longest)), longest)
+    line = _LONG_WORD.sub(lambda word: shorten(word[0], LONGEST_WORD), text)
+    return shorten(escape(shorten(line, longest)), longest)
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """The text with its control and format characters (overrides of its direction, too) as Python would write them."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """The text, or its beginning and end around how much is missing."""
     if len(text) <= longest:
         return text
@@ -48,7 +48,7 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[:kept]}[{len(text) - 2 * kept} characters]{text[-kept:]}"
 
 
-def counted(number: int, thing: str) -> str:
+def count_text(number: int, thing: str) -> str:
     """``1 kernel``, ``2 kernels``"""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .printed import counted, name_text, one_line, size_text
+from .printed import count_text, name_text, one_line, size_text
 
 if TYPE_CHECKING:
     from .report import CheckReport, Operator, Problem, Tensor, Work
@@ -28,9 +28,9 @@ def report_lines(found: CheckReport, shown: int | None = SHOWN_NODES) -> Iterato
 
 def _verdict(found: CheckReport) -> str:
     verdicts = Counter(node.verdict for node in found.nodes)
-    nodes = f"{counted(len(found.nodes), 'node')}: {', '.join(f'{n} {v}' for v, n in verdicts.most_common())}"
+    nodes = f"{count_text(len(found.nodes), 'node')}: {', '.join(f'{n} {v}' for v, n in verdicts.most_common())}"
     if not found.supported:
-        return f"cannot be compiled: {counted(len(found.problems), 'problem')}; {nodes}"
+        return f"cannot be compiled: {count_text(len(found.problems), 'problem')}; {nodes}"
     if verdicts["unchecked"]:
         return f"nothing unsupported was found; {nodes}"
     return f"can be compiled{', given its shapes' if found.give else ''}; {nodes}"
@@ -48,9 +48,10 @@ def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
         yield "on the host", ", ".join(map(name_text, host))
     yield "types", ", ".join(found.dtypes)
     weights = found.parameters
-    yield "weights", f"{weights.elements:,} numbers in {counted(weights.tensors, 'tensor')}, {size_text(weights.bytes)}"
+    tensors = count_text(weights.tensors, "tensor")
+    yield "weights", f"{weights.elements:,} numbers in {tensors}, {size_text(weights.bytes)}"
     if found.work:
-        yield "work", f"{_flops(found.work.flops)}, a multiply-add counted as two"
+        yield "work", f"{_flops(found.work.flops)}, a multiply-add count_text as two"
         parts = f"weights {size_text(found.work.weight_bytes)}, activations {size_text(found.work.activation_bytes)}"
         yield "memory", f"about {size_text(found.work.peak_bytes)} at its peak: {parts}"
     for own in found.specializations:

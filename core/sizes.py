@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from .atoms import Atom, Function, Monomial, Numbers, Row, Terms, address, atoms_of, hash_of, packed, terms_of
+from .atoms import Atom, Function, Monomial, Numbers, Row, Terms, address, atoms_of, hash_of, pack_rows, terms_of
 from .errors import CompileError, OpenExtentError
 from .intervals import Interval
 from .size_texts import short_name, short_text
@@ -92,7 +92,7 @@ class Sym:
         return hash_of(self.address)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpack, packed(self)
+        return _unpack, pack_rows(self)
 
     def __add__(self, other: Extent) -> Extent:
         terms = dict(self.terms)

@@ -54,7 +54,7 @@ def named(found: Shapes) -> Iterator[None]:
         raise type(error)(f"specialization {text(found)}: {error}") from error
 
 
-def resolved(asked: Sequence[Sizes], inputs: Sequence[TensorInfo], what: str) -> list[Shapes]:
+def resolve(asked: Sequence[Sizes], inputs: Sequence[TensorInfo], what: str) -> list[Shapes]:
     """The inputs' shapes in each specialization of the model ``what``, each once.
 
     Raises ModelError where one does not fit the inputs, or leaves a size open.
@@ -63,7 +63,7 @@ def resolved(asked: Sequence[Sizes], inputs: Sequence[TensorInfo], what: str) ->
     return [found for i, found in enumerate(made) if found not in made[:i]]
 
 
-def fixed(inputs: Sequence[TensorInfo], given: InputShapes, what: str) -> tuple[TensorInfo, ...]:
+def fix_sizes(inputs: Sequence[TensorInfo], given: InputShapes, what: str) -> tuple[TensorInfo, ...]:
     """The inputs of the compiled program ``what`` with the sizes that a user gives for a run of it.
 
     What is not given, or "?", stays open. Raises ModelError for what is no number, or does not fit the program.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ..core.sizes import Extent, Sym, if_equal
 from . import arith, cf, extents, ir, scalars, tensor
-from .structured import Body, MapItem, element_of, empty, extract, generic, index_map, ranked, shape_of
+from .structured import Body, MapItem, element_of, empty, extract, generic, index_map, ranked_type, shape_of
 
 
 def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = None, elem: ir.Type) -> ir.Value:
@@ -19,7 +19,7 @@ def elementwise(body: Body, *inputs: ir.Value, shape: Sequence[Extent] | None = 
     ``body`` sees narrow floats widened to f32 and may return f32 (or an i1 for a bool) in their place.
     """
     shape = tuple(shape) if shape is not None else broadcast_shape(*map(shape_of, inputs))
-    inputs = tuple(stretched(value, shape) for value in inputs)
+    inputs = tuple(stretch(value, shape) for value in inputs)
     rank = len(shape)
     maps = [_broadcast_map(shape_of(value), shape) for value in inputs]
     widened = _widen(body, len(inputs))
@@ -49,7 +49,7 @@ def _common_extent(found: list[Extent]) -> Extent:
     return common
 
 
-def stretched(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
+def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """An operand whose open extents may be 1 where the shape has more: repeated along those if they are.
 
     That is a choice of the program between the operand itself and a tensor that is made of it, of no elements where
@@ -100,7 +100,7 @@ def _with_open(value: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 def _as_shape(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     """The tensor under its shape as it is known, which gives its type."""
-    kind = ranked(shape, element_of(value))
+    kind = ranked_type(shape, element_of(value))
     return extents.note(value if kind == value.type else tensor.CastOp(kind, value).result, shape)
 
 

@@ -7,7 +7,7 @@ Each is used inside an InsertionPoint and a Location, takes and gives tensors wh
 
 from __future__ import annotations
 
-from .broadcasting import broadcast_shape, convert_elements, elementwise, stretched
+from .broadcasting import broadcast_shape, convert_elements, elementwise, stretch
 from .extents import index_constant
 from .movement import cast_shape, concat, insert, pad, reshape, slice_, transpose
 from .reductions import contract, contraction, reduce
@@ -25,7 +25,7 @@ from .structured import (
     is_splat,
     iterators_attr,
     linalg_index,
-    ranked,
+    ranked_type,
     scalar,
     shape_of,
 )
@@ -57,12 +57,12 @@ __all__ = [
     "linalg_index",
     "pad",
     "pool",
-    "ranked",
+    "ranked_type",
     "reduce",
     "reshape",
     "scalar",
     "shape_of",
     "slice_",
-    "stretched",
+    "stretch",
     "transpose",
 ]

@@ -20,7 +20,7 @@ def imaginary(value: ir.Value) -> ir.Value:
     return arith.bitcast(_part(value), arith.trunci(_half(value), upper))
 
 
-def joined(re: ir.Value, im: ir.Value) -> ir.Value:
+def join(re: ir.Value, im: ir.Value) -> ir.Value:
     """The complex number of two f32 or two f64."""
     bits = scalars.width(re)
     half, whole = ir.IntegerType.get_signless(bits), ir.IntegerType.get_signless(2 * bits)
@@ -30,14 +30,14 @@ def joined(re: ir.Value, im: ir.Value) -> ir.Value:
 
 def add(a: ir.Value, b: ir.Value) -> ir.Value:
     """The sum of two complex numbers."""
-    return joined(scalars.add(real(a), real(b)), scalars.add(imaginary(a), imaginary(b)))
+    return join(scalars.add(real(a), real(b)), scalars.add(imaginary(a), imaginary(b)))
 
 
 def mul(a: ir.Value, b: ir.Value) -> ir.Value:
     """The product of two complex numbers by the definition, as numpy has it: infinities may make NaNs."""
     (p, q), (r, s) = (real(a), imaginary(a)), (real(b), imaginary(b))
     re = scalars.sub(scalars.mul(p, r), scalars.mul(q, s))
-    return joined(re, scalars.add(scalars.mul(p, s), scalars.mul(q, r)))
+    return join(re, scalars.add(scalars.mul(p, s), scalars.mul(q, r)))
 
 
 def truth(value: ir.Value) -> ir.Value:

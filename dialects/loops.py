@@ -84,11 +84,11 @@ def at(x: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     shape = [n for axis, n in enumerate(builders.shape_of(x)) if axis not in where]
     if 0 in shape:  # where upstream has no valid offset
         return builders.empty(shape, builders.element_of(x))
-    result = builders.ranked(shape, builders.element_of(x))
+    result = builders.ranked_type(shape, builders.element_of(x))
     return extents.note(tensor.ExtractSliceOp(result, x, *_place(builders.shape_of(x), where)).result, shape)
 
 
-def stored(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
+def store(x: ir.Value, into: ir.Value, where: Mapping[int, ir.Value]) -> ir.Value:
     """``into`` with ``x`` at the place that ``at`` reads."""
     if 0 in builders.shape_of(into):
         return into

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..core.errors import OpenExtentError
 from ..core.sizes import Extent, Sym, is_open, may_be_equal, product, quotient
 from . import arith, extents, ir, scalars, tensor
-from .structured import element_of, empty, extract, full, generic, index_map, ranked, shape_of
+from .structured import element_of, empty, extract, full, generic, index_map, ranked_type, shape_of
 
 
 def transpose(x: ir.Value, perm: Sequence[int]) -> ir.Value:
@@ -65,7 +65,7 @@ def cast_shape(x: ir.Value, shape: Sequence[Extent]) -> ir.Value:
     made, elem = tuple(shape), element_of(x)
     for wanted, own in zip(map(extents.as_type_extent, made), ir.RankedTensorType(x.type).shape, strict=True):
         if wanted != own:
-            return extents.note(tensor.CastOp(ranked(made, elem), x).result, made)
+            return extents.note(tensor.CastOp(ranked_type(made, elem), x).result, made)
     return x if shape_of(x) == made else extents.renoted(x, made)
 
 
@@ -83,7 +83,7 @@ def slice_(
         return _strided_gather(x, starts, sizes, steps)
     parts = [extents.mixed(amounts) for amounts in (starts, sizes, steps)]
     dynamic, known = [values for values, _ in parts], [numbers for _, numbers in parts]
-    return extents.note(tensor.ExtractSliceOp(ranked(sizes, element_of(x)), x, *dynamic, *known).result, sizes)
+    return extents.note(tensor.ExtractSliceOp(ranked_type(sizes, element_of(x)), x, *dynamic, *known).result, sizes)
 
 
 def insert(x: ir.Value, into: ir.Value, starts: Sequence[Extent], steps: Sequence[Extent] | None = None) -> ir.Value:
@@ -107,7 +107,7 @@ def pad(x: ir.Value, low: Sequence[Extent], high: Sequence[Extent], value: ir.Va
     if is_open((*shape_of(x), *shape)):  # the result's shape is then to be read off the IR
         return insert(x, full(shape, value), low)
     (below, static_low), (above, static_high) = extents.mixed(low), extents.mixed(high)
-    op = tensor.PadOp(ranked(shape, element_of(x)), x, below, above, static_low, static_high)
+    op = tensor.PadOp(ranked_type(shape, element_of(x)), x, below, above, static_low, static_high)
     index = ir.IndexType.get()
     block = op.regions[0].blocks.append(*[index] * len(shape), arg_locs=[ir.Location.current] * len(shape))
     with ir.InsertionPoint(block):
@@ -126,7 +126,7 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
         return empty(shape, element_of(filled[0]))
     if is_open(shape):
         return _insert(filled, axis, shape)
-    return tensor.ConcatOp(ranked(shape, element_of(filled[0])), axis, filled).result
+    return tensor.ConcatOp(ranked_type(shape, element_of(filled[0])), axis, filled).result
 
 
 def _insert(values: Sequence[ir.Value], axis: int, shape: Sequence[Extent]) -> ir.Value:
@@ -184,14 +184,16 @@ def _is_less(a: Extent, b: Extent) -> bool:
 def _collapse(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
     if len(shape) == len(shape_of(x)):
         return x
-    return extents.note(tensor.CollapseShapeOp(ranked(shape, element_of(x)), x, groups).result, shape)
+    return extents.note(tensor.CollapseShapeOp(ranked_type(shape, element_of(x)), x, groups).result, shape)
 
 
 def _expand(x: ir.Value, shape: tuple[Extent, ...], groups: list[list[int]]) -> ir.Value:
     if len(shape) == len(shape_of(x)):
         return extents.renoted(x, shape)
     dynamic, known = extents.mixed(shape)
-    return extents.note(tensor.ExpandShapeOp(ranked(shape, element_of(x)), x, groups, dynamic, known).result, shape)
+    return extents.note(
+        tensor.ExpandShapeOp(ranked_type(shape, element_of(x)), x, groups, dynamic, known).result, shape
+    )
 
 
 def _strided_gather(

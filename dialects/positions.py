@@ -69,7 +69,7 @@ def position(value: ir.Value, extent: Extent, inside: bool = False) -> ir.Value:
     at = scalars.to_index(value)
     if inside:
         return at
-    return held(wrapped(at, extent), extent)
+    return held(wrap(at, extent), extent)
 
 
 def held(at: ir.Value, extent: Extent) -> ir.Value:
@@ -78,7 +78,7 @@ def held(at: ir.Value, extent: Extent) -> ir.Value:
     return scalars.minimum(at, scalars.like(at, extent - 1))
 
 
-def wrapped(at: ir.Value, extent: Extent) -> ir.Value:
+def wrap(at: ir.Value, extent: Extent) -> ir.Value:
     """An index that counts from the end where it is negative."""
     below = scalars.compare("lt", at, scalars.like(at, 0))
     return scalars.select(below, scalars.add(at, scalars.like(at, extent)), at)

@@ -36,7 +36,7 @@ def element_of(value: ir.Value) -> ir.Type:
     return type_.element_type
 
 
-def ranked(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
+def ranked_type(shape: Sequence[Extent], elem: ir.Type) -> ir.RankedTensorType:
     """``tensor<shape x elem>``. ValueError for an extent that no tensor has."""
     open_ = ir.ShapedType.get_dynamic_size()
     if any(not isinstance(n, Sym) and int(n) != open_ and not 0 <= n <= _MOST_EXTENT for n in shape):
@@ -51,7 +51,7 @@ def scalar(number: float | int, type_: ir.Type) -> ir.Value:
 
 def constant(array: np.ndarray, elem: ir.Type) -> ir.Value:
     """A constant tensor of at most ``MAX_CONSTANT`` elements, or a splat of any size."""
-    type_ = ranked(array.shape, elem)
+    type_ = ranked_type(array.shape, elem)
     items = array.reshape(-1)
     if not array.size:
         return empty(array.shape, elem)

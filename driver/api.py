@@ -26,7 +26,7 @@ from ..core.dims import InputShapes
 from ..core.errors import CompileError
 from ..core.limits import broken_bound, limits_for
 from ..core.model import Model
-from ..core.printed import counted
+from ..core.printed import count_text
 from ..core.progress import LOG, Listening, teller
 from ..core.specialization import Sizes
 from ..core.target import Target
@@ -356,7 +356,7 @@ def _product(
     if cache and options.executor == "objects":  # an engine holds code that is in this process alone
         with report.stage("cache"):
             placed = (options.weights, options.variants)
-            own = tuple(sorted(custom_ops.registered()))
+            own = tuple(sorted(custom_ops.registered_ops()))
             others = (options.num_threads, options.profile, options.model_limits, own, *placed, *asked.specialize)
             request = compile_cache.request(cache, source, asked.shapes, others, options)
             found = compile_cache.find_program(cache, request) if request else None
@@ -378,7 +378,7 @@ def _settle(made: Made, options: Options, report: CompileReport) -> Made:
     if options.cache:
         report.notes += options.cache.close()
     how = "taken from the cache" if report.cached else "compiled"
-    LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), counted(report.kernels, "kernel"))
+    LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), count_text(report.kernels, "kernel"))
     return made
 
 
@@ -386,5 +386,5 @@ def _module(
     made: Product, options: Options, report: CompileReport, recipe: Recipe, max_concurrency: int | None
 ) -> Module:
     with report.stage("link"):
-        program = on_disk.assembled(made.link(), made.code, made.manifest, made.weights, "the program")
+        program = on_disk.assemble(made.link(), made.code, made.manifest, made.weights, "the program")
         return Module(program, options.num_threads, report, max_concurrency, recipe=recipe)

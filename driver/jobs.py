@@ -19,7 +19,7 @@ from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import FileSlice, Model, Param
 from ..core.program import Kernel, Plan, Program
 from ..core.report import CheckReport, Work
-from ..core.specialization import Shapes, Sizes, called, named, resolved
+from ..core.specialization import Shapes, Sizes, called, named, resolve
 from ..core.target import Target
 from ..frontends.foreign import LinalgText
 from ..runtime.process.files import sha256
@@ -127,7 +127,7 @@ def specialized_shapes(
         return {}
     with _labelled(path, label), _importing(path, label, input_shapes):
         inputs = frontends.model_inputs(path, input_shapes, limits)
-        return {called(shapes, inputs): shapes for shapes in resolved(specialize, inputs, path)}
+        return {called(shapes, inputs): shapes for shapes in resolve(specialize, inputs, path)}
 
 
 def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:

@@ -41,7 +41,7 @@ class Asked:
     @staticmethod
     def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> Asked:
         """What a user gives; ModelError for what says no sizes."""
-        return Asked(dims.frozen(input_shapes), specialization.given(specialize))
+        return Asked(dims.freeze(input_shapes), specialization.given(specialize))
 
 
 def plan_source(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..core.model import TensorInfo
-from ..core.printed import counted, line_text, name_text, size_text
+from ..core.printed import count_text, line_text, name_text, size_text
 from ..core.tensor_texts import tensor_text
 from .artifact.manifest import Manifest
 
@@ -16,7 +16,7 @@ def describe(
     manifest: Manifest, executor: str, threads: int, title: str = "Module", facts: Iterable[tuple[str, str]] = ()
 ) -> str:
     """A program's tensors, sizes, kernels and CPU, a line for each fact; ``facts`` come after its own."""
-    lines = [f"{title} '{name_text(manifest.name)}', {executor} on {counted(threads, 'thread')}"]
+    lines = [f"{title} '{name_text(manifest.name)}', {executor} on {count_text(threads, 'thread')}"]
     lines += [f"  {label:<{_LABEL}}{text}" for label, text in (*_facts(manifest), *facts)]
     return "\n".join(map(line_text, lines))
 
@@ -26,8 +26,8 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from _tensors("outputs", manifest.outputs)
     for sizes in manifest.specializations:
         yield "for sizes", f"{name_text(sizes)}, a program of its own"
-    yield "kernels", f"{len(manifest.kernels)}, called {counted(manifest.call_count, 'time')}"
-    weights = f"weights {size_text(manifest.weight_bytes)} in {counted(len(manifest.weights), 'tensor')}"
+    yield "kernels", f"{len(manifest.kernels)}, called {count_text(manifest.call_count, 'time')}"
+    weights = f"weights {size_text(manifest.weight_bytes)} in {count_text(len(manifest.weights), 'tensor')}"
     yield "memory", f"{weights}, arena {size_text(manifest.arena_bytes)}"
     yield "CPU", f"{manifest.target}{_needs(manifest.cpu_features)}"
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.dlpack import DTYPES
 from ..core.errors import InputError
-from ..core.model import aligned, numpy_dtype
+from ..core.model import align_data, numpy_dtype
 from .process.ffi import tvm_ffi
 from .tensors import tensor
 from .tensors.foreign import array_on
@@ -95,7 +95,7 @@ def array(source: Any, device: str | tvm_ffi.Device = "cpu") -> NDArray:
     """
     _check_device(device)
     given = _array(source)
-    placed = aligned(given)
+    placed = align_data(given)
     return NDArray(placed if placed.flags.writeable else placed.copy())
 
 

@@ -28,7 +28,7 @@ def build(
         for name, shape in weights.items()
     }
     module = ir.Module.create()
-    types = [builders.ranked(shape, f32) for shape in (*inputs.values(), *weights.values())]
+    types = [builders.ranked_type(shape, f32) for shape in (*inputs.values(), *weights.values())]
     with ir.InsertionPoint(module.body):
         main = func.FuncOp("main", (types, []))
     block = main.add_entry_block()

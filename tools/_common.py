@@ -27,7 +27,6 @@ import tilewright
 from tilewright.core.dims import parse
 from tilewright.core.errors import InputError, ModelError, ScheduleError, TilewrightError
 from tilewright.core.printed import LONGEST_LINE, line_text, one_line
-from tilewright.core.printed import counted as counted
 from tilewright.core.printed import size_text as size_text
 from tilewright.core.progress import Teller
 from tilewright.core.specialization import Sizes, given

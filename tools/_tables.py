@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from tilewright.core.printed import line_text
-from tilewright.runtime.profile.text_table import aligned
+from tilewright.runtime.profile.text_table import align_columns
 
 Rows = Sequence[Sequence[str]]
 
@@ -22,12 +22,12 @@ def terminal_width() -> int | None:
 
 
 def table_lines(rows: Rows, words: Sequence[str] = (), spare: Sequence[str] = ()) -> list[str]:
-    """Rows, the head first, as lines for stdout: see ``fitted``. In a pipe there is no width, and all is there."""
+    """Rows, the head first, as lines for stdout: see ``fit_columns``. In a pipe there is no width, and all is there."""
     width = terminal_width()
-    return aligned(rows) if width is None else fitted(rows, width, words, spare)
+    return align_columns(rows) if width is None else fit_columns(rows, width, words, spare)
 
 
-def fitted(rows: Rows, width: int, words: Sequence[str] = (), spare: Sequence[str] = ()) -> list[str]:
+def fit_columns(rows: Rows, width: int, words: Sequence[str] = (), spare: Sequence[str] = ()) -> list[str]:
     """Rows, the head first, as lines of at most ``width`` characters.
 
     The columns ``words`` are broken where they must; all others between words alone, so that no number is. Where that
@@ -84,10 +84,10 @@ def fact_lines(facts: Iterable[tuple[str, str]], label: int, indent: str = "") -
     """Facts with their names before them; on a terminal a long one goes on below its beginning."""
     for name, text in facts:
         begin = f"{indent}{name:<{label}}"
-        yield from wrapped([begin + text], len(begin))
+        yield from wrap_line([begin + text], len(begin))
 
 
-def wrapped(lines: Iterable[str], indent: int = 2) -> Iterator[str]:
+def wrap_line(lines: Iterable[str], indent: int = 2) -> Iterator[str]:
     """Lines for stdout; on a terminal those that are longer are broken between words, and go on behind an indent."""
     width = terminal_width()
     for line in lines:

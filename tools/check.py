@@ -21,7 +21,7 @@ from tilewright.tools._common import (
     progress,
     report,
 )
-from tilewright.tools._tables import wrapped
+from tilewright.tools._tables import wrap_line
 
 _ALL_NODES = 10**8  # characters of a line, each of whose names is cut
 
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with progress(f"checking {args.model}", args):
         found = api.check_model(args.model, dict(args.input_shape), args.specialize, args.untrusted)
     longest, shown = (_ALL_NODES, None) if args.all else (LONGEST_LINE, SHOWN_NODES)
-    report(dataclasses.asdict(found), list(wrapped(found.lines(shown), LABEL)), args, longest)
+    report(dataclasses.asdict(found), list(wrap_line(found.lines(shown), LABEL)), args, longest)
     return 0 if found.supported else USER_ERROR
 
 

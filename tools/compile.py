@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import ArtifactError, CompileError, ModelError
-from tilewright.core.printed import counted, size_text
+from tilewright.core.printed import count_text, size_text
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact.source import SUFFIXES
 from tilewright.tools._common import (
@@ -37,7 +37,7 @@ from tilewright.tools._common import (
     show_bytes,
     tell,
 )
-from tilewright.tools._tables import wrapped
+from tilewright.tools._tables import wrap_line
 
 if TYPE_CHECKING:
     from tilewright.driver.api import CompileReport
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         show(str(context.instruments[0]).splitlines(), sys.stderr)
     tell(made.notes)
     seconds = time.perf_counter() - start
-    report(_record(path, manifest, made, seconds), list(wrapped(_lines(path, manifest, made, seconds))), args)
+    report(_record(path, manifest, made, seconds), list(wrap_line(_lines(path, manifest, made, seconds))), args)
 
 
 def _output(args: argparse.Namespace) -> Path:
@@ -224,8 +224,9 @@ def _record(path: Path, manifest: Manifest, made: CompileReport, seconds: float)
 def _lines(path: Path, manifest: Manifest, made: CompileReport, seconds: float) -> list[str]:
     inputs, outputs = (", ".join(map(tensor_text, infos)) for infos in (manifest.inputs, manifest.outputs))
     stages = ", ".join(f"{name} {time:.2f}" for name, time in made.seconds.items())
-    code = f"{counted(made.calls, 'call')} of {counted(made.kernels, 'kernel')} ({size_text(made.code_bytes)} of code)"
-    tensors = counted(len(manifest.weights), "tensor")
+    calls, kernels = count_text(made.calls, "call"), count_text(made.kernels, "kernel")
+    code = f"{calls} of {kernels} ({size_text(made.code_bytes)} of code)"
+    tensors = count_text(len(manifest.weights), "tensor")
     done = "taken from the cache" if made.cached else "compiled"
     weights = f"weights {size_text(made.weight_bytes)} in {tensors}, {made.prepared} of them prepared"
     return [
@@ -250,12 +251,12 @@ def _written(path: str) -> str:
 
 def _specialized(manifest: Manifest) -> Iterator[str]:
     for sizes, own in zip(manifest.specializations, manifest.specialized, strict=True):
-        yield f"specialized for {sizes}: {counted(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
+        yield f"specialized for {sizes}: {count_text(len(own.kernels), 'kernel')}, arena {size_text(own.arena_bytes)}"
 
 
 def _variants(manifest: Manifest) -> Iterator[str]:
     for each in manifest.by_target if manifest.variants else ():
-        kernels = counted(sum(len(program.kernels) for program in each.programs), "kernel")
+        kernels = count_text(sum(len(program.kernels) for program in each.programs), "kernel")
         yield f"variant {each.target}: {kernels}, arena {size_text(each.arena_bytes)}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.core.errors import InputError
-from tilewright.core.printed import counted, name_text, shortened, size_text
+from tilewright.core.printed import count_text, name_text, shorten, size_text
 from tilewright.runtime.profile.roofline import bound, peak_share, rate
 from tilewright.runtime.tensors import tensor
 from tilewright.tools import _plot
@@ -123,7 +123,7 @@ def _measure(args: argparse.Namespace, shapes: InputShapes, options: Options, sa
         say(f"measuring {args.model}, rounds", next(measured), args.rounds)
 
     inputs = given_inputs(made.program.inputs, args)
-    seconds = made.time(tensor.ordered(inputs, made.program.inputs), args.rounds, between)
+    seconds = made.time(tensor.order_inputs(inputs, made.program.inputs), args.rounds, between)
     return explain(args.model, made, seconds, machine.rates())
 
 
@@ -201,7 +201,7 @@ def _print(kernels: Sequence[dict[str, Any]], full: bool) -> None:
 def _title(kernel: dict[str, Any]) -> str:
     """The nodes of a kernel's first call, and how many others there are."""
     more = f" (and {kernel['calls'] - 1} more)" if kernel["calls"] > 1 else ""
-    return f"{shortened(_nodes(kernel['nodes'][0]) if kernel['nodes'] else '', _SHOWN_NODES)}{more}"
+    return f"{shorten(_nodes(kernel['nodes'][0]) if kernel['nodes'] else '', _SHOWN_NODES)}{more}"
 
 
 def _nodes(nodes: Sequence[str]) -> str:
@@ -268,7 +268,7 @@ def schedule_parts(lines: Sequence[str]) -> list[str]:
         elif kind == "stage":
             stage, loops = f"{rest} ahead: ", 0
         else:
-            around = f"{counted(loops, 'loop')} around a " if loops else ""
+            around = f"{count_text(loops, 'loop')} around a " if loops else ""
             parts.append(f"{stage}{around}{_tile(rest) if kind == 'tile' else line}")
             loops, stage = 0, ""
     return [first, *parts]

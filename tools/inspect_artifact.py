@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.core.errors import ArtifactError
-from tilewright.core.printed import counted, size_text
+from tilewright.core.printed import count_text, size_text
 from tilewright.core.target import lacking
 from tilewright.core.tensor_texts import tensor_record, tensor_text
 from tilewright.runtime.artifact import on_disk
@@ -17,7 +17,7 @@ from tilewright.runtime.artifact.manifest import FORMAT, Manifest, ranges
 from tilewright.runtime.artifact.shared import is_sealed
 from tilewright.runtime.artifact.variants import choose
 from tilewright.tools._common import command, file_name, parser, progress, report
-from tilewright.tools._tables import wrapped
+from tilewright.tools._tables import wrap_line
 
 DAMAGED = 1
 _KINDS = {".so": "shared library", ".tw": "folder of objects", ".o": "relocatable object"}
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return DAMAGED if args.verify else 0
     with progress(f"reading {path}", args):
         record = about | _record(manifest, path, code, args.verify)
-    report(record, list(wrapped(_lines(record, manifest))), args)
+    report(record, list(wrap_line(_lines(record, manifest))), args)
     return DAMAGED if args.verify and record["weights"]["problem"] else 0
 
 
@@ -185,7 +185,7 @@ def _weights_line(weights: dict[str, Any]) -> str:
         return "weights: none"
     where = f"beside: {weights['file']}" if weights["file"] else "inside"
     state = weights["problem"] or ("intact" if weights["verified"] else "fits")
-    size = f"{counted(weights['tensors'], 'tensor')}, {size_text(weights['bytes'])}"
+    size = f"{count_text(weights['tensors'], 'tensor')}, {size_text(weights['bytes'])}"
     return f"weights: {size}, {where} ({state}), fingerprint {weights['fingerprint']}"
 
 
@@ -193,7 +193,7 @@ def _denormals_line(flushing: Sequence[str], manifest: Manifest) -> str:
     if not flushing:
         return "denormals: kept by all kernels"
     count = len({k.name for each in manifest.by_target for program in each.programs for k in program.kernels})
-    return f"denormals: taken for zero while {len(flushing)} of {counted(count, 'kernel')} run, else kept"
+    return f"denormals: taken for zero while {len(flushing)} of {count_text(count, 'kernel')} run, else kept"
 
 
 def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _variant_lines(variant: dict[str, Any], manifest: Manifest) -> Iterator[str]
     here = f"this CPU lacks {lacks}" if lacks else "runs here" + (", chosen" if variant["chosen"] else "")
     yield f"target {variant['target']} ({here}): needs {', '.join(variant['cpu_features']) or 'any CPU'}"
     for program, sizes in zip(variant["programs"], ["", *manifest.specializations], strict=True):
-        kernels, calls = counted(program["kernels"], "kernel"), counted(program["calls"], "call")
+        kernels, calls = count_text(program["kernels"], "kernel"), count_text(program["calls"], "call")
         carried = "" if program["entry"] else ", carried out by the runtime"
         memory = f"arena {size_text(program['arena_bytes'])}, weights {size_text(program['weight_bytes'])}"
         yield f"  {sizes or 'the program'}: {calls} of {kernels}, {memory}{carried}"

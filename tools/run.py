@@ -15,7 +15,7 @@ from tilewright.core.errors import InputError
 from tilewright.core.model import OBJECTS, TensorInfo, numpy_dtype
 from tilewright.core.printed import name_text
 from tilewright.core.sizes import is_open
-from tilewright.core.specialization import fixed
+from tilewright.core.specialization import fix_sizes
 from tilewright.tools._common import (
     add_input_shape,
     add_level,
@@ -110,7 +110,7 @@ def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[
 
 def for_run(infos: Sequence[TensorInfo], args: argparse.Namespace) -> Sequence[TensorInfo]:
     """The inputs as ``--input-shape`` has them for this run: a model was compiled so, a program has its own sizes."""
-    return fixed(infos, dict(args.input_shape), args.model) if is_program(args.model) else infos
+    return fix_sizes(infos, dict(args.input_shape), args.model) if is_program(args.model) else infos
 
 
 def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarray]:

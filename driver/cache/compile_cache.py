@@ -91,7 +91,7 @@ def find_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings)
 
 def keep_kernels(cache: Cache, sources: Mapping[str, bytes], settings: Settings, kernels: Mapping[str, Kernel]) -> None:
     """Put compiled kernels into the cache, unless the compiler was edited since this process began."""
-    if not kernels or digests.changed():
+    if not kernels or digests.has_changed():
         return
     for name, kernel in kernels.items():
         cache.write("kernels", _kernel_key(name, sources[name], settings), Entry(kernel.to_json(), (kernel.object,)))
@@ -186,7 +186,7 @@ def _changed(asked: Request, planned: Planned) -> bool:
         same = asked.path is None or digests.state(asked.path.stat()) == asked.state
     except OSError:
         return True
-    return not same or max(others, default=0) > asked.began or digests.changed()
+    return not same or max(others, default=0) > asked.began or digests.has_changed()
 
 
 def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:

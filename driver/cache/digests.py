@@ -49,7 +49,7 @@ def compiler() -> str:
     return key(_SOURCE_AT_START, *(f"{name} {version(name)}" for name in _PACKAGES))
 
 
-def changed() -> bool:
+def has_changed() -> bool:
     """Whether the source is another than when this process began: workers that started since may run the new one."""
     return source_digest() != _SOURCE_AT_START
 

@@ -40,7 +40,7 @@ def open_sizes(
         %r = linalg.generic ins(%x : tensor<?x8xf32>) outs(%e : tensor<?x8xf32>) {...}
     """
     for value, shape in found.shapes.items():
-        value.set_type(builders.ranked(shape, builders.element_of(value)))
+        value.set_type(builders.ranked_type(shape, builders.element_of(value)))
         extents.note(value, shape)
     block = main.entry_block
     bind_sizes(block, inputs, scalars)

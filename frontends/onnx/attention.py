@@ -14,7 +14,7 @@ from ...dialects.types import element_type
 from .context import Context
 from .ops.matmul import matmul
 from .ops.movement import concat
-from .ops.reduction import softmax, widened
+from .ops.reduction import softmax, widen
 from .tensor import Tensor
 
 MASKED = -10000.0  # what onnxruntime adds to the scores of masked keys, unless an attribute says otherwise
@@ -40,7 +40,7 @@ def join_heads(ctx: Context, x: Tensor) -> Tensor:
     return ctx.reshape(ctx.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
 
 
-def appended(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
+def append(ctx: Context, past: Tensor | None, new: Tensor) -> Tensor:
     """Keys or values of before (batch, heads, length, size) with the new ones behind them."""
     if past is None:
         return new
@@ -106,7 +106,7 @@ def _softmax(ctx: Context, scores: Tensor, sink: Tensor | None) -> Tensor:
     last = scores.rank - 1
     if sink is None:
         return softmax(ctx, scores, [last])
-    wide, sink = widened(ctx, scores), widened(ctx, sink)
+    wide, sink = widen(ctx, scores), widen(ctx, sink)
     peak = ctx.elementwise(
         scalars.maximum, ctx.reduce(scalars.maximum, float("-inf"), wide, [last], keepdims=True), sink
     )

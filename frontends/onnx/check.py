@@ -6,7 +6,7 @@ import onnx
 from onnx import TensorProto, checker, defs
 
 from ...core.errors import ModelError
-from ...core.printed import shortened
+from ...core.printed import shorten
 from .node_order import sort_nodes
 from .structure import check_nodes, check_tensors
 from .walk import levels, roots, tensors
@@ -85,4 +85,4 @@ def _is_text(proto: onnx.ModelProto) -> bool:
 def _summary(error: Exception) -> str:
     """What the checker says, up to where it begins to print the node."""
     text = str(error).partition("==> Context")[0]
-    return shortened(" ".join(text.split()), 400) or "unknown reason"
+    return shorten(" ".join(text.split()), 400) or "unknown reason"

@@ -18,4 +18,4 @@ def by_parts(ctx: Context, x: Tensor, of_real: Linear, of_imaginary: Linear) -> 
     kind = _PARTS[x.dtype]
     real = of_real(ctx.elementwise(complexes.real, x, dtype=kind))
     imaginary = of_imaginary(ctx.elementwise(complexes.imaginary, x, dtype=kind))
-    return ctx.elementwise(complexes.joined, real, imaginary, dtype=x.dtype)
+    return ctx.elementwise(complexes.join, real, imaginary, dtype=x.dtype)

@@ -113,7 +113,7 @@ class Context:
             return self.const(np.array(items, numpy_dtype(dtype)).reshape(shape), dtype)
         elem = element_type(dtype)
         elements = [scalars.from_index(extents.index(item), elem) for item in items]
-        value = tensor.FromElementsOp(builders.ranked(shape, elem), elements).result
+        value = tensor.FromElementsOp(builders.ranked_type(shape, elem), elements).result
         return Tensor(dtype, shape, lambda: value, items=tuple(items))
 
     def ints(self, tensor: Tensor, what: str) -> list[int]:
@@ -171,7 +171,7 @@ class Context:
         wanted = [1 if m == 1 else n for n, m in zip(covered, x.shape, strict=True)]
         if not is_open(x.shape) or not may_be_equal(x.shape, wanted):
             return self.fitted(x, wanted, misfit)
-        return self.wrap(builders.stretched(x.value, wanted), x.dtype)
+        return self.wrap(builders.stretch(x.value, wanted), x.dtype)
 
     def divisible(self, x: Tensor, axis: int, by: Extent, misfit: str) -> Tensor:
         """The tensor, whose extent along an axis has to be a multiple of ``by``; where it is not, as ``fitted``."""

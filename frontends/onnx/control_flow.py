@@ -17,7 +17,7 @@ from ...dialects.loops import Draft, guarded, index
 from .context import Context, Unsupported
 from .forms import Form
 from .objects import OPTIONAL, SEQUENCE, Element, element_of
-from .ranks import Forms, demand_ranked, joined, known_of
+from .ranks import Forms, demand_ranked, join_forms, known_of
 from .tensor import Tensor
 
 CONTROL = "tw.control"
@@ -83,7 +83,7 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
             drafts.append(draft)
             made.append(known_of(tensors))
         first, second = made
-        forms = joined(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
+        forms = join_forms(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
         undo.pop_all()
     whole: Any = scf.IfOp(condition, forms.types, has_else=True)
     whole.operation.attributes[CONTROL] = ir.UnitAttr.get()
@@ -93,7 +93,7 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
     return forms.wrap(ctx, whole.results)
 
 
-def iterated(
+def iterate(
     ctx: Context,
     limit: Extent | ir.Value | None,
     begins: ir.Value | None,
@@ -120,7 +120,7 @@ def iterated(
             demand_ranked(ctx, [go] if go is not None else [], "its condition")
             goes = truth() if go is None else only_element(go.value)
             draft.results = [goes, *(t.value for t in made)]
-            after = joined(ctx, forms, known_of(made), known, partial(_difference, names))
+            after = join_forms(ctx, forms, known_of(made), known, partial(_difference, names))
         if after == forms:
             break
         draft.drop()

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ...core.errors import ModelError
-from ...core.model import Param, TensorInfo, stored
+from ...core.model import Param, TensorInfo, store_data
 from ...dialects import builders, func, ir
 from ...dialects.types import element_type
 from .objects import TEXT, Object
@@ -70,7 +70,7 @@ class Entry:
     def _constant(self, array: np.ndarray, dtype: str) -> ir.Value:
         # At the entry, so that it is in sight from every region.
         with ir.InsertionPoint.at_block_begin(self.block):
-            return builders.constant(stored(array, dtype), element_type(dtype))
+            return builders.constant(store_data(array, dtype), element_type(dtype))
 
     def _argument(self, param: Param) -> ir.Value:
         info = param.info
@@ -79,7 +79,7 @@ class Entry:
             name, count = f"{info.name}_{count}", count + 1
         shape = info.static_shape
         self.params[name] = Param(TensorInfo(name, shape, info.dtype), param.source)
-        return self.block.add_argument(builders.ranked(shape, element_type(info.dtype)), ir.Location.name(name))
+        return self.block.add_argument(builders.ranked_type(shape, element_type(info.dtype)), ir.Location.name(name))
 
     def text(self, items: Sequence[bytes], shape: Sequence[int]) -> Object:
         """A tensor of text that the file holds, in UTF-8: the host makes it at the entry, as ``_constant`` does."""

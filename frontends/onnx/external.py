@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from ...core.errors import ModelError
-from ...core.printed import shortened
+from ...core.printed import shorten
 
 # Locations that ``weights.py`` writes. No file can name them: it would reach into another tensor's data.
 _TOKEN = secrets.token_hex(8)
@@ -52,7 +52,7 @@ def place_of(tensor: TensorProto) -> Place:
 
 def short(name: str) -> str:
     """A file's name, or a key, as messages tell it."""
-    return shortened(name, 120)
+    return shorten(name, 120)
 
 
 def _number(tensor: TensorProto, where: dict[str, str], key: str) -> int | None:

@@ -34,7 +34,7 @@ def transform(ctx: Context, x: Tensor, sign: int, count: int) -> Tensor:
 def real_inverse(ctx: Context, x: Tensor, length: int) -> Tensor:
     """The real sequence of this length whose spectrum begins with ``x`` and goes on with conjugates; not scaled."""
     half = length // 2 + 1
-    x = resized(ctx, x, half)
+    x = resize(ctx, x, half)
     if length > _DIRECT:
         return cut(ctx, transform(ctx, _with_conjugates(ctx, x, length), 1, length), {2: range(1)})
     k = np.arange(half)
@@ -44,7 +44,7 @@ def real_inverse(ctx: Context, x: Tensor, length: int) -> Tensor:
     return _product(ctx, x, np.stack([np.real(waves), own], axis=1)[..., None])
 
 
-def resized(ctx: Context, x: Tensor, length: int) -> Tensor:
+def resize(ctx: Context, x: Tensor, length: int) -> Tensor:
     """The first ``length`` elements of each row, with zeros where there are less."""
     if length <= x.shape[1]:
         return cut(ctx, x, {1: range(length)})
@@ -109,7 +109,7 @@ def _by_chirp(ctx: Context, x: Tensor, sign: int) -> Tensor:
     chirp = np.exp(sign * 1j * np.pi / length * (n * n % (2 * length)))
     kernel = np.zeros(padded, np.complex128)
     kernel[:length] = kernel[-n] = chirp.conj()
-    spectrum = transform(ctx, resized(ctx, times(ctx, x, chirp), padded), -1, padded)
+    spectrum = transform(ctx, resize(ctx, times(ctx, x, chirp), padded), -1, padded)
     convolved = transform(ctx, times(ctx, spectrum, np.fft.fft(kernel) / padded), 1, length)
     return times(ctx, convolved, chirp)
 

@@ -82,7 +82,7 @@ def _names(declared: Mapping[str, Sequence[Own] | None]) -> str:
     return ", ".join(dict.fromkeys(dim or f"{name}.{axis}" for name, axis, dim in axes if isinstance(dim, str)))
 
 
-def agreed(declared: Mapping[str, Sequence[Own] | None], given: Shapes, what: str) -> Agreed:
+def agree_shapes(declared: Mapping[str, Sequence[Own] | None], given: Shapes, what: str) -> Agreed:
     """Check given shapes against the file's (None is of any rank). Raises ModelError where they do not agree.
 
     What is given for a dimension counts for all inputs that have it by the same name in the file.

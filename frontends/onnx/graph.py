@@ -11,7 +11,7 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper
 
 from ...core.breadcrumbs import step
-from ...core.custom_ops import registered
+from ...core.custom_ops import registered_ops
 from ...core.errors import ModelError, UnsupportedError
 from ...core.model import check_size
 from ...core.questions import ask
@@ -211,7 +211,7 @@ class Graph:
                 return self._call(body, node, inputs, name)
             if not complete and has_body(node.op_type, opset, domain):
                 raise Unsupported("")
-            raise Unsupported(unknown_op(domain, opset, known=bool(registry.registered(domain))), "operator")
+            raise Unsupported(unknown_op(domain, opset, known=bool(registry.registered_names(domain))), "operator")
         refuse_use(converter, node, domain, opset, inputs)
         if not complete:
             raise Unsupported("")
@@ -225,7 +225,7 @@ class Graph:
     @cached_property
     def _operators(self) -> frozenset[str]:
         """The operators that the user has registered; who has no such nodes need not ask."""
-        return ask(registered)
+        return ask(registered_ops)
 
     def _custom(self, ctx: Context, inputs: Sequence[Tensor | None] | None) -> Sequence[Value]:
         """The outputs of a node of an operator that the user has registered; its inputs are None if one failed."""

@@ -112,7 +112,7 @@ def _convert(graph: Graph, proto: onnx.GraphProto, inputs: Sequence[TensorInfo])
 def _type(info: TensorInfo) -> ir.Type:
     if info.dtype in OBJECTS:
         return ir.NoneType.get()
-    return builders.ranked(info.shape, element_type(info.dtype))
+    return builders.ranked_type(info.shape, element_type(info.dtype))
 
 
 def _input(info: TensorInfo, argument: ir.Value, bound: set[Sym], declared: Element) -> Tensor:

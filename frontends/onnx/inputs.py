@@ -11,7 +11,7 @@ from ...core.dims import InputShapes
 from ...core.errors import ModelError, UnsupportedError
 from ...core.model import OBJECTS, TensorInfo
 from ...core.sizes import Extent
-from .given import Agreed, Own, agreed, by_input
+from .given import Agreed, Own, agree_shapes, by_input
 from .objects import element_of_type
 from .weights import dtype_name
 
@@ -85,7 +85,7 @@ def _agree_shapes(graph: onnx.GraphProto, given: InputShapes, what: str) -> Agre
         raise ModelError(f"{what}: has no input '{unknown[0]}'; its inputs are {', '.join(names) or 'none'}")
     tensors = [i for i in model_inputs(graph) if i.type.WhichOneof("value") == "tensor_type" and not object_kind(i)]
     declared = {i.name: _declared(i) for i in tensors}
-    return agreed(declared, by_input(declared, given, what), what)
+    return agree_shapes(declared, by_input(declared, given, what), what)
 
 
 def _declared(value: ValueInfoProto) -> list[Own] | None:

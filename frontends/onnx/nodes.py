@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import onnx
 from onnx import NodeProto, TensorProto
 
-from ...core.printed import shortened
+from ...core.printed import shorten
 from .objects import OPTIONAL, SEQUENCE, TEXT
 from .tensor import Tensor
 from .weights import DTYPES
@@ -22,7 +22,7 @@ _LONGEST = 120  # characters of a name in messages
 
 def title(node: NodeProto, index: int) -> str:
     """The node's name, or its op and position where it has none; of a very long one both ends."""
-    return shortened(node.name, _LONGEST) or f"{shortened(node.op_type, _LONGEST)}_{index}"
+    return shorten(node.name, _LONGEST) or f"{shorten(node.op_type, _LONGEST)}_{index}"
 
 
 def chosen_branch(node: NodeProto, condition: object) -> onnx.GraphProto | None:
@@ -56,7 +56,7 @@ def has_body(op: str, opset: int, domain: str) -> bool:
 
 def op_title(node: NodeProto) -> str:
     """The op as messages name it, with its domain unless that is ONNX's own."""
-    return shortened(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}", _LONGEST)
+    return shorten(node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}", _LONGEST)
 
 
 def bodies(node: NodeProto) -> list[onnx.GraphProto]:
@@ -96,7 +96,7 @@ def unknown_op(domain: str, opset: int, known: bool) -> str:
     """Why an op without converter is refused; ``known`` says whether its domain has any."""
     if domain in _REMEDIES:
         return f"the domain '{domain}' {_REMEDIES[domain]}"
-    return f"no converter at opset {opset}" if known else f"the domain '{shortened(domain, _LONGEST)}' is unknown"
+    return f"no converter at opset {opset}" if known else f"the domain '{shorten(domain, _LONGEST)}' is unknown"
 
 
 Side = Literal["input", "output"]

@@ -17,12 +17,12 @@ from .tensor import Tensor
 _FAR = 1 << 31  # bounds of slices from here on mean an end
 
 
-def wrapped(axis: Extent, rank: Extent) -> Extent:
+def wrap_axis(axis: Extent, rank: Extent) -> Extent:
     """A position that may count from the end."""
     return if_less(axis, 0, axis + rank, axis)
 
 
-def chosen(ctx: Context, axes: Sequence[Extent], rank: int, count: Extent | None = None) -> Sequence[Extent]:
+def choose_extents(ctx: Context, axes: Sequence[Extent], rank: int, count: Extent | None = None) -> Sequence[Extent]:
     """Axes that may count from the end as positions. One that is there twice, or that a tensor of this rank lacks, is
     refused at import or, where only that knows them, when the program runs.
 
@@ -31,7 +31,7 @@ def chosen(ctx: Context, axes: Sequence[Extent], rank: int, count: Extent | None
     count = len(axes) if count is None else count
     if not is_open((*axes, count)):
         return ctx.axes([int(axis) for axis in axes], rank)
-    places = [wrapped(axis, rank) for axis in axes]
+    places = [wrap_axis(axis, rank) for axis in axes]
     for place in places:
         ctx.demand_less(-1, place, f"an axis is out of range for rank {rank}")
         ctx.demand_less(place, rank, f"an axis is out of range for rank {rank}")
@@ -47,9 +47,9 @@ def _named(place: Extent) -> Extent:
 
 
 def given(ctx: Context, axes: Tensor, rank: int) -> tuple[Sequence[Extent], Extent]:
-    """What an input names of a tensor's axes, as ``chosen``, and how many it names."""
+    """What an input names of a tensor's axes, as ``choose_extents``, and how many it names."""
     items, count = up_to(ctx, axes, "axes", rank), axes.size
-    return chosen(ctx, items, rank, count), count
+    return choose_extents(ctx, items, rank, count), count
 
 
 def is_among(index: Extent, axes: Sequence[Extent]) -> Extent:
@@ -118,4 +118,4 @@ def _down(extent: Extent, start: Extent, end: Extent, step: Extent) -> tuple[Ext
 def _clamp(bound: Extent, extent: Extent, low: Extent, high: Extent) -> Extent:
     if isinstance(bound, int) and abs(bound) >= _FAR:
         return high if bound > 0 else low
-    return largest(smallest(wrapped(bound, extent), high), low)
+    return largest(smallest(wrap_axis(bound, extent), high), low)

@@ -229,7 +229,7 @@ def _inside(at: ir.Value, extent: Extent) -> ir.Value:
     return scalars.minimum(scalars.maximum(at, scalars.like(at, 0)), scalars.like(at, extent - 1))
 
 
-def interpolated(ctx: Context, x: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
+def interpolate(ctx: Context, x: Tensor, axis: OpenAxis, rule: Rule) -> Tensor:
     """Sums of neighbours along one axis; one whose weight is 0 counts for nothing, be it infinite."""
     at = _coordinates(ctx, axis, rule)
     first, weights = _taps(ctx, at, axis, rule)

@@ -44,7 +44,7 @@ def converted(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     return ctx.const(x.known.astype(numpy_dtype(dtype)), dtype)
 
 
-def reshaped(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
+def reshape_scale(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
     """``ctx.reshape`` that leaves a known value known, and a weight's value one that can be looked at."""
     if x.shape == tuple(shape):
         return x
@@ -58,13 +58,13 @@ def reshaped(ctx: Context, x: Tensor, shape: Sequence[int]) -> Tensor:
 def only(ctx: Context, x: Tensor, what: str) -> Tensor:
     """A parameter of a whole tensor as a scalar; it may come as a vector of one."""
     misfit = f"'{what}' has shape {list(x.shape)}, but is one number for the whole tensor"
-    return reshaped(ctx, ctx.fitted(x, [1] * x.rank, misfit), ())
+    return reshape_scale(ctx, ctx.fitted(x, [1] * x.rank, misfit), ())
 
 
 def fitting(ctx: Context, parameter: Tensor, x: Tensor) -> Tensor:
     """A parameter that broadcasts to x; one number is a scalar, whatever its shape."""
     if parameter.size == 1:
-        return reshaped(ctx, parameter, ())
+        return reshape_scale(ctx, parameter, ())
     misfit = f"parameters of shape {list(parameter.shape)} do not fit a tensor of shape {list(x.shape)}"
     return ctx.repeatable(parameter, x.shape, misfit)
 

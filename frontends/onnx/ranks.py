@@ -149,7 +149,9 @@ def known_of(values: Sequence[Tensor]) -> Forms:
     return Forms(tuple(cases))
 
 
-def joined(ctx: Context, a: Forms, b: Forms, known: Collection[str], words: Callable[[int, Form, Form], str]) -> Forms:
+def join_forms(
+    ctx: Context, a: Forms, b: Forms, known: Collection[str], words: Callable[[int, Form, Form], str]
+) -> Forms:
     """What holds of values of either forms, in symbols that are ``known`` around.
 
     Refuses dtypes that differ, which ONNX does not allow; ``words`` says of a value's place and its two forms what

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ...core.sizes import Extent
 from ...dialects import builders, ir, math, scalars
-from ...dialects.loops import at, index, sequential, stored
+from ...dialects.loops import at, index, sequential, store
 from .context import Context
 from .ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
 from .tensor import Tensor
@@ -175,7 +175,7 @@ def _pass(
         time = scalars.sub(index(steps - 1), indices[0]) if direction.reverse else indices[0]
         old = carried[: len(states)]
         made = step(time, at(gates, {0: time}), old, old)
-        return [*made[: len(states)], *(stored(made[-1], y, {0: time}) for y in carried[len(states) :])]
+        return [*made[: len(states)], *(store(made[-1], y, {0: time}) for y in carried[len(states) :])]
 
     shown = [builders.empty((steps, *builders.shape_of(states[0])), elem)] if ctx.wants(0) else []
     carried = sequential([steps], [*states, *shown], iteration)

@@ -66,7 +66,7 @@ def find(domain: str, name: str, opset: int) -> Converter | None:
     return None if since is None else versions[since]
 
 
-def registered(domain: str = "") -> list[str]:
+def registered_names(domain: str = "") -> list[str]:
     """The names of all ops of a domain that have a converter, sorted."""
     return sorted(name for d, name in _TABLE if d == domain)
 

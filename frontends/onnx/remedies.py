@@ -45,7 +45,7 @@ def remedy(refusal: Refusal, opsets: Mapping[str, int]) -> tuple[str, str]:
 
 def _operator(domain: str, op: str, opset: int) -> tuple[str, str]:
     own = "define it in the file as a function of operators that ONNX has, give its function to tw.register_op"
-    if not registry.registered(domain) and domain not in _onnx_domains():
+    if not registry.registered_names(domain) and domain not in _onnx_domains():
         return "domain", f"{own}, or export the model without it (optimised for no other runtime)"
     versions = sorted(schema.since_version for schema in _schemas(domain, op))
     if not versions:

@@ -69,7 +69,7 @@ def table(
     return builders.generic(inputs, outs, [*maps, *[range(rank + 1)] * len(outs)], "p" * (rank + 1), body)
 
 
-def sampled(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
+def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
     """Weighted sums of neighbours. ``x`` has ``lead`` axes that are not sampled, the last of them the channels.
 
     The tables have the axes before the channels, then those of the result, then their taps.
@@ -103,17 +103,17 @@ def _pad(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
         at = math.roundeven(at)
     low, high = rule.border(extent, at)
     if rule.padding == "zeros" or rule.by_neighbours:  # where all that is near is one value, how far is no matter
-        return clamped(at, -3, extent + 2)
+        return clamp(at, -3, extent + 2)
     if rule.padding == "reflection":
         return _between(_reflect(at, low, rule.span(extent, at), high), low, high)
     outside = scalars.either(
         scalars.invert(scalars.compare("ge", at, low)),
         scalars.invert(scalars.compare("le", at, high)),
     )
-    return scalars.select(outside, clamped(at, 0, extent - 1), at)
+    return scalars.select(outside, clamp(at, 0, extent - 1), at)
 
 
-def clamped(at: ir.Value, low: float, high: float | Extent) -> ir.Value:
+def clamp(at: ir.Value, low: float, high: float | Extent) -> ir.Value:
     """Within a range; NaN becomes its lower end."""
     return _between(at, scalars.like(at, low), scalars.like(at, high))
 

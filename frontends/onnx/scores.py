@@ -13,7 +13,7 @@ from .ops.reduction import arg_max, softmax
 from .tensor import Tensor
 
 
-def transformed(ctx: Context, scores: Tensor, post_transform: str) -> Tensor:
+def transform_scores(ctx: Context, scores: Tensor, post_transform: str) -> Tensor:
     """Scores (rows, classes) after the transform of this name."""
     last = [scores.rank - 1]
     rules: dict[str, Callable[[], Tensor]] = {
@@ -59,7 +59,7 @@ def two_classes(
 
     both = concat(ctx, ctx.elementwise(first, score), score, axis=1)
     chosen = ctx.elementwise(label, ctx.reshape(score, score.shape[:1]), dtype="int64")
-    return chosen, ctx.cast(transformed(ctx, both, post_transform), "float32")
+    return chosen, ctx.cast(transform_scores(ctx, both, post_transform), "float32")
 
 
 def integer_labels(ctx: Context, integers: Sequence[int], strings: Sequence[str]) -> list[int]:

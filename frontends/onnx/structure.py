@@ -11,7 +11,7 @@ import onnx
 from ...core.errors import ModelError
 from ...core.limits import ModelLimits
 from ...core.model import check_size
-from ...core.printed import shortened
+from ...core.printed import shorten
 from ...core.sizes import Extent
 from .walk import Level, Name, function_name, levels, roots, tensors
 from .weights import Detached
@@ -113,4 +113,4 @@ class _Expansion:
 
 
 def _title(name: Name) -> str:
-    return f"function '{shortened('.'.join(filter(None, name)), 120)}'"
+    return f"function '{shorten('.'.join(filter(None, name)), 120)}'"

@@ -44,7 +44,7 @@ def uniform(random: ir.Value, type_: ir.Type, digits: int) -> ir.Value:
     return scalars.mul(arith.uitofp(type_, kept), scalars.const(2.0**-digits, type_))
 
 
-def joined(pair: Words) -> ir.Value:
+def join_words(pair: Words) -> ir.Value:
     """Both words as 64 bits."""
     wide = ir.IntegerType.get_signless(64)
     low, high = (arith.extui(wide, word) for word in pair)

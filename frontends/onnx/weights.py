@@ -289,7 +289,7 @@ def _rewrite(data: bytes | mmap.mmap, size: int, into: Detached) -> Detached:
             tensor.external_data.add(key=key, value=str(value))
 
     try:
-        into.proto = onnx.ModelProto.FromString(wire.rewritten(data, size, place))
+        into.proto = onnx.ModelProto.FromString(wire.rewrite(data, size, place))
     except (wire.Broken, DecodeError) as error:
         reason = f" ({error})" if isinstance(error, wire.Broken) else ""
         raise ModelError(

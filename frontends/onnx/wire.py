@@ -38,7 +38,7 @@ class Broken(Exception):
     """The bytes are no protobuf message."""
 
 
-def rewritten(data: Data, size: int, place: Place) -> bytes:
+def rewrite(data: Data, size: int, place: Place) -> bytes:
     """The bytes of a ModelProto with each large tensor's data replaced by what ``place`` writes, and no training info.
 
     Raises Broken where the bytes are no message or a truncated one.

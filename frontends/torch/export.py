@@ -28,11 +28,11 @@ _CAUSE = re.compile(r"^Caused by: \(.*?([\w.-]+:\d+ in [\w<>]+)\)", re.MULTILINE
 
 
 def is_torch(source: object) -> bool:
-    """Whether ``exported`` takes it."""
+    """Whether ``export_module`` takes it."""
     return isinstance(source, torch.nn.Module | ExportedProgram | torch.jit.ScriptFunction)
 
 
-def exported(
+def export_module(
     source: Any,
     example_inputs: Sequence[Any] | Mapping[str, Any] | torch.Tensor | None = None,
     dynamic_shapes: Any = None,

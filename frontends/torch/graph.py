@@ -21,7 +21,7 @@ from ...core.errors import UnsupportedError
 from ...core.sizes import Extent, Sym
 from ...runtime.module import Module
 from ..linalg.fitting import value_at
-from .export import exported
+from .export import export_module
 from .module import TENSOR, Callee
 from .source import TorchSource, add_tensor, changed, versions
 from .symbols import UnknownSizeError, extent_of
@@ -194,7 +194,7 @@ class GraphSource(TorchSource):
         sizes = tuple(Dim.AUTO if a.kind == "scalar" else {axis: Dim.AUTO for axis in a.open_axes} for a, _ in inputs)
         shapes = (sizes,) if any(sizes) else None
         with torch.inference_mode(False):
-            program = exported(module, [x for _, x in inputs], dynamic_shapes=shapes, name=self.name)
+            program = export_module(module, [x for _, x in inputs], dynamic_shapes=shapes, name=self.name)
         for node in program.graph.nodes:
             path, kind = next(reversed(node.meta.get("nn_module_stack", {"": ("", "")}).values()))
             node.meta["nn_module_stack"] = {path: (path, module.kinds.get(path, kind))}

@@ -21,13 +21,13 @@ from torch.utils import _pytree as pytree
 
 from ...core.errors import ModelError, UnsupportedError
 from ...core.limits import ORDINARY, ModelLimits
-from ...core.model import Param, TensorInfo, aligned, numpy_dtype
+from ...core.model import Param, TensorInfo, align_data, numpy_dtype
 from ...runtime.module import Module
 from ...workers import Pool
 from ..foreign import ForeignSource, LinalgText, Samples
 from . import archive
 from .conversion import Answer, converted
-from .export import exported, first_line, is_torch
+from .export import export_module, first_line, is_torch
 from .module import NEXT, TENSOR, TorchModule
 from .operators import with_own_operators
 from .symbols import Symbols
@@ -107,7 +107,7 @@ class TorchSource(ForeignSource):
                 inputs.append(TensorInfo(name, symbols.shape(node), entry["dtype"]))
             else:
                 info = TensorInfo(entry["target"], tuple(entry["shape"]), entry["dtype"])
-                params[info.name] = Param(info, aligned(self._data(info)))
+                params[info.name] = Param(info, align_data(self._data(info)))
         shapes = [result for _, result in self._results() if isinstance(result, tuple)]
         named = zip(self.output_names(), shapes, strict=True)
         outputs = []
@@ -189,7 +189,7 @@ def torch_source(source: Any, example_inputs: Any, dynamic_shapes: Any) -> Torch
         return FileSource(Path(source))
     if not is_torch(source):
         return None
-    export = partial(exported, source, example_inputs, dynamic_shapes=dynamic_shapes)
+    export = partial(export_module, source, example_inputs, dynamic_shapes=dynamic_shapes)
     return TorchSource(export, type(source).__name__)
 
 

@@ -19,7 +19,7 @@ from ..analysis.kinds import Contraction
 from ..analysis.layouts import DIM_LISTS, Layouts, Order, same_places
 from ..infra.base import Pass
 from ..ir.edit import node_names, programs
-from ..ir.maps import compose, permuted, reassociation_of, set_maps
+from ..ir.maps import compose, permute, reassociation_of, set_maps
 from ..ir.structure import (
     dims_in,
     index_dim,
@@ -31,7 +31,7 @@ from ..ir.structure import (
     operations,
     shape_of,
 )
-from ..ir.uses import captures, nested
+from ..ir.uses import captures, nested_ops
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Rewriter:
 
     def _leave(self, op: ir.Operation) -> None:
         """The op keeps the order of dims: it reads values in that order."""
-        for user in (op, *nested(op)):
+        for user in (op, *nested_ops(op)):
             for i, operand in enumerate(user.operands):
                 if operand in self.layouts:
                     user.operands[i] = self._form(operand, in_layout=False)
@@ -144,12 +144,12 @@ class _Rewriter:
         weight_orders = self._weight_orders(op, maps)
         for i, operand in enumerate(op.operands):
             if order := self.layouts.get(operand):
-                maps[i] = permuted(maps[i], order)
+                maps[i] = permute(maps[i], order)
                 op.operands[i] = self._form(operand, in_layout=True)
             elif order := weight_orders.get(i):
-                maps[i] = permuted(maps[i], order)
+                maps[i] = permute(maps[i], order)
                 op.operands[i] = builders.transpose(operand, order)
-        for inner in nested(op):
+        for inner in nested_ops(op):
             self._body_op(inner)
         self._convert_results(op)
         set_maps(op, maps)
@@ -287,7 +287,7 @@ def _interchange(op: ir.Operation, maps: Sequence[ir.AffineMap]) -> None:
     place = ir.AffineMap.get(len(order), 0, [ir.AffineExpr.get_dim(order.index(d)) for d in range(len(order))])
     set_maps(op, [compose(m, place) for m in maps])
     op.attributes["iterator_types"] = iterators_attr([kinds[d] for d in order])
-    for inner in nested(op):
+    for inner in nested_ops(op):
         if inner.name == "linalg.index":
             dim = ir.IntegerAttr(inner.attributes["dim"])
             inner.attributes["dim"] = ir.IntegerAttr.get(dim.type, order.index(index_dim(inner)))

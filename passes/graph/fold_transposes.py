@@ -11,7 +11,7 @@ from ..analysis.classify import classify
 from ..analysis.kinds import Contraction
 from ..infra.base import Pass
 from ..ir.edit import programs
-from ..ir.maps import permutation_of, permuted, set_maps
+from ..ir.maps import permutation_of, permute, set_maps
 from ..ir.open_sizes import open_sizes
 from ..ir.structure import dim_of, indexing_maps, operations, shape_of
 from ..ir.uses import users
@@ -53,7 +53,7 @@ def _fold_operands(op: ir.Operation) -> None:
         order = _outer_order(source)
         if source is not None and order is not None:
             maps = indexing_maps(op)
-            maps[i] = permuted(maps[i], [order.index(d) for d in range(len(order))])
+            maps[i] = permute(maps[i], [order.index(d) for d in range(len(order))])
             op.operands[i] = source.operands[0]
             set_maps(op, maps)
 
@@ -73,7 +73,7 @@ def _fold_result(op: ir.Operation) -> None:
         shape = [next(sizes) if n < 0 else n for n in shape_of(op.operands[2])]
         out = tensor.EmptyOp([shape[d] for d in order], builders.element_of(op.results[0]))
         op.operands[2] = linalg.fill(fill.operands[0], outs=[out.result])
-    maps[2] = permuted(maps[2], order)
+    maps[2] = permute(maps[2], order)
     set_maps(op, maps)
     op.results[0].set_type(op.operands[2].type)
     extents.forget(op.results[0])

@@ -15,7 +15,7 @@ from ..ir.edit import erase_dead, param_values, programs, replace, splat_of
 from ..ir.open_sizes import note_sizes
 from ..ir.structure import dim_of, indexing_maps, operations
 from .quantization.block_quantized import Blocked, read_blocked
-from .quantization.packed_blocks import as_float, codes, scale, unpacked, whole_numbers, zero
+from .quantization.packed_blocks import as_float, codes, scale, unpack, whole_numbers, zero
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class _Product:
         def body(*arguments: ir.Value) -> ir.Value:
             (*parts, byte), total = arguments[: each + 1], arguments[-1]
             for part, x in enumerate(parts):
-                number = as_float(unpacked(byte, part, weight.bits))
+                number = as_float(unpack(byte, part, weight.bits))
                 if point is not None:
                     less = as_float(arguments[each + 1]) if points else scalars.like(number, point)
                     number = scalars.sub(number, less)

@@ -38,7 +38,7 @@ from ..ir.kernel import is_dynamic as is_dynamic_kernel
 from ..ir.open_sizes import open_sizes
 from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
 from ..ir.structure import body_ops, is_tensor, operations
-from ..ir.uses import nested, top_level, uses
+from ..ir.uses import nested_ops, top_level, uses
 from ..verify_kernel import state_sizes
 from .fuse_ops import GROUP
 
@@ -87,7 +87,7 @@ def _materialize(function: func.FuncOp) -> None:
         if _reads_memory(op):
             for value in filter(_is_nowhere, uses(op)):
                 copied = _copied(value, op)
-                for user in (op, *nested(op)):
+                for user in (op, *nested_ops(op)):
                     user.replace_uses_of_with(value, copied)
     seen: set[ir.Value] = set()
     for i, value in enumerate(end.operands):

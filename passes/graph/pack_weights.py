@@ -13,7 +13,7 @@ from ..analysis.classify import classify
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
 from ..infra.base import Pass
 from ..ir.edit import param_values, programs
-from ..ir.maps import permuted, set_maps
+from ..ir.maps import permute, set_maps
 from ..ir.structure import dim_of, indexing_maps, is_static, operations, shape_of
 from ..schedule.families.block_sums import block_sum
 from ..schedule.families.packing import block_packing, contraction_packing
@@ -156,5 +156,5 @@ def _channels_last(op: ir.Operation, number: int, channels: Dims, window: Dims) 
     if order == sorted(order) or len(order) != len(loops):
         return
     op.operands[number] = builders.transpose(value, order)
-    maps[number] = permuted(maps[number], order)
+    maps[number] = permute(maps[number], order)
     set_maps(op, maps)

@@ -144,7 +144,7 @@ def _read(value: ir.Value, apart: ir.Value, reading: list[ir.Operation]) -> None
 def _view(view: ir.Operation, source: ir.Value) -> ir.Value:
     """The view, of rows with gaps."""
     shape = [*shape_of(view.results[0])[:-1], shape_of(source)[-1]]
-    kind = builders.ranked(shape, builders.element_of(source))
+    kind = builders.ranked_type(shape, builders.element_of(source))
     with ir.InsertionPoint(view), view.location:
         groups, sizes = view.attributes["reassociation"], open_sizes(view.results[0])
         if view.name == "tensor.collapse_shape":

@@ -14,7 +14,7 @@ from ..infra.base import Pass
 from ..ir.edit import clone, erase_dead, fused_location, is_cheap, known_values, program_order, programs, string_attr
 from ..ir.routine_ops import VIEWS
 from ..ir.structure import is_static, operations
-from ..ir.uses import nested, uses
+from ..ir.uses import nested_ops, uses
 
 # A value that is this much larger than what it is made from is cheaper to compute where it is used.
 _GROWTH, _SMALL = 4, 1 << 20
@@ -88,7 +88,7 @@ class _Splitter:
             with ir.InsertionPoint(op):
                 for view in chain:
                     clone(view, mapping)
-            for user in (op, *nested(op)):
+            for user in (op, *nested_ops(op)):
                 user.replace_uses_of_with(value, mapping[value])
 
     def _find_operands(self, op: ir.Operation) -> None:

@@ -11,7 +11,7 @@ from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import programs
 from ..ir.structure import operations, shape_of, terminator
-from ..ir.uses import nested, users
+from ..ir.uses import nested_ops, users
 from ..schedule.tiling.border import can_border
 
 
@@ -74,5 +74,5 @@ def _read_inside(op: ir.Operation, pad: ir.Operation) -> None:
         ones = [1] * len(low)
         inside = tensor.ExtractSliceOp(value.type, pad.results[0], [], [], [], low, shape_of(value), ones)
     for other in others:
-        for user in (other, *nested(other)):
+        for user in (other, *nested_ops(other)):
             user.replace_uses_of_with(value, inside.result)

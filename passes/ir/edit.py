@@ -11,7 +11,7 @@ from .kernel import functions
 from .maps import permutation_of
 from .routine_ops import VIEWS, is_body, is_body_call, is_check, is_control, is_host_call
 from .structure import body_ops, is_structured, is_tensor, num_inputs, operations, terminator
-from .uses import has_uses, nested, uses
+from .uses import has_uses, nested_ops, uses
 
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
@@ -94,7 +94,7 @@ def _is_fill(op: ir.Operation) -> bool:
 def clone(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
     """Clone an op at the insertion point with its operands and captures replaced; adds its results to ``mapping``."""
     copy = op.clone()
-    for user in (copy, *nested(copy)):
+    for user in (copy, *nested_ops(copy)):
         for i, operand in enumerate(user.operands):
             if operand in mapping:
                 user.operands[i] = mapping[operand]

@@ -18,7 +18,7 @@ def compose(m: ir.AffineMap, inner: ir.AffineMap) -> ir.AffineMap:
     return ir.AffineMap.get(inner.n_dims, 0, [e.compose(inner) for e in m.results])
 
 
-def permuted(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
+def permute(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
     """The map whose i-th result is the ``order[i]``-th of ``m``."""
     return ir.AffineMap.get(m.n_dims, 0, [m.results[i] for i in order])
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from ...dialects import ir
 
 
-def nested(op: ir.Operation) -> Iterator[ir.Operation]:
+def nested_ops(op: ir.Operation) -> Iterator[ir.Operation]:
     """All ops in the regions of an op, at any depth."""
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
                 yield inner.operation
-                yield from nested(inner.operation)
+                yield from nested_ops(inner.operation)
 
 
 def captures(op: ir.Operation) -> list[ir.Value]:

@@ -39,7 +39,7 @@ from .families import heuristic
 from .language.notation import value_text
 from .language.schedule import Schedule
 from .tiles.regions import NotSchedulable
-from .tiles.structured import squeezed
+from .tiles.structured import squeezed_type
 from .tiling.destination_passing import destination_passing, is_empty
 from .tiling.move_loops import build_moves
 from .tiling.moves import Moves
@@ -184,7 +184,7 @@ def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -
             return [build_moves(schedule, function, dests[0], lo, hi, arguments)]
         return [build_nest(schedule, result, dests[0], lo, hi, arguments, target.dot_product)]
 
-    made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed)
+    made = destination_passing(function, body, schedule.view if isinstance(schedule, Moves) else squeezed_type)
     run_upstream(made, ("canonicalize", "cse"))
     return made
 

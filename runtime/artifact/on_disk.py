@@ -76,7 +76,7 @@ def part(program: Program, number: int) -> Program:
     return Program(Numbered(program.library, program.first + number), program.code, manifest, program.weights)
 
 
-def assembled(
+def assemble(
     library: Library,
     code: Code,
     whole: Manifest,
@@ -212,7 +212,7 @@ def load(
         if verify:
             weights.verify()
     library = open_shared(source) if code.shared else link(code.objects)
-    return assembled(library, code, whole, weights, str(path), variant, source.absolute())
+    return assemble(library, code, whole, weights, str(path), variant, source.absolute())
 
 
 def stored_weights(path: Path, code: Code, manifest: Manifest) -> Weights | None:
@@ -256,7 +256,7 @@ def read_text(path: Path, sealed: bool = True) -> tuple[Code, str]:
     return code, _description(code, str(path))
 
 
-def described(code: Code, where: str) -> Manifest:
+def read_description(code: Code, where: str) -> Manifest:
     """What a program's code says about it; ArtifactError, naming ``where``, if that is not one of a program."""
     return Manifest.from_json(_description(code, where), where)
 

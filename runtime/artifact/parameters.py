@@ -17,7 +17,7 @@ from .manifest import Manifest
 from .weights_header import DTYPES
 
 
-def replaced(
+def replace_params(
     params: Sequence[np.ndarray], given: bytes | str | os.PathLike[str] | Mapping[str, Any], manifest: Manifest
 ) -> list[np.ndarray]:
     """``params``, those of ``manifest``, with copies of the given ones in the places of those of their names.

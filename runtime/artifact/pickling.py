@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..process.link import link
-from .on_disk import Code, Program, assembled, described, load
+from .on_disk import Code, Program, assemble, load, read_description
 from .variants import choose
 from .weights import Weights
 
@@ -42,9 +42,9 @@ class Whole:
         where = "the pickled program"
         code = Code(self.objects)
         weights = None if self.weights is None else Weights.of(memoryview(self.weights), f"the weights of {where}")
-        whole = described(code, where)
+        whole = read_description(code, where)
         choose(whole, where)  # before the code is linked
-        return assembled(link(self.objects), code, whole, weights, where)
+        return assemble(link(self.objects), code, whole, weights, where)
 
 
 Kept = InFiles | Whole

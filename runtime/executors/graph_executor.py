@@ -15,7 +15,7 @@ from ..process.deadline import Deadline
 from ..process.ffi import tvm_ffi
 from ..process.link import Library
 from ..tensors import tensor
-from ..tensors.arguments import placed, refuse_overlap
+from ..tensors.arguments import place, refuse_overlap
 from ..tensors.pool import Pool
 from .counters import Uncounted
 from .tables import CallTable
@@ -60,9 +60,9 @@ class Graph(Uncounted):
             raise InputError(
                 f"main takes {given} inputs and then {len(self.manifest.outputs)} outputs, contiguous tensors"
             )
-        inputs = [placed(t, info, "input") for t, info in zip(tensors, infos, strict=False)]
+        inputs = [place(t, info, "input") for t, info in zip(tensors, infos, strict=False)]
         outputs = [
-            placed(t, info, "output", written=True)
+            place(t, info, "output", written=True)
             for t, info in zip(tensors[given:], self.manifest.outputs, strict=True)
         ]
         refuse_overlap(inputs, outputs, self.manifest.outputs)

@@ -32,7 +32,7 @@ _OTHERS = {
 }
 
 
-def guarding() -> bool:
+def is_guarding() -> bool:
     """Whether the user asks for guarded runs: programs that are loaded now find their kernels' wrong writes."""
     return os.environ.get("TILEWRIGHT_DEBUG", "") not in ("", "0")
 

@@ -9,7 +9,7 @@ from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo
 from ..process.ffi import tvm_ffi
 from ..tensors import tensor
-from ..tensors.arguments import placed
+from ..tensors.arguments import place
 
 _call = tvm_ffi.Function.__call__
 
@@ -47,4 +47,4 @@ class PackedFunction(tvm_ffi.Function):
 def _shared(value: Any, info: TensorInfo, role: str) -> tvm_ffi.Tensor:
     if info.dtype in OBJECTS:
         raise InputError(f"{role} '{info.name}' is {info.dtype}, and packed functions take tensors: call run")
-    return tensor.as_tensor(placed(value, info, role, written=role == "output"))
+    return tensor.as_tensor(place(value, info, role, written=role == "output"))

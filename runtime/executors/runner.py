@@ -24,7 +24,7 @@ from ..tensors.pool import Pool
 from ..vm.routines import Routines, Watch
 from .counters import Counters, Counting, Tally
 from .graph_executor import Graph
-from .guards import guarding
+from .guards import is_guarding
 from .tables import CallTable
 from .timed import TimedCalls, TimedRoutine
 
@@ -186,7 +186,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
     if executor is not None and executor not in kinds:
         raise InputError(_refusal(executor, manifest))
     kind = kinds[executor] if executor else next(iter(kinds.values()))
-    if guarding():
+    if is_guarding():
         return start_guarded(program, threads, number)
     try:
         return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)

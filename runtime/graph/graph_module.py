@@ -13,7 +13,7 @@ from ...core.errors import InputError
 from ...core.model import OBJECTS, TensorInfo
 from ...core.printed import name_text
 from ...core.sizes import Extent, is_open
-from ..artifact.parameters import replaced
+from ..artifact.parameters import replace_params
 from ..description import describe
 from ..executors.graph_executor import Graph
 from ..executors.runner import start
@@ -21,7 +21,7 @@ from ..executors.tables import Memory
 from ..module import Module, load_module
 from ..profile.evaluator import Timing, evaluate
 from ..tensors import tensor
-from ..tensors.arguments import placed, refuse_overlap
+from ..tensors.arguments import place, refuse_overlap
 from .graph_json import graph_json
 
 
@@ -75,7 +75,7 @@ class GraphModule:
         info = self.module.inputs[number]
         if info.dtype in OBJECTS:
             raise InputError(f"input '{info.name}' is a {info.dtype}, which has no memory to read: use set_input")
-        self._bind_input(number, placed(value, info, "input"))
+        self._bind_input(number, place(value, info, "input"))
         self._borrowed.add(number)
 
     def set_output_zero_copy(self, key: str | int, value: Any) -> None:
@@ -88,7 +88,7 @@ class GraphModule:
         info = self.module.outputs[number]
         if self._graph is None:
             raise InputError(f"output '{info.name}' is new in each run, as its size is known only afterwards")
-        self._outputs[number] = placed(value, info, "output", written=True)
+        self._outputs[number] = place(value, info, "output", written=True)
         self._memory, self._ran = None, False
 
     def run(self, **inputs: Any) -> None:
@@ -113,7 +113,7 @@ class GraphModule:
         made, info = self._outputs[number], self.module.outputs[number]
         if info.dtype in OBJECTS:
             raise InputError(f"output '{info.name}' is a {info.dtype}, which cannot be copied to memory")
-        target = placed(out, TensorInfo(info.name, made.shape, info.dtype), "output", written=True)
+        target = place(out, TensorInfo(info.name, made.shape, info.dtype), "output", written=True)
         np.copyto(target, made)
         return out
 
@@ -148,7 +148,7 @@ class GraphModule:
         program's, other shapes and dtypes, and what the compiler has prepared (packed, folded), or made something of.
         """
         graph = self._static("load_params")
-        self._params = replaced(self._params, params, graph.manifest)
+        self._params = replace_params(self._params, params, graph.manifest)
         self._memory = None
 
     def share_params(self, other: GraphModule) -> None:

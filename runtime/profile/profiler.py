@@ -14,7 +14,7 @@ from ...core.errors import InputError
 from ...core.printed import line_text
 from ..executors.counters import Event
 from .roofline import Bound, bound, peak_share, rate
-from .text_table import aligned
+from .text_table import align_columns
 
 FORMAT = 1  # of the JSON
 Key = Literal["time", "mean", "min", "max", "count", "flops", "bytes", "name", "order"]
@@ -201,7 +201,7 @@ class Report:
 
     def table(self, sort: Key = "time", top: int | None = None) -> str:
         """The report as text for people; work is that of one call."""
-        return "\n".join([*map(line_text, self.head()), "", *aligned(self.cells(sort, top))]) + "\n"
+        return "\n".join([*map(line_text, self.head()), "", *align_columns(self.cells(sort, top))]) + "\n"
 
     def csv(self, sort: Key = "time") -> str:
         """The ``records`` as comma-separated values with a head; lists are joined by ``+``."""

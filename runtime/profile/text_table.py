@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...core.printed import line_text
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of as many cells each as lines, with each column as wide as its widest cell."""
     rows = [[line_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.custom_ops import is_operator
 from ...core.errors import InputError
-from ...core.model import OBJECTS, aligned, numpy_dtype
+from ...core.model import OBJECTS, align_data, numpy_dtype
 from ...core.program import Step
 from .arithmetic import SCALARS
 from .custom import operator_function
@@ -165,7 +165,7 @@ def _checked(value: Any, dtype: str, step: Step) -> np.ndarray:
     array = np.asarray(value)
     if array.dtype != numpy_dtype(dtype):
         raise InputError(f"{where(step)}has a tensor of {array.dtype} where {dtype} is needed")
-    return aligned(array)
+    return align_data(array)
 
 
 def _constant(step: Step) -> Action:

@@ -19,7 +19,7 @@ from .arithmetic import SCALARS
 DETERMINED = {"func.call", "cf.assert", "tw.report", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
 
 
-def grouped(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
+def group_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     """The steps in order: those of a segment, which calls kernels, together, all others alone."""
     for determined, group in groupby(steps, lambda step: step.op in DETERMINED):
         together = tuple(group)

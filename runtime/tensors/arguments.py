@@ -14,7 +14,7 @@ from ...core.sizes import Extent, Sym
 from .foreign import array_on
 
 
-def placed(value: Any, info: TensorInfo, role: str, written: bool = False) -> np.ndarray:
+def place(value: Any, info: TensorInfo, role: str, written: bool = False) -> np.ndarray:
     """The array that lies where ``value`` does, a numpy array or a DLPack tensor, of the dtype of ``info``.
 
     ``role`` is "input" or "output". InputError for another device, dtype or shape, for what is not contiguous or

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.dlpack import CPU, DTYPES, DLManagedTensor, DLTensor, dlpack_dtype
 from ...core.errors import InputError
-from ...core.model import OBJECTS, TensorInfo, aligned, numpy_dtype
+from ...core.model import OBJECTS, TensorInfo, align_data, numpy_dtype
 from ...core.sizes import Extent, Sym, bounds
 from ..process import memory
 from ..process.ffi import tvm_ffi
@@ -63,10 +63,10 @@ def as_array(value: Any, info: TensorInfo) -> Any:
     array = value if isinstance(value, np.ndarray) else _import(value, info)
     if array.dtype != numpy_dtype(info.dtype):
         raise InputError(f"input '{info.name}' must be {info.dtype}, got {array.dtype}")
-    return aligned(array)
+    return align_data(array)
 
 
-def ordered(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list[Any]:
+def order_inputs(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list[Any]:
     """Inputs by name as arrays in the program's order; InputError for names, dtypes or shapes that are not its own."""
     names = [info.name for info in infos]
     if inputs.keys() != set(names):

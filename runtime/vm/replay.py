@@ -34,7 +34,7 @@ class Resources:
     pool: Pool
 
 
-def replayed(steps: Sequence[Step], resources: Resources) -> Action:
+def replay(steps: Sequence[Step], resources: Resources) -> Action:
     """The action of a segment's steps. It keeps the recordings of the sizes that were used last."""
     kernels, team, pool = resources.kernels, resources.team, resources.pool
     segment = Segment.of(steps, lambda name: kernels[name].kernel.asks_scratch)

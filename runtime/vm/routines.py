@@ -17,10 +17,10 @@ from ..process.deadline import Deadline
 from ..process.link import Library
 from ..process.threads import Team
 from ..steps.actions import DEADLINE, Action, Registers, action
-from ..steps.segments import grouped
+from ..steps.segments import group_steps
 from ..tensors.pool import Pool
 from .recording import LoadedKernel
-from .replay import Resources, replayed
+from .replay import Resources, replay
 
 Watch = Callable[[Step, Action], Action]
 
@@ -76,14 +76,14 @@ class Routines:
         return [registers[r] for r in self._routine.results]
 
     def _bound(self, routine: Routine) -> list[Action]:
-        groups = ((step,) for step in routine.steps) if self._watch else grouped(routine.steps)
+        groups = ((step,) for step in routine.steps) if self._watch else group_steps(routine.steps)
         return [act for steps in groups for act in self._actions_of(steps)]
 
     def _actions_of(self, steps: Sequence[Step]) -> Iterator[Action]:
         """The actions of a segment, or of a step alone."""
         first = steps[0]
         if any(step.op == "func.call" for step in steps):
-            act = replayed(steps, self._resources)
+            act = replay(steps, self._resources)
         else:
             act = self._action(first)
         yield self._watch(first, act) if self._watch else act

@@ -13,7 +13,7 @@ from tilewright.passes.ir.kernel import functions
 from tilewright.passes.schedule.families.window import pairs_balance
 from tilewright.passes.schedule.families.winograd import Patches, sharing, staging
 from tilewright.passes.schedule.tiles.regions import Interval, Linear, NotSchedulable, Region, relative
-from tilewright.passes.schedule.tiling.tiler import needed, within
+from tilewright.passes.schedule.tiling.tiler import needed_region, within
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 600), st.integers(2, 600), st.sampled_from([8, 16, 32]))
@@ -93,7 +93,7 @@ def part_of(text: str, argument: int, wanted: Region) -> Region:
         module = ir.Module.parse(text)
         block = functions(module)[0].regions[0].blocks[0]
         result = list(block.operations)[-1].operands[0]
-        return needed(result, wanted, block.arguments[argument])
+        return needed_region(result, wanted, block.arguments[argument])
 
 
 def test_needed_goes_through_windows() -> None:

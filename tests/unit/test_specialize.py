@@ -20,7 +20,7 @@ from tilewright import workers
 from tilewright.core.model import FileSlice, Param, TensorInfo
 from tilewright.core.program import Call, Plan, Program, Routine, Slot, Step
 from tilewright.core.sizes import Sym
-from tilewright.core.specialization import given, resolved, text
+from tilewright.core.specialization import given, resolve, text
 from tilewright.driver import api, assembly
 from tilewright.driver.jobs import Planned
 from tilewright.driver.options import CompileReport
@@ -222,7 +222,7 @@ INFOS = (
     ],
 )
 def test_sizes_become_the_shapes_of_all_inputs(sizes: Any, shapes: Any) -> None:
-    assert resolved(given([sizes]), INFOS, "net") == [shapes]
+    assert resolve(given([sizes]), INFOS, "net") == [shapes]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_sizes_become_the_shapes_of_all_inputs(sizes: Any, shapes: Any) -> None:
 )
 def test_sizes_that_do_not_fit_are_refused(sizes: Any, message: str) -> None:
     with pytest.raises(tw.ModelError) as error:
-        resolved(given([sizes]), INFOS, "net")
+        resolve(given([sizes]), INFOS, "net")
     assert str(error.value).startswith(f"net: {message}") and "\n" not in str(error.value)
 
 

@@ -16,7 +16,7 @@ from tilewright.core.dims import InputShapes
 from tilewright.core.errors import InputError
 from tilewright.core.model import TensorInfo, open_sizes
 from tilewright.core.sizes import is_open
-from tilewright.core.specialization import fixed
+from tilewright.core.specialization import fix_sizes
 from tilewright.tools._common import is_program, print_table, progress, report
 from tilewright.tools.benchmarks import children, machine
 from tilewright.tools.benchmarks.measure import Spread, interleave, percentiles, ratio, relative_error
@@ -89,7 +89,7 @@ def _inputs(model: str, shapes: InputShapes) -> Sequence[TensorInfo]:
     from tilewright.runtime.module import load_module
 
     if is_program(model):
-        inputs = fixed(load_module(model, 1).inputs, shapes, model)
+        inputs = fix_sizes(load_module(model, 1).inputs, shapes, model)
     else:
         inputs = model_inputs(model, shapes)
     if any(is_open(info.shape) for info in inputs):

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, defs, helper, inliner, numpy_helper, sha
 from onnx.reference import ReferenceEvaluator
 
 from tilewright.tools.debugging.oracle_difference import FLOATS, is_float
-from tilewright.tools.debugging.oracle_faults import fault, nested
+from tilewright.tools.debugging.oracle_faults import fault, nested_graphs
 from tilewright.tools.debugging.oracle_noise import EXACT, Noise, shaken_operands, shaken_results
 
 Arrays = Mapping[str, np.ndarray]
@@ -127,7 +127,7 @@ class NodeOracle:
     def _widened(self, feeds: Arrays) -> Arrays:
         """Narrow floats as float32 where the op takes that; not in nested graphs, whose weights would stay narrow."""
         schema = _schema(self._node, self._opsets)
-        if any(True for _ in nested(self._node)) or schema is None:
+        if any(True for _ in nested_graphs(self._node)) or schema is None:
             return feeds
         allowed = {c.type_param_str: c.allowed_type_strs for c in schema.type_constraints}
         formal = _input_types(self._node, schema)
@@ -175,7 +175,7 @@ def last_read(nodes: Sequence[NodeProto]) -> list[list[str]]:
 def needed(node: NodeProto) -> list[str]:
     """The names of values that a node reads, those that its nested graphs take from outside included."""
     names = [name for name in node.input if name]
-    for graph in nested(node):
+    for graph in nested_graphs(node):
         own = {t.name for t in graph.initializer} | {i.name for i in graph.input}
         own |= {name for inner in graph.node for name in inner.output}
         reads = [name for inner in graph.node for name in needed(inner)] + [o.name for o in graph.output]
@@ -212,7 +212,7 @@ def _single(value: Any) -> Any:
 def _own_opsets(node: NodeProto, opsets: Sequence[onnx.OperatorSetIdProto]) -> list[onnx.OperatorSetIdProto]:
     """The opset of a node without nested graphs: no newer than the node and onnxruntime need."""
     own = [o for o in opsets if o.domain == node.domain]
-    if any(True for _ in nested(node)) or len(own) != 1:
+    if any(True for _ in nested_graphs(node)) or len(own) != 1:
         return list(opsets)
     version = own[0].version
     if not node.domain and defs.has(node.op_type, version):

@@ -25,14 +25,14 @@ class Fault:
 
 def fault(who: str, node: NodeProto, feeds: Feeds) -> str:
     """Why an oracle is not to be asked about a node on these inputs; empty where it is."""
-    inner = [n for graph in nested(node) for n in graph.node]
+    inner = [n for graph in nested_graphs(node) for n in graph.node]
     for known in FAULTS:
         if (known.who, known.op) == (who, node.op_type) and known.when(node, feeds):
             return known.reason
     return next(filter(None, (fault(who, n, {}) for n in inner)), "")
 
 
-def nested(node: NodeProto) -> Iterator[GraphProto]:
+def nested_graphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs in a node's attributes."""
     for attribute in node.attribute:
         yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
@@ -137,7 +137,7 @@ def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
 
 def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
     """Whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
-    body, (count, condition) = next(nested(node)), (feeds.get(name) for name in node.input[:2])
+    body, (count, condition) = next(nested_graphs(node)), (feeds.get(name) for name in node.input[:2])
     stacked = body.output[len(body.input) - 1 :]
     runs = (count is None or int(count) > 0) and (condition is None or bool(condition))
     return not runs and not all(output.type.tensor_type.HasField("shape") for output in stacked)
@@ -145,7 +145,7 @@ def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
 
 def _stacks(node: NodeProto) -> bool:
     """Whether a Loop has scan outputs."""
-    body = next(nested(node))
+    body = next(nested_graphs(node))
     return len(body.output) + 1 > len(body.input)
 
 

@@ -17,7 +17,7 @@ from onnx import ModelProto, NodeProto, TypeProto, helper, inliner, numpy_helper
 
 from tilewright.tools.debugging.oracle import needed, tensor_type
 from tilewright.tools.debugging.oracle_difference import is_float
-from tilewright.tools.debugging.oracle_faults import nested
+from tilewright.tools.debugging.oracle_faults import nested_graphs
 
 Values = Mapping[str, Any]
 
@@ -186,7 +186,7 @@ def _bypasses(case: Case, index: int) -> Iterator[Case | None]:
     after = case.nodes[index + 1 :]
     if len(case.nodes) == 1 or len(node.output) != 1 or not isinstance(values.get(node.output[0]), np.ndarray):
         return
-    if any(node.output[0] in needed(inner) and any(True for _ in nested(inner)) for inner in after):
+    if any(node.output[0] in needed(inner) and any(True for _ in nested_graphs(inner)) for inner in after):
         return
     result = values[node.output[0]]
     kept = {o.name for o in case.model.graph.output} - set(node.output)

@@ -15,7 +15,7 @@ from tilewright.core.progress import Say, silent
 from tilewright.tools.debugging.bisect_passes import Bisection, bisect
 from tilewright.tools.debugging.oracle import ORDER, taken
 from tilewright.tools.debugging.oracle_difference import is_float
-from tilewright.tools.debugging.oracle_faults import nested
+from tilewright.tools.debugging.oracle_faults import nested_graphs
 from tilewright.tools.debugging.reducer import Case
 from tilewright.tools.debugging.verdict import Ask, Verdict, judge, run_oracle, run_ours
 from tilewright.tools.debugging.walk import Group, Walk, called
@@ -190,6 +190,6 @@ def _branch_of(node: NodeProto, case: Case) -> ModelProto:
 
 def _hidden(walk: Walk, found: Finding) -> list[str]:
     """What is said of nodes whose graphs have values that were not compared."""
-    names = [called(node) for node in walk.model.graph.node if any(True for _ in nested(node))]
+    names = [called(node) for node in walk.model.graph.node if any(True for _ in nested_graphs(node))]
     names = [name for name in names if name not in found.inside]
     return [f"values inside of {', '.join(names)} are not compared, only what comes out"] if names else []

@@ -8,7 +8,7 @@ from .. import open_axes
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .reduction import widened
+from .reduction import widen
 
 
 @op("CumSum")
@@ -33,7 +33,7 @@ def _scan(
     if not ctx.is_known(axis) or x.open:
         return _scan_in_order(ctx, x, axis, body, neutral, exclusive, reverse)
     along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     made = prefix_scan(wide.value, along, body, neutral, exclusive, reverse)
     return ctx.cast(ctx.wrap(made, wide.dtype), x.dtype)
 
@@ -43,7 +43,7 @@ def _scan_in_order(
 ) -> Tensor:
     """The same for an axis, or an extent, that only the run knows: element by element."""
     [along] = ctx.sizes(axis, "axis", count=1)
-    [place] = open_axes.chosen(ctx, [along], x.rank)
-    source = open_axes.around(ctx, widened(ctx, x), place)
+    [place] = open_axes.choose_extents(ctx, [along], x.rank)
+    source = open_axes.around(ctx, widen(ctx, x), place)
     made = ctx.wrap(scan_in_order(source.value, body, neutral, exclusive, reverse), source.dtype)
     return ctx.cast(ctx.reshape(made, x.shape), x.dtype)

@@ -8,10 +8,10 @@ from ....core.sizes import Extent, mod, product
 from ....dialects import builders, ir, scalars
 from ..context import Context
 from ..registry import op
-from ..sampling import Rule, Table, sampled, table
+from ..sampling import Rule, Table, sample, table
 from ..tensor import Tensor
 from .conv import add_bias, both_sides, of_window, per_axis
-from .reduction import widened
+from .reduction import widen
 
 Ints = Sequence[int]
 Extents = Sequence[Extent]
@@ -47,12 +47,12 @@ def deform_conv(
         _table(moves, axis, x.shape[axis + 2], (strides[axis], pads[axis], dilations[axis])) for axis in range(rank)
     ]
     channels = x.shape[1] // offset_group
-    wide = widened(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
-    taken = sampled(ctx, wide, tables, lead=3)
+    wide = widen(ctx, ctx.reshape(x, [x.shape[0], offset_group, channels, *x.shape[2:]]))
+    taken = sample(ctx, wide, tables, lead=3)
     if mask is not None:
         mask = _fit(ctx, mask, [x.shape[0], offset_group * product(window), *outs], "mask")
         taken = ctx.elementwise(scalars.mul, taken, ctx.reshape(mask, [*places[:2], 1, *window, *outs]))
-    y = ctx.cast(_weigh(ctx, taken, widened(ctx, w), group, outs), x.dtype)
+    y = ctx.cast(_weigh(ctx, taken, widen(ctx, w), group, outs), x.dtype)
     return y if b is None else add_bias(ctx, y, b)
 
 

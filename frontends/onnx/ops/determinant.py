@@ -13,7 +13,7 @@ from ....dialects.types import element_type
 from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
-from .reduction import widened
+from .reduction import widen
 
 Values = Sequence[ir.Value]
 
@@ -29,7 +29,7 @@ def det(ctx: Context, x: Tensor) -> Tensor:
     batch, size = number.prod(x.shape[:-2]), x.shape[-1]
     if 0 in (batch, size):
         return ctx.const(np.broadcast_to(np.float32(1), x.shape[:-2]), x.dtype)
-    wide = widened(ctx, ctx.reshape(x, [batch, size, size]))
+    wide = widen(ctx, ctx.reshape(x, [batch, size, size]))
     elem = element_type(wide.dtype)
 
     # A copy, as the elimination overwrites it.

@@ -13,7 +13,7 @@ import numpy as np
 from ....core.sizes import Extent, if_equal, is_open
 from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import index, sequential
-from ....dialects.positions import position, wrapped
+from ....dialects.positions import position, wrap
 from ....dialects.types import element_type, is_complex
 from ..context import KNOWN_LIMIT, Context, Unsupported
 from ..open_lengths import for_each_length
@@ -172,7 +172,7 @@ def tensor_scatter(
     def body(*at: ir.Value) -> ir.Value:
         offset = scalars.sub(at[axis], scalars.to_index(builders.extract(starts.value, [at[0]])))
         if mode == "circular":
-            offset = wrapped(scalars.rem(offset, scalars.like(offset, extent)), extent)
+            offset = wrap(scalars.rem(offset, scalars.like(offset, extent)), extent)
         written = scalars.compare("lt", offset, scalars.like(offset, count), signed=False)  # below 0 is large
         source = [*at[:axis], scalars.select(written, offset, scalars.like(offset, 0)), *at[axis + 1 :]]
         return scalars.select(written, builders.extract(update.value, source), builders.extract(cache.value, at))

@@ -15,9 +15,9 @@ from ..emitted import Emitted, chosen
 from ..open_lengths import for_each_length, of_length
 from ..registry import op
 from ..resampling import Number
-from ..sampling import PADDINGS, TAPS, Rule, sampled, table
+from ..sampling import PADDINGS, TAPS, Rule, sample, table
 from ..tensor import Tensor
-from .resize import saturated
+from .resize import saturate
 
 _FIRST_NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16 to 19
 
@@ -50,14 +50,14 @@ def grid_sample(
         ctx.demand_less(0, extent, f"there is nothing to sample in an input of shape {list(x.shape)}")
     tables = [_table(grid, axis, x.shape[axis + 2], rule) for axis in range(rank)]
     if is_complex(x.dtype) and rule.mode != "nearest":
-        return by_parts(ctx, x, *[partial(sampled, ctx, tables=tables, lead=2)] * 2)
+        return by_parts(ctx, x, *[partial(sample, ctx, tables=tables, lead=2)] * 2)
     wide = x
     if not x.floating and rule.mode != "nearest":
         wide = ctx.cast(x, "float32" if bits(x.dtype) < 32 else "float64")
-    result = sampled(ctx, wide, tables, lead=2)
+    result = sample(ctx, wide, tables, lead=2)
     if wide is x:
         return result
-    return ctx.cast(result if x.dtype == "bool" else saturated(ctx, result, x.dtype), x.dtype)
+    return ctx.cast(result if x.dtype == "bool" else saturate(ctx, result, x.dtype), x.dtype)
 
 
 def _table(grid: Tensor, axis: int, extent: Extent, rule: Rule) -> list[ir.Value]:

@@ -13,11 +13,11 @@ import numpy as np
 import onnx
 
 from ....dialects import builders, ir, scalars
-from ....dialects.loops import Draft, Values, counted, guarded, index, stored
+from ....dialects.loops import Draft, Values, counted, guarded, index, store
 from ....dialects.types import element_type
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context, Unsupported
-from ..control_flow import first_accepted, iterated, no_elements, only_element, stacked, truth, with_element
+from ..control_flow import first_accepted, iterate, no_elements, only_element, stacked, truth, with_element
 from ..forms import Form
 from ..ranks import demand_ranked
 from ..registry import op
@@ -129,7 +129,7 @@ def _carried_out(run: Run) -> Outputs:
     limit = run.limit if run.limit is not None or run.trip is None else scalars.to_index(_scalar(run.trip.value))
     begins = None if run.begins or run.condition is None else only_element(run.condition.value)
     initial = [*run.moving.values(), *(no_elements(ctx) for _ in run.shown)]
-    last = iterated(ctx, limit, begins, initial, iteration, run.names)
+    last = iterate(ctx, limit, begins, initial, iteration, run.names)
     forms = [run.body.declared(form, i) for form, i in zip(forms_of(elements), run.shown, strict=True)]
     shown = [stacked(ctx, items, form) for items, form in zip(last[count:], forms, strict=True)]
     return dict(zip(run.outputs[1:], [*last[:count], *shown], strict=True))
@@ -157,7 +157,7 @@ def _emit(run: Run, draft: Draft, go: Tensor, count: int | None, carried: Values
 
     def step(i: ir.Value, old: Values) -> tuple[ir.Value, list[ir.Value]]:
         goes, *made = draft.place([_number(run, i), *old[:states]])
-        outs = [stored(v, y, {0: i}) for v, y in zip(made[states:], old[states:], strict=True)]
+        outs = [store(v, y, {0: i}) for v, y in zip(made[states:], old[states:], strict=True)]
         return goes, [*made[:states], *outs]
 
     if count is not None:

@@ -49,7 +49,7 @@ def _of_one_batch(ctx: Context, left: Tensor, right: Tensor) -> list[Tensor]:
     common = builders.broadcast_shape(*stacks)
     if not any(map(is_open, stacks)):
         return [left, right]
-    return [ctx.wrap(builders.stretched(t.value, (*common, *t.shape[-2:])), t.dtype) for t in (left, right)]
+    return [ctx.wrap(builders.stretch(t.value, (*common, *t.shape[-2:])), t.dtype) for t in (left, right)]
 
 
 def contract(ctx: Context, spec: str, a: Tensor, b: Tensor, dtype: str | None = None) -> Tensor:

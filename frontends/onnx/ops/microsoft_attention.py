@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ....core.sizes import may_be_equal
 from ....dialects import scalars
-from ..attention import MASKED, appended, attend, causal_bias, join_heads, mask_bias, split_heads
+from ..attention import MASKED, append, attend, causal_bias, join_heads, mask_bias, split_heads
 from ..context import Context
 from ..contrib import contrib, demand_shape
 from ..quantization import MICROSOFT
@@ -93,7 +93,7 @@ def _split(ctx: Context, projected: Tensor, heads: int, past: Tensor | None, siz
     if past is None:
         return [q, k, v]
     past = demand_shape(ctx, past, "past", 2, None, None, None, None)
-    return [q, *(appended(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))]
+    return [q, *(append(ctx, _half(ctx, past, i), t) for i, t in enumerate((k, v)))]
 
 
 def _attend(
@@ -171,7 +171,7 @@ def multi_head_attention(
         if not may_be_equal(q.shape[2:3], k.shape[2:3]):
             ctx.unsupported(misfit)
         ctx.demand_equal(q.shape[2], k.shape[2], misfit)
-    k, v = appended(ctx, past_key, k), appended(ctx, past_value, v)
+    k, v = append(ctx, past_key, k), append(ctx, past_value, v)
     biases = _biases(ctx, q, k, key_padding_mask, mask_filter_value, attention_bias, unidirectional)
     return join_heads(ctx, attend(ctx, q, k, v, scale, biases)), k, v
 

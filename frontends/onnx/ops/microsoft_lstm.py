@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..context import Context
-from ..quantization import MICROSOFT, dequantize, reshaped
+from ..quantization import MICROSOFT, dequantize, reshape_scale
 from ..recurrence import Body, Direction, Settings, Values, layer, run
 from ..registry import op
 from ..tensor import Tensor
@@ -62,5 +62,5 @@ def _weight(ctx: Context, w: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     if w.rank != 3:
         ctx.invalid(f"a weight of shape {list(w.shape)}, which is (directions, inputs, gates)")
     shape = (w.shape[0], 1, w.shape[2] if scale.rank == 2 else 1)
-    floats = dequantize(ctx, w, reshaped(ctx, scale, shape), reshaped(ctx, zero, shape))
+    floats = dequantize(ctx, w, reshape_scale(ctx, scale, shape), reshape_scale(ctx, zero, shape))
     return ctx.transpose(floats, [0, 2, 1])

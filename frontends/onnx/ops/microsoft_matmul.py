@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....dialects import scalars
 from ..context import Context
-from ..quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshaped
+from ..quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshape_scale
 from ..registry import op
 from ..tensor import Tensor
 from .matmul import contract
@@ -36,7 +36,7 @@ def qgemm(
         ctx.invalid(misfit)
     summed = a.shape[0 if transA else 1]
     b = ctx.fitted(b, (b.shape[0], summed) if transB else (summed, b.shape[1]), misfit)
-    columns = reshaped(ctx, b_zero, (b_zero.size, 1)) if transB else b_zero
+    columns = reshape_scale(ctx, b_zero, (b_zero.size, 1)) if transB else b_zero
     left, right = above(ctx, a, bytes_zero(ctx, a, a_zero)), above(ctx, b, columns, narrow=True)
     total = contract(ctx, f"{'km' if transA else 'mk'},{'nk' if transB else 'kn'}->mn", left, right, "int32")
     if c is not None:

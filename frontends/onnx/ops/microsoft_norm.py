@@ -10,7 +10,7 @@ from ..tensor import Tensor
 from ..weights import dtype_name
 from .gather import gather
 from .norm import layer_normalization, root_mean_square
-from .reduction import widened
+from .reduction import widen
 
 
 @contrib("SimplifiedLayerNormalization", domain="")  # where onnxruntime has it, though ONNX does not
@@ -58,7 +58,7 @@ def _sum(ctx: Context, x: Tensor, skip: Tensor, bias: Tensor | None) -> Tensor:
     misfit = f"a skip of shape {list(skip.shape)} for an input of shape {list(x.shape)}"
     if x.rank == 0:
         ctx.invalid(misfit)
-    terms = [widened(ctx, ctx.repeatable(t, x.shape, misfit)) for t in (x, skip, bias) if t is not None]
+    terms = [widen(ctx, ctx.repeatable(t, x.shape, misfit)) for t in (x, skip, bias) if t is not None]
     total = ctx.elementwise(scalars.add, *terms[:2])
     return total if bias is None else ctx.elementwise(scalars.add, total, terms[2])
 

@@ -12,7 +12,7 @@ from ....core.sizes import Extent
 from ....dialects import ir, math, scalars
 from ..context import Context
 from ..registry import op
-from ..scores import integer_labels, labels_of, transformed, two_classes
+from ..scores import integer_labels, labels_of, transform_scores, two_classes
 from ..tensor import Tensor
 from .activation import sigmoid
 from .matmul import contract
@@ -71,7 +71,7 @@ def linear_regressor(
     targets: int = 1,
 ) -> Tensor:
     scores = _linear(ctx, _rows(ctx, x), _matrix(ctx, coefficients, targets), intercepts)
-    return ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 @op("LinearClassifier", domain=DOMAIN)
@@ -93,7 +93,7 @@ def linear_classifier(
     if scores.shape[1] == 1:
         other = "rest" if post_transform == "NONE" else "opposite"
         return two_classes(ctx, scores, labels, 0.0, other, post_transform)
-    return labels_of(ctx, scores, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return labels_of(ctx, scores, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def svm_regressor(
     scores = _linear(ctx, rows, _matrix(ctx, coefficients, 1), rho[:1])
     if one_class:
         scores = ctx.elementwise(_sign, scores)
-    return ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 @op("SVMClassifier", domain=DOMAIN)
@@ -191,7 +191,7 @@ def svm_classifier(
         ctx.unsupported(f"{classes} labels for {len(vectors_per_class)} classes")
     if not vectors:
         scores = _linear(ctx, rows, _matrix(ctx, coefficients, classes), rho[:1])
-        return labels_of(ctx, scores, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+        return labels_of(ctx, scores, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
     kernels = _Kernel(kernel_type, kernel_params).of(ctx, rows, _matrix(ctx, support_vectors, vectors))
     weights, balance = _pairs(_matrix(ctx, coefficients, classes - 1), vectors_per_class)
     scores = _linear(ctx, kernels, weights, rho)
@@ -200,7 +200,7 @@ def svm_classifier(
         scores = _probabilities(ctx, scores, prob_a, prob_b)
     elif classes == 2:
         return label, two_classes(ctx, scores, labels, 0.0, "opposite", post_transform)[1]
-    return label, ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return label, ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 def _pairs(coefficients: np.ndarray, vectors_per_class: Ints) -> tuple[np.ndarray, np.ndarray]:

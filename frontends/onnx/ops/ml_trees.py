@@ -9,7 +9,7 @@ import numpy as np
 from ....dialects import ir, scalars
 from ..context import Context
 from ..registry import op
-from ..scores import integer_labels, labels_of, transformed, two_classes
+from ..scores import integer_labels, labels_of, transform_scores, two_classes
 from ..tensor import Tensor
 from ..trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, votes
 
@@ -59,7 +59,7 @@ def tree_ensemble(
     leaves = np.arange(len(leaf_targetids))
     table = _table(ctx, leaves, leaves, leaf_targetids, leaf_weights, targets, aggregate)
     [scores] = _scores(ctx, x, forest, [table], aggregate)
-    return ctx.cast(transformed(ctx, scores, _TRANSFORMS[post_transform]), x.dtype)
+    return ctx.cast(transform_scores(ctx, scores, _TRANSFORMS[post_transform]), x.dtype)
 
 
 def _without_members(ctx: Context, forest: Forest, members: np.ndarray | None) -> Forest:
@@ -121,7 +121,7 @@ def tree_ensemble_regressor(
     table = _table(ctx, leaves, voting, target_ids, weights, targets, aggregate_function)
     [scores] = _scores(ctx, x, forest, [table], aggregate_function)
     scores = _rebase(ctx, scores, _floats(base_values, base_values_as_tensor))
-    return ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 @op("TreeEnsembleClassifier", domain=DOMAIN)
@@ -179,7 +179,7 @@ def tree_ensemble_classifier(
     scores, *counts = _scores(ctx, x, forest, tables, "SUM")
     scores = _rebase(ctx, scores, base)
     chances = _voted(ctx, scores, *counts) if counted else scores
-    return labels_of(ctx, chances, labels), ctx.cast(transformed(ctx, scores, post_transform), "float32")
+    return labels_of(ctx, chances, labels), ctx.cast(transform_scores(ctx, scores, post_transform), "float32")
 
 
 def _voted(ctx: Context, scores: Tensor, votes: Tensor) -> Tensor:

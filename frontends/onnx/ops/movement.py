@@ -11,7 +11,7 @@ from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, may_be_
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
 from ..context import Context, splat
-from ..open_axes import chosen, slice_bounds
+from ..open_axes import choose_extents, slice_bounds
 from ..open_lengths import alike
 from ..registry import op
 from ..tensor import Tensor
@@ -123,7 +123,7 @@ def _sliced_open(
     inputs = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     found, count = alike(ctx, {what: t for what, t in inputs.items() if t is not None}, x.rank)
     first, last = found["starts"], found["ends"]
-    along = chosen(ctx, found.get("axes", range(len(first))), x.rank, None if isinstance(count, int) else count)
+    along = choose_extents(ctx, found.get("axes", range(len(first))), x.rank, None if isinstance(count, int) else count)
     by = found.get("steps", [1] * len(first))
     if not len(first) == len(last) == len(along) == len(by) or 0 in by:
         ctx.invalid(f"{len(first)} starts, {len(last)} ends, {len(along)} axes and steps {by}")

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from ..weights import dtype_name
 from .conv import pad_spatial
 from .pool import lp_norm
-from .reduction import widened
+from .reduction import widen
 
 
 @op("BatchNormalization", since=7)
@@ -38,7 +38,7 @@ def batch_normalization(
         ctx.unsupported("training mode of opset 13 and before")
     if x.rank < 2:
         ctx.invalid(f"the input has shape {list(x.shape)}, but needs a batch and channels")
-    wide, running = widened(ctx, x), []
+    wide, running = widen(ctx, x), []
     if training_mode:
         own = _channel_statistics(ctx, wide)
         running = [_move(ctx, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)]
@@ -141,7 +141,7 @@ def rms_normalization(
 
 def root_mean_square(ctx: Context, x: Tensor, scale: Tensor, axis: int, epsilon: float) -> tuple[Tensor, Tensor]:
     """RMSNormalization of the scale's dtype, and what it multiplies by: 1 / root of the mean square."""
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     inverse = _inverse_deviation(ctx, wide, range(ctx.axis(axis, x.rank), x.rank), epsilon)
     return _affine(ctx, wide, inverse, scale, None, scale.dtype), inverse
 
@@ -150,7 +150,7 @@ def root_mean_square(ctx: Context, x: Tensor, scale: Tensor, axis: int, epsilon:
 def mean_variance_normalization(ctx: Context, x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
     """``(x - mean) / (deviation + 1e-9)``"""
     axes = ctx.axes(axes, x.rank)
-    centred = ctx.elementwise(scalars.sub, wide := widened(ctx, x), _mean(ctx, wide, axes))
+    centred = ctx.elementwise(scalars.sub, wide := widen(ctx, x), _mean(ctx, wide, axes))
     square = _mean(ctx, ctx.elementwise(lambda a: scalars.mul(a, a), centred), axes)
 
     def body(a: ir.Value, s: ir.Value) -> ir.Value:
@@ -162,7 +162,7 @@ def mean_variance_normalization(ctx: Context, x: Tensor, *, axes: Sequence[int] 
 @op("LpNormalization")
 def lp_normalization(ctx: Context, x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """``x / norm`` along the axis; 0 where the norm is 0."""
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
 
     def body(a: ir.Value, norm: ir.Value) -> ir.Value:
         zero = scalars.like(norm, 0)
@@ -177,7 +177,7 @@ def local_response_normalization(
 ) -> Tensor:
     """``x / (bias + alpha / size * sum of squares) ** beta``, the sum over ``size`` channels around each."""
     batch, channels, *spatial = x.shape
-    rows = ctx.reshape(widened(ctx, x), (batch, 1, channels, number.prod(spatial)))
+    rows = ctx.reshape(widen(ctx, x), (batch, 1, channels, number.prod(spatial)))
     before = (size - 1) // 2
     padded = pad_spatial(ctx, rows, [before, 0], [size - 1 - before, 0], 0)
 
@@ -198,7 +198,7 @@ def _standardize(ctx: Context, x: Tensor, axes: Sequence[int], epsilon: float) -
 
     Rows of known length are a composite, whose form takes the mean's rounding away as well; here those of open length.
     """
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     mean = _mean(ctx, wide, axes)
     centred = ctx.elementwise(scalars.sub, wide, mean)
     if is_open([x.shape[axis] for axis in axes]):

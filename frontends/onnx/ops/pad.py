@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ....core.model import bits_of, stored
+from ....core.model import bits_of, store_data
 from ....core.sizes import Extent, floordiv, if_equal, largest
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
 from ..context import Context, splat
-from ..open_axes import chosen, given
+from ..open_axes import choose_extents, given
 from ..open_lengths import up_to
 from ..registry import op
 from ..structure import demand_size
@@ -70,7 +70,7 @@ def _amounts(ctx: Context, x: Tensor, pads: Tensor, axes: Tensor | None) -> Sequ
         axes = ctx.fitted(ctx.reshape(axes, [axes.size]), [pads.size // 2], misfit)
     if axes is not None and axes.open:
         return _open_amounts(ctx, x, pads, axes)
-    along = range(x.rank) if axes is None else chosen(ctx, ctx.sizes(axes, "axes"), x.rank)
+    along = range(x.rank) if axes is None else choose_extents(ctx, ctx.sizes(axes, "axes"), x.rank)
     count = len(along)
     amounts = ctx.sizes(pads, "pads", count=2 * count)
     if len(amounts) != 2 * count:
@@ -131,7 +131,7 @@ def _padded_by_constant(
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:
-        value = builders.scalar(_number(stored(np.asarray(known), x.dtype)), elem)
+        value = builders.scalar(_number(store_data(np.asarray(known), x.dtype)), elem)
     else:
         value = scalars.narrow(builders.extract(ctx.reshape(fill, []).value, []), elem)
     return ctx.wrap(builders.pad(cut(ctx, x, kept).value, low, high, value), x.dtype)

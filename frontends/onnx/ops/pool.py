@@ -17,7 +17,7 @@ from ..context import Context
 from ..registry import op
 from ..tensor import Tensor
 from .conv import both_sides, check_windows, pad_spatial, padding, per_axis
-from .reduction import widened
+from .reduction import widen
 
 Ints = Sequence[int]
 Fold = Callable[[ir.Value, ir.Value], ir.Value]
@@ -197,7 +197,7 @@ def average_pool(
 ) -> Tensor:
     """The mean of each window; how many elements count is known for each axis by itself."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     total = _pool(ctx, wide, windows, scalars.add, 0)
     counts = []
     for position, axis in enumerate(windows.axes, 1):
@@ -250,14 +250,14 @@ def lp_pool(
 ) -> Tensor:
     """The p-norm of each window; padding is zeros, so it adds nothing."""
     windows = _windows(ctx, x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    total = _pool(ctx, widened(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
+    total = _pool(ctx, widen(ctx, x), windows, lambda acc, a: scalars.add(acc, power(a, p)), 0)
     return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
 
 
 @op("GlobalAveragePool")
 def global_average_pool(ctx: Context, x: Tensor) -> Tensor:
     count = number.prod(x.shape[2:])
-    total = ctx.reduce(scalars.add, 0, widened(ctx, x), range(2, x.rank), keepdims=True)
+    total = ctx.reduce(scalars.add, 0, widen(ctx, x), range(2, x.rank), keepdims=True)
     return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count)), total, dtype=x.dtype)
 
 
@@ -273,7 +273,7 @@ def global_lp_pool(ctx: Context, x: Tensor, *, p: int = 2) -> Tensor:
 
 def lp_norm(ctx: Context, x: Tensor, axes: Ints, p: int) -> Tensor:
     """The p-norm over axes, which stay with extent 1."""
-    total = ctx.reduce(lambda acc, a: scalars.add(acc, power(a, p)), 0, widened(ctx, x), axes, keepdims=True)
+    total = ctx.reduce(lambda acc, a: scalars.add(acc, power(a, p)), 0, widen(ctx, x), axes, keepdims=True)
     return ctx.elementwise(lambda a: root(a, p), total, dtype=x.dtype)
 
 

@@ -6,7 +6,7 @@ from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, is_float
 from ..context import Context
-from ..quantization import MICROSOFT, dequantize, quantize, reshaped
+from ..quantization import MICROSOFT, dequantize, quantize, reshape_scale
 from ..registry import op
 from ..tensor import Tensor
 from ..weights import dtype_name
@@ -121,16 +121,16 @@ def _of_one_shape(ctx: Context, scale: Tensor, zero: Tensor) -> tuple[Tensor, Te
 def _spread(ctx: Context, x: Tensor, parameter: Tensor, axis: int, block: int) -> Tensor:
     """A parameter as it broadcasts to x; of blocks that are whole to x with these as an axis of their own."""
     if parameter.size == 1:
-        return reshaped(ctx, parameter, ())
+        return reshape_scale(ctx, parameter, ())
     axis = _axis(ctx, x, axis)
     extent = x.shape[axis]
     if not block:
         parameter = ctx.fitted(parameter, (extent,), _misfit(x, parameter, axis))
-        return reshaped(ctx, parameter, (*parameter.shape, *[1] * (x.rank - 1 - axis)))
+        return reshape_scale(ctx, parameter, (*parameter.shape, *[1] * (x.rank - 1 - axis)))
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     parameter = ctx.fitted(parameter, (*before, -(-extent // block), *after), _misfit(x, parameter, axis, block))
     count = parameter.shape[axis]
-    each = reshaped(ctx, parameter, (*before, count, 1, *after))
+    each = reshape_scale(ctx, parameter, (*before, count, 1, *after))
     if _has_whole_blocks(extent, block):
         return each
     whole = ctx.reshape(ctx.broadcast(each, (*before, count, block, *after)), (*before, count * block, *after))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..context import Context
-from ..quantization import above, factor, only, requantize, reshaped
+from ..quantization import above, factor, only, requantize, reshape_scale
 from ..registry import op
 from ..tensor import Tensor
 from .conv import Windows, add_bias, correlate
@@ -54,7 +54,7 @@ def exact_product(ctx: Context, a: Tensor, a_zero: Tensor | None, b: Tensor, b_z
 
 def _rows(ctx: Context, x: Tensor) -> Tensor:
     """A vector of numbers for the rows of a matrix, upright."""
-    return reshaped(ctx, x, (x.size, 1)) if x.rank == 1 else x
+    return reshape_scale(ctx, x, (x.size, 1)) if x.rank == 1 else x
 
 
 @op("ConvInteger")
@@ -102,7 +102,7 @@ def qlinear_conv(
         ctx, x, x_zero_point, w, w_zero_point, Windows(auto_pad, dilations, group, pads, strides, kernel_shape)
     )
     total = total if b is None else add_bias(ctx, total, b)
-    scales = reshaped(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
+    scales = reshape_scale(ctx, w_scale, (w_scale.size, *[1] * (w.rank - 2)))
     by = factor(ctx, only(ctx, x_scale, "x_scale"), scales, over=only(ctx, y_scale, "y_scale"))
     return requantize(ctx, total, by, only(ctx, y_zero_point, "y_zero_point"), y_zero_point.dtype)
 
@@ -112,5 +112,5 @@ def _exact_conv(
 ) -> Tensor:
     image = above(ctx, x, None if x_zero is None else only(ctx, x_zero, "x_zero_point"))
     if w_zero is not None:
-        w_zero = reshaped(ctx, w_zero, (w_zero.size, *[1] * (w.rank - 1)))
+        w_zero = reshape_scale(ctx, w_zero, (w_zero.size, *[1] * (w.rank - 1)))
     return correlate(ctx, image, above(ctx, w, w_zero, narrow=True), windows, "int32")

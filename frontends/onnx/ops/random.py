@@ -164,7 +164,7 @@ def _uniform(ctx: Context, shape: Sequence[int], dtype: str, low: float, high: f
     digits = _DIGITS.get(dtype, 0)
 
     def body(pair: threefry.Words, type_: ir.Type) -> ir.Value:
-        unit = threefry.uniform(pair[0] if digits <= 32 else threefry.joined(pair), type_, digits)
+        unit = threefry.uniform(pair[0] if digits <= 32 else threefry.join_words(pair), type_, digits)
         return scalars.fma(unit, scalars.like(unit, high - low), scalars.like(unit, low))
 
     return _drawn(ctx, shape, dtype, seed, body)

@@ -48,13 +48,13 @@ def _through_float(ctx: Context, body: Unary, x: Tensor) -> Tensor:
     return ctx.cast(ctx.elementwise(body, x if x.floating else ctx.cast(x, "float64")), x.dtype)
 
 
-def widened(ctx: Context, x: Tensor) -> Tensor:
+def widen(ctx: Context, x: Tensor) -> Tensor:
     """Floats narrower than f32 as f32, so that what comes between reductions does not round or overflow."""
     return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
 
 
 def _reduce(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
-    signed, wide, before = x.signed, widened(ctx, x), rule.before
+    signed, wide, before = x.signed, widen(ctx, x), rule.before
     if before and is_open(axes):  # which are reduced one after the other
         wide, before = ctx.elementwise(before, wide), None
 
@@ -87,7 +87,7 @@ def _reduction(name: str, by_input: int) -> None:
         return _reduce(ctx, x, rule, axes, keepdims)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        return along(ctx, x, open_axes.chosen(ctx, axes or range(x.rank), x.rank), bool(keepdims))
+        return along(ctx, x, open_axes.choose_extents(ctx, axes or range(x.rank), x.rank), bool(keepdims))
 
     def by_open_tensor(ctx: Context, x: Tensor, axes: Tensor, keepdims: int, noop: int) -> Tensor:
         """Positions behind the last axis are those of axes of one element."""
@@ -133,7 +133,7 @@ for _name in (*_RULES, "ReduceLogSumExp"):
 
 def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
-    wide = widened(ctx, x) if x.floating else ctx.cast(x, "float64")
+    wide = widen(ctx, x) if x.floating else ctx.cast(x, "float64")
     peak = open_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
@@ -209,7 +209,7 @@ def log_softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
 
 def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
     """exp(x - max) / sum(exp(x - max)) over axes."""
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
     total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
@@ -218,7 +218,7 @@ def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
 
 def log_softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
     """x - max - log(sum(exp(x - max))) over axes."""
-    wide = widened(ctx, x)
+    wide = widen(ctx, x)
     peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     shifted = ctx.elementwise(scalars.sub, wide, peak)
     powers = ctx.elementwise(math.exp, shifted)

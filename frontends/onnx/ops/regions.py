@@ -15,7 +15,7 @@ from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
 from ..context import Context
 from ..registry import op
-from ..sampling import clamped
+from ..sampling import clamp
 from ..tensor import Tensor
 
 _FARTHEST = 1 << 24  # where a region may lie: beyond it f32 has no halves
@@ -140,7 +140,7 @@ class _Samples:
 
     def _placed(self, edge: ir.Value) -> ir.Value:
         scaled = scalars.mul(edge, scalars.like(edge, self.scale))
-        return clamped(scalars.sub(scaled, scalars.like(edge, 0.5 * self.half_pixel)), -_FARTHEST, _FARTHEST)
+        return clamp(scalars.sub(scaled, scalars.like(edge, 0.5 * self.half_pixel)), -_FARTHEST, _FARTHEST)
 
     def neighbours(self, box: _Bin, number: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
         """The two elements next to a sample with their weights, which are 0 where it is more than one outside."""
@@ -150,7 +150,7 @@ class _Samples:
             scalars.compare("lt", at, scalars.like(at, -1)),
             scalars.compare("gt", at, scalars.like(at, self.extent)),
         ]
-        at = clamped(at, 0, self.extent - 1)
+        at = clamp(at, 0, self.extent - 1)
         below = math.floor(at)
         low, last = _whole(below), index(self.extent - 1)
         part = scalars.sub(at, below)
@@ -170,7 +170,7 @@ def max_roi_pool(
         batch, left, top, right, bottom = (builders.extract(rois.value, [roi, index(i)]) for i in range(5))
         places = zip(bins, (top, left), (bottom, right), pooled_shape, x.shape[2:], strict=True)
         ranges = [_range(at, start, end, size, extent, spatial_scale) for at, start, end, size, extent in places]
-        image = [_whole(clamped(batch, 0, x.shape[0] - 1)), channel]
+        image = [_whole(clamp(batch, 0, x.shape[0] - 1)), channel]
 
         def element(at: Values, states: Values) -> list[ir.Value]:
             place = [scalars.add(i, first) for i, (first, _) in zip(at, ranges, strict=True)]
@@ -190,14 +190,13 @@ def _range(
 ) -> tuple[ir.Value, ir.Value]:
     """The first element of a bin along one axis and how many there are."""
     first, last = (
-        clamped(math.round(scalars.mul(edge, scalars.like(edge, scale))), -_FARTHEST, _FARTHEST)
-        for edge in (start, end)
+        clamp(math.round(scalars.mul(edge, scalars.like(edge, scale))), -_FARTHEST, _FARTHEST) for edge in (start, end)
     )
     one = scalars.like(first, 1)
     length = scalars.maximum(scalars.add(scalars.sub(last, first), one), one)
     width, number = scalars.div(length, scalars.like(length, size)), scalars.from_index(at, length.type)
     low, high = scalars.mul(number, width), scalars.mul(scalars.add(number, one), width)
-    low, high = (_whole(clamped(scalars.add(edge, first), 0, extent)) for edge in (math.floor(low), math.ceil(high)))
+    low, high = (_whole(clamp(scalars.add(edge, first), 0, extent)) for edge in (math.floor(low), math.ceil(high)))
     return low, scalars.maximum(scalars.sub(high, low), index(0))
 
 

@@ -189,11 +189,11 @@ def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
         at = COORDINATES[rule.coordinates](axis)
         result = _extrapolate(ctx, _interpolate(ctx, result, axis, at, rule), axis, at, rule)
     for axis in unknown:
-        result = open_resize.interpolated(ctx, result, axis, rule)
-    return ctx.cast(result if x.floating else saturated(ctx, result, x.dtype), x.dtype)
+        result = open_resize.interpolate(ctx, result, axis, rule)
+    return ctx.cast(result if x.floating else saturate(ctx, result, x.dtype), x.dtype)
 
 
-def saturated(ctx: Context, x: Tensor, dtype: str) -> Tensor:
+def saturate(ctx: Context, x: Tensor, dtype: str) -> Tensor:
     """Rounded to whole numbers within the dtype's range, which cubic interpolation leaves; as ONNX's reference does."""
     low, high = (limit(element_type(dtype), is_signed(dtype)) for limit in (scalars.lowest, scalars.highest))
 

@@ -9,11 +9,11 @@ import onnx
 
 from ....core.sizes import Extent, may_be_equal
 from ....dialects import builders, ir, scalars
-from ....dialects.loops import Draft, Values, at, counted, index, stored
+from ....dialects.loops import Draft, Values, at, counted, index, store
 from ....dialects.types import element_type
 from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..context import Context
-from ..control_flow import first_accepted, iterated, no_elements, stacked, with_element
+from ..control_flow import first_accepted, iterate, no_elements, stacked, with_element
 from ..forms import Form
 from ..registry import op
 from ..tensor import Tensor
@@ -134,7 +134,7 @@ def _carried_out(ctx: Context, run: Body, walk: Walk, moving: Sequence[int], sho
         return None, [*made[:count], *(with_element(ctx, items, element) for items, element in pairs)]
 
     initial = [*(walk.states[i] for i in moving), *(no_elements(ctx) for _ in shown)]
-    last = iterated(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
+    last = iterate(ctx, walk.steps, None, initial, iteration, run.inputs[:count])
     sides = [walk.writes[i - len(walk.states)] for i in shown]
     forms = [run.declared(form, i) for form, i in zip(forms_of(elements), shown, strict=True)]
     outputs = [
@@ -162,7 +162,7 @@ def _loop(
             count = scalars.minimum(scalars.maximum(count, index(0)), index(walk.steps))
         mine = [at(v, {0: row}) for v in old[:states]]
         made = _row(walk, draft, sides, count, {0: row}, [*mine, *old[states:]])
-        back = [stored(v, y, {0: row}) for v, y in zip(made[:states], old[:states], strict=True)]
+        back = [store(v, y, {0: row}) for v, y in zip(made[:states], old[:states], strict=True)]
         return [*back, *made[states:]]
 
     return counted(walk.lead[0], carried, iteration)
@@ -186,7 +186,7 @@ def _row(
         elements = [at(x.value, place(time, side)) for x, side in zip(walk.scanned, walk.reads, strict=True)]
         made = draft.place([*old[:states], *elements])
         outs = zip(made[states:], old[states:], sides, strict=True)
-        return [*made[:states], *(stored(v, y, place(time, side)) for v, y, side in outs)]
+        return [*made[:states], *(store(v, y, place(time, side)) for v, y, side in outs)]
 
     return counted(count, carried, step)
 

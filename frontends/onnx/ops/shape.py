@@ -72,10 +72,10 @@ def constant_of_shape(ctx: Context, shape: Tensor, *, value: np.ndarray | None =
     extents = ctx.sizes(shape, "input")
     if any(isinstance(n, int) and n < 0 for n in extents):
         ctx.invalid(f"the shape {extents} has negative extents")
-    return repeated(ctx, fill.reshape(()), extents)
+    return repeat(ctx, fill.reshape(()), extents)
 
 
-def repeated(ctx: Context, item: np.ndarray, shape: Sequence[Extent], dtype: str | None = None) -> Tensor:
+def repeat(ctx: Context, item: np.ndarray, shape: Sequence[Extent], dtype: str | None = None) -> Tensor:
     """A tensor that has the same number everywhere."""
     one = ctx.const(item.reshape(()), dtype)
     if is_open(shape):

@@ -14,13 +14,13 @@ from ....dialects.types import element_type
 from .. import open_fourier
 from ..context import Context
 from ..emitted import Emitted, chosen
-from ..fourier import real_inverse, resized, transform
-from ..open_axes import parted, wrapped
+from ..fourier import real_inverse, resize, transform
+from ..open_axes import parted, wrap_axis
 from ..registry import op
 from ..resampling import Number
 from ..tensor import Tensor
 from ..weights import dtype_name
-from .reduction import widened
+from .reduction import widen
 
 
 @op("DFT", since=17)
@@ -46,7 +46,7 @@ def dft(
 
 def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The last axis has the real part and, unless it is 0, the imaginary one."""
-    axis, last = ctx.axis(axis, x.rank) if isinstance(axis, int) else wrapped(axis, x.rank), x.rank - 1
+    axis, last = ctx.axis(axis, x.rank) if isinstance(axis, int) else wrap_axis(axis, x.rank), x.rank - 1
     misfit = f"an input of shape {list(x.shape)} has no sequences of complex numbers along axis {axis}"
     if axis == last:
         ctx.invalid(misfit)
@@ -58,12 +58,12 @@ def _dft(ctx: Context, x: Tensor, dft_length: Tensor | None, axis: Extent, inver
     if is_open((axis, extent, length)):
         ctx.demand_less(-1, axis, _OUTSIDE)
         ctx.demand_less(axis, last, _OUTSIDE)
-        parts = ctx.reshape(widened(ctx, x), [before, extent, behind, x.shape[last]])
+        parts = ctx.reshape(widen(ctx, x), [before, extent, behind, x.shape[last]])
         made = _transformed_open(ctx, parts, length, inverse, onesided)
         shape = [if_equal(axis, i, made.shape[1], n) for i, n in enumerate(x.shape[:last])]
         return ctx.cast(ctx.reshape(made, [*shape, made.shape[3]]), x.dtype)
     order = [*(i for i in range(last) if i != axis), int(axis), last]
-    moved = ctx.transpose(widened(ctx, x), order)
+    moved = ctx.transpose(widen(ctx, x), order)
     rows = ctx.reshape(moved, [product(moved.shape[:-2]), extent, x.shape[last]])
     made = _transform(ctx, rows, int(length), inverse, onesided)
     apart = ctx.reshape(made, [*moved.shape[:-2], *made.shape[1:]])
@@ -91,11 +91,11 @@ _OUTSIDE = "the axis is none of those before the last"
 
 def _transform(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided: bool) -> Tensor:
     if not inverse:
-        return transform(ctx, resized(ctx, rows, length), -1, length // 2 + 1 if onesided else length)
+        return transform(ctx, resize(ctx, rows, length), -1, length // 2 + 1 if onesided else length)
     if onesided:
         made = real_inverse(ctx, rows, length)
     else:
-        made = transform(ctx, resized(ctx, rows, length), 1, length)
+        made = transform(ctx, resize(ctx, rows, length), 1, length)
     return ctx.elementwise(lambda a: scalars.mul(a, scalars.like(a, 1 / length)), made)
 
 
@@ -132,7 +132,7 @@ def stft(
     ctx.demand_less(length, extent + 1, what)
     if window is not None:
         ctx.demand_equal(window.size, length, what)
-    cuts = _frames(ctx, widened(ctx, signal), step, length)
+    cuts = _frames(ctx, widen(ctx, signal), step, length)
     if window is not None:
         cuts = ctx.elementwise(scalars.mul, cuts, ctx.reshape(window, [length, 1]))
     count, frames = floordiv(length, 2) + 1 if onesided else length, cuts.shape[1]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ....core.sizes import Extent, bounds, if_equal, product
 from ..context import Context
 from ..control_flow import refuse_in_kernel
-from ..open_axes import chosen, given, is_among, packed
+from ..open_axes import choose_extents, given, is_among, packed
 from ..open_lengths import for_each_length, for_each_number, for_each_shape
 from ..ranks import known_size
 from ..registry import op
@@ -83,7 +83,7 @@ def unsqueeze(ctx: Context, x: Tensor, axes: Tensor) -> Tensor:
     if axes.open:
         return for_each_shape(ctx, axes, "axes", lambda axes: unsqueeze(ctx, x, axes))
     rank = x.rank + int(axes.size)
-    places = chosen(ctx, ctx.sizes(axes, "axes"), rank)
+    places = choose_extents(ctx, ctx.sizes(axes, "axes"), rank)
     shape: list[Extent] = []
     placed: Extent = 0  # how many of the input's axes have their place
     for i in range(rank):

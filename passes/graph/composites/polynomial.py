@@ -91,7 +91,7 @@ def of(atom: Atom) -> Sum:
     return _sum({product(atom): 1.0})
 
 
-def scaled(a: Sum, factor: float) -> Sum:
+def scale(a: Sum, factor: float) -> Sum:
     """``factor * a``; UnreadableError for 0, which is not the product where ``a`` is infinite."""
     if not factor or not math.isfinite(factor):
         raise UnreadableError

@@ -215,16 +215,16 @@ def _divide(a: Sum, b: Sum) -> Sum:
     if (known := b.number) is not None:
         if not known:
             raise UnreadableError
-        return polynomial.scaled(a, 1 / known)
+        return polynomial.scale(a, 1 / known)
     return polynomial.multiply(a, polynomial.power(b, Fraction(-1)))
 
 
 _POWERS = (2.0, 3.0, 0.5, -0.5, -1.0)
 _ARITHMETIC: dict[str, Callable[..., Sum]] = {
     "arith.addf": polynomial.add,
-    "arith.subf": lambda a, b: polynomial.add(a, polynomial.scaled(b, -1.0)) if b.terms else a,
+    "arith.subf": lambda a, b: polynomial.add(a, polynomial.scale(b, -1.0)) if b.terms else a,
     "arith.mulf": polynomial.multiply,
-    "arith.negf": lambda a: polynomial.scaled(a, -1.0),
+    "arith.negf": lambda a: polynomial.scale(a, -1.0),
     "arith.divf": _divide,
     "math.sqrt": lambda a: polynomial.power(a, polynomial.HALF),
     "math.rsqrt": lambda a: polynomial.power(a, -polynomial.HALF),

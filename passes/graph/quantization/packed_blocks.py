@@ -45,7 +45,7 @@ def codes(weight: Blocked) -> ir.Value:
     return builders.generic([source] * each, [out], [*maps, range(3)], "ppp", body)[0]
 
 
-def unpacked(byte: ir.Value, part: int, bits: int) -> ir.Value:
+def unpack(byte: ir.Value, part: int, bits: int) -> ir.Value:
     """The signed number of a part of the block in a byte of `codes`, in 32 bits."""
     whole = arith.extsi(ir.IntegerType.get_signless(32), byte)
     above, below = 8 - (part + 1) * bits, part * bits

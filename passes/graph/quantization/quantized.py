@@ -64,7 +64,7 @@ def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value)
             source = _pad(step, source, zero)
         elif step.name in VIEWS:
             copy = clone(step, {step.operands[0]: source})
-            copy.results[0].set_type(builders.ranked(shape_of(step.results[0]), builders.element_of(source)))
+            copy.results[0].set_type(builders.ranked_type(shape_of(step.results[0]), builders.element_of(source)))
             source = copy.results[0]
         else:
             order = permutation_of(step)

@@ -285,5 +285,5 @@ def _join(level: Level, wide: Sequence[ir.Value], extent: int, at: ir.Operation)
     copy = op.clone()
     for i, operand in enumerate(operands):
         copy.operands[i] = operand
-    copy.results[0].set_type(builders.ranked(shape, element))
+    copy.results[0].set_type(builders.ranked_type(shape, element))
     return copy.results[0]

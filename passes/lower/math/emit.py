@@ -35,12 +35,12 @@ def constant(value: Value) -> float | None:
     return ir.FloatAttr(owner.attributes["value"]).value
 
 
-def widened(x: Value) -> Value:
+def extend(x: Value) -> Value:
     """The number in double precision."""
     return arith.extf(ir.F64Type.get(), x)
 
 
-def narrowed(x: Value) -> Value:
+def narrow(x: Value) -> Value:
     """A double rounded to float32."""
     return arith.truncf(ir.F32Type.get(), x)
 
@@ -78,7 +78,7 @@ def without_instruction(module: ir.Module) -> None:
 
 def _fused_wide(a: Value, b: Value, c: Value) -> Value:
     """Of float32, whose products are exact in double precision."""
-    return narrowed(arith.addf(arith.mulf(widened(a), widened(b)), widened(c)))
+    return narrow(arith.addf(arith.mulf(extend(a), extend(b)), extend(c)))
 
 
 def _fused_double(a: Value, b: Value, c: Value) -> Value:

@@ -12,16 +12,16 @@ from .emit import (
     bits,
     constant,
     equal,
+    extend,
     f32,
     f64,
     from_bits,
     horner,
     i32,
     less,
-    narrowed,
+    narrow,
     rounded,
     two_powers,
-    widened,
 )
 from .exponential import exp2_fraction
 from .logarithm import reduce
@@ -77,14 +77,14 @@ def _magnitude(size: Value, y: Value) -> Value:
     e, r = reduce(size)
     e = arith.select(less(size, f32(INF)), e, size)  # log2 of inf is inf, of NaN NaN
     e = arith.select(equal(size, f32(0.0)), f32(-INF), e)
-    wide = widened(r)
-    log2 = math.fma(wide, horner(wide, *_LOG2), widened(e))
-    w = arith.mulf(widened(y), log2)
+    wide = extend(r)
+    log2 = math.fma(wide, horner(wide, *_LOG2), extend(e))
+    w = arith.mulf(extend(y), log2)
     w = arith.select(arith.cmpf(arith.CmpFPredicate.OLT, f64(160.0), w), f64(160.0), w)
     w = arith.select(arith.cmpf(arith.CmpFPredicate.OGT, f64(-160.0), w), f64(-160.0), w)
-    n, word = rounded(narrowed(w), 1.0, 254)
+    n, word = rounded(narrow(w), 1.0, 254)
     low, high = two_powers(word)
-    fraction = narrowed(arith.subf(w, widened(n)))
+    fraction = narrow(arith.subf(w, extend(n)))
     value = arith.mulf(arith.mulf(exp2_fraction(fraction), low), high)
     one = arith.ori(equal(size, f32(1.0)), equal(y, f32(0.0)))
     return arith.select(one, f32(1.0), value)

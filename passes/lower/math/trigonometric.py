@@ -11,7 +11,7 @@ from __future__ import annotations
 import math as number
 
 from ....dialects import arith, ir, math
-from .emit import Value, equal, f32, f64, fused, horner, i32, less, narrowed, widened
+from .emit import Value, equal, extend, f32, f64, fused, horner, i32, less, narrow
 
 _ROUNDER = 1.5 * 2**52  # as in `emit`, of double precision
 # From |x| on: 2/pi modulo 4, 4 / 2^27, 4 / 2^54, 4 / 2^79, in two parts.
@@ -33,7 +33,7 @@ _ATAN = (
 
 def _quadrant(x: Value) -> tuple[Value, Value]:
     """q modulo 2^32 and r of x = q pi/2 + r; r is NaN for what is not finite."""
-    size, wide = math.absf(x), widened(x)
+    size, wide = math.absf(x), extend(x)
     high, low = f64(_TURNS[0][1]), f64(_TURNS[0][2])
     for start, *turn in _TURNS[1:]:
         beyond = less(f32(start), size)
@@ -44,7 +44,7 @@ def _quadrant(x: Value) -> tuple[Value, Value]:
     fraction = arith.addf(arith.subf(product, arith.subf(word, f64(_ROUNDER))), rest)
     integer = arith.bitcast(ir.IntegerType.get_signless(64), word)
     r = arith.mulf(math.fma(wide, low, fraction), f64(number.pi / 2))
-    return arith.trunci(ir.IntegerType.get_signless(32), integer), narrowed(r)
+    return arith.trunci(ir.IntegerType.get_signless(32), integer), narrow(r)
 
 
 def _sine_and_cosine(r: Value) -> tuple[Value, Value]:

@@ -12,8 +12,8 @@ from ...analysis.size_classes import SizeClasses
 from ...ir.edit import clone
 from ...ir.kernel import module_beside
 from ...ir.structure import body_ops, dim_of, index_dim, indexing_maps, operations, shape_of
-from ...ir.uses import captures, nested
-from ..tiles.regions import Interval, Linear, NotSchedulable, Region, covered, full_region
+from ...ir.uses import captures, nested_ops
+from ..tiles.regions import Interval, Linear, NotSchedulable, Region, cover, full_region
 from ..tiles.structured import empty
 from ..tiling.open_border import OpenBorder
 
@@ -111,7 +111,7 @@ def _clone_part(
 
 
 def _indices(op: ir.Operation) -> list[ir.Operation]:
-    return [inner for inner in nested(op) if inner.name == "linalg.index"]
+    return [inner for inner in nested_ops(op) if inner.name == "linalg.index"]
 
 
 def _count_from(begin: ir.Value, index: ir.Operation) -> None:
@@ -200,7 +200,7 @@ def _cover(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Int
     """The part of an operand that loops read; of a dim that is read at one place, by its number, all."""
     places = zip(indexing_map.results, full_region(shape), strict=True)
     return tuple(
-        whole if isinstance(expression, ir.AffineConstantExpr) else covered(expression, loops)
+        whole if isinstance(expression, ir.AffineConstantExpr) else cover(expression, loops)
         for expression, whole in places
     )
 

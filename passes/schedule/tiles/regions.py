@@ -151,7 +151,7 @@ def operand_region(indexing_map: ir.AffineMap, loops: Sequence[Interval]) -> tup
     return tuple(region), walkers
 
 
-def covered(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
+def cover(expression: ir.AffineExpr, loops: Sequence[Interval]) -> Interval:
     """All places between the first and the last that an index expression takes while the loops walk their tiles."""
     if isinstance(expression, ir.AffineDimExpr):
         return loops[expression.position]

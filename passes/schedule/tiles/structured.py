@@ -20,7 +20,7 @@ class Tile:
     dims: tuple[int, ...]
 
 
-def squeezed(tensor: ir.Type) -> ir.RankedTensorType:
+def squeezed_type(tensor: ir.Type) -> ir.RankedTensorType:
     """The type without its dims of extent 1; a kernel's buffers have these types, since unit dims make transposes.
 
     A single element is a tensor of one, so that writing it is a write into its buffer.

@@ -49,7 +49,7 @@ from .tiler import (
     fill_tile,
     fresh,
     loop_intervals,
-    needed,
+    needed_region,
     slice_tile,
     tile_op,
     unpack_tile,
@@ -225,7 +225,7 @@ class _Loops:
         """Compute ahead, into buffers, what the schedule wants inside of a loop."""
         for stage, value in self.staged:
             if stage.at == at:
-                part = needed(self.value, tuple(self.region), value)
+                part = needed_region(self.value, tuple(self.region), value)
                 tiler.share(value, part, _compute(stage, value, part, tiler))
 
 

@@ -18,14 +18,14 @@ from ..tiles.regions import (
     Linear,
     NotSchedulable,
     Region,
-    covered,
+    cover,
     in_row,
     kept_dims,
     operand_region,
     relative,
     without_unit_dims,
 )
-from ..tiles.structured import Tile, clone_body, empty, extract, generic, outside, squeezed
+from ..tiles.structured import Tile, clone_body, empty, extract, generic, outside, squeezed_type
 
 Handler = Callable[["Tiler", ir.Operation, Region, "ir.Value | None"], Tile]
 
@@ -111,7 +111,7 @@ def may_repeat(result: ir.Value) -> bool:
     return op is None or op.parent is None or not in_place(op.parent)
 
 
-def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
+def needed_region(result: ir.Value, region: Region, value: ir.Value) -> Region:
     """The part of ``value`` that a region of ``result`` depends on, through the structured ops between them.
 
     Raises NotSchedulable where the result does not depend on it, or its readers need different parts.
@@ -125,7 +125,7 @@ def needed(result: ir.Value, region: Region, value: ir.Value) -> Region:
             continue
         loops = loop_intervals(op, parts[op.results[0]])
         for operand, indexing_map in zip(op.operands, indexing_maps(op), strict=True):
-            part = tuple(covered(expression, loops) for expression in indexing_map.results)
+            part = tuple(cover(expression, loops) for expression in indexing_map.results)
             if parts.setdefault(operand, part) != part or op.results[0] in unclear:
                 unclear.add(operand)
     if value not in parts or value in unclear:
@@ -165,7 +165,7 @@ def read_region(source: ir.Value, shape: Sequence[int], region: Region) -> Tile:
 def constant_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:
     """A region of a constant tensor, which is read like an argument."""
     value = op.clone().results[0]
-    return read_region(builders.reshape(value, squeezed(value.type).shape), shape_of(value), region)
+    return read_region(builders.reshape(value, squeezed_type(value.type).shape), shape_of(value), region)
 
 
 def fill_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | None) -> Tile:

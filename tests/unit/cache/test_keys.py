@@ -189,6 +189,6 @@ def test_every_folder_of_the_compiler_counts():
 
 
 def test_nothing_is_kept_when_the_compiler_was_edited(folder, path, monkeypatch):
-    monkeypatch.setattr(digests, "changed", lambda: True)
+    monkeypatch.setattr(digests, "has_changed", lambda: True)
     assert len(built(path).report.notes) == 1
     assert not [item for item in Cache(folder).items() if item.kind != "digests"]

@@ -15,7 +15,7 @@ from python_kernels import Kernels, routines, words_at
 
 import tilewright as tw
 from tilewright.core.program import Routine, Step
-from tilewright.runtime.steps.segments import Segment, grouped
+from tilewright.runtime.steps.segments import Segment, group_steps
 from tilewright.runtime.vm.recording import Recording
 from tilewright.runtime.vm.routines import Routines
 
@@ -187,7 +187,7 @@ def test_what_decides_and_what_is_handed_on():
         Step("arith.muli", (6,), (3, 9)),  # the result's extent
         call("shift", 7, (0,), 2, 6, dead=(2,)),
     )
-    [together] = grouped(steps)
+    [together] = group_steps(steps)
     segment = Segment.of(together, lambda kernel: False)
     assert (segment.tensors, segment.numbers, segment.passed) == ((0,), (3,), (2,))
     assert [step.results for step in segment.ahead] == [(9,), (5,)] and segment.dead == (2, 4)
@@ -197,7 +197,7 @@ def test_what_decides_and_what_is_handed_on():
 
 def test_steps_that_look_at_data_or_branch_are_alone():
     steps = [*EXTENT, call("add", 1, (0, 0), 21), Step("tensor.extract", (2,), (1, 20)), constant(3, 1), Step("scf.if")]
-    assert [len(group) for group in grouped(steps)] == [3, 1, 1, 1]
+    assert [len(group) for group in group_steps(steps)] == [3, 1, 1, 1]
 
 
 TEXT = """<ir_version: 9, opset_import: ["": 18]>

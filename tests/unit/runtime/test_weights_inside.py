@@ -107,15 +107,13 @@ def test_a_changed_section_is_damage(module: tw.Module, tmp_path: Path) -> None:
 def test_others_than_the_program_says_are_refused(module: tw.Module, change: int) -> None:
     said = replace(module.manifest, weights_inside=module.manifest.weights_inside + change)
     with pytest.raises(tw.ArtifactError, match=r"^m has \d+ bytes of weights inside, not \d+ as it says"):
-        on_disk.assembled(module._program.library, module._program.code, said, None, "m")
+        on_disk.assemble(module._program.library, module._program.code, said, None, "m")
 
 
 def test_a_program_without_any_cannot_say_that_it_has_some() -> None:
     made = affine_module(1)
     with pytest.raises(tw.ArtifactError, match="has 0 bytes of weights inside, not 1 as it says"):
-        on_disk.assembled(
-            made._program.library, made._program.code, replace(made.manifest, weights_inside=1), None, "m"
-        )
+        on_disk.assemble(made._program.library, made._program.code, replace(made.manifest, weights_inside=1), None, "m")
 
 
 def test_large_ones_and_other_places_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

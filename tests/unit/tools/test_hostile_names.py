@@ -253,7 +253,7 @@ def test_a_terminal_of_few_characters_is_no_error(monkeypatch):
 
 
 def test_tables_as_text():
-    lines = text_table.aligned([("a", "b"), (EVIL, "c")])
+    lines = text_table.align_columns([("a", "b"), (EVIL, "c")])
     assert len(lines) == 2 and all(map(str.isprintable, lines))
     assert len(markdown.table([("a",), (EVIL,)]).split("\n")) == 3
 

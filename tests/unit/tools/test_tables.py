@@ -11,7 +11,7 @@ import pytest
 from small_network import network
 
 from tilewright.tools import _tables, cache, check, explain, profile_model
-from tilewright.tools._tables import fact_lines, fitted, markdown_lines, table_lines
+from tilewright.tools._tables import fact_lines, fit_columns, markdown_lines, table_lines
 
 HEAD = ("ms", "% time", "MB", "quartiles", "nodes", "kernel")
 ROWS = [
@@ -23,7 +23,7 @@ ROWS = [
 
 @pytest.mark.parametrize("width", [60, 70, 80, 100, 120, 200])
 def test_a_table_fits_and_numbers_are_whole(width: int) -> None:
-    lines = fitted(ROWS, width, words=("nodes", "kernel"), spare=("kernel", "MB"))
+    lines = fit_columns(ROWS, width, words=("nodes", "kernel"), spare=("kernel", "MB"))
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
     for row in ROWS[1:]:
@@ -34,22 +34,22 @@ def test_a_table_fits_and_numbers_are_whole(width: int) -> None:
 
 
 def test_columns_are_left_out_in_the_order_that_is_given() -> None:
-    assert fitted(ROWS, 80, ("nodes", "kernel"), ("kernel", "MB"))[-1].startswith(
+    assert fit_columns(ROWS, 80, ("nodes", "kernel"), ("kernel", "MB"))[-1].startswith(
         "not shown for want of width: kernel ("
     )
-    narrow = " ".join(fitted(ROWS, 60, ("nodes", "kernel"), ("kernel", "MB")))
+    narrow = " ".join(fit_columns(ROWS, 60, ("nodes", "kernel"), ("kernel", "MB")))
     assert "kernel, MB" in narrow and "conv_add" not in narrow and "1234567.25" not in narrow
 
 
 def test_words_are_broken_and_nothing_of_them_is_lost() -> None:
-    lines = fitted(ROWS, 60, ("nodes", "kernel"), ("kernel", "MB"))
+    lines = fit_columns(ROWS, 60, ("nodes", "kernel"), ("kernel", "MB"))
     start = lines[0].index("nodes")
     column = "".join(line[start:].strip() for line in lines[2:])
     assert "a_node_with_a_name_of_more_than_24_characters" in column
 
 
 def test_numbers_stand_under_each_other_and_words_at_the_left() -> None:
-    assert fitted([("name", "ms"), ("a", "1.25"), ("bcd", "10.50")], 80) == [
+    assert fit_columns([("name", "ms"), ("a", "1.25"), ("bcd", "10.50")], 80) == [
         "name     ms",
         "-----------",
         "a      1.25",
