@@ -51,7 +51,7 @@ def _facts(found: CheckReport) -> Iterator[tuple[str, str]]:
     tensors = count_text(weights.tensors, "tensor")
     yield "weights", f"{weights.elements:,} numbers in {tensors}, {size_text(weights.bytes)}"
     if found.work:
-        yield "work", f"{_flops(found.work.flops)}, a multiply-add count_text as two"
+        yield "work", f"{_flops(found.work.flops)}, a multiply-add counted as two"
         parts = f"weights {size_text(found.work.weight_bytes)}, activations {size_text(found.work.activation_bytes)}"
         yield "memory", f"about {size_text(found.work.peak_bytes)} at its peak: {parts}"
     for own in found.specializations:
