@@ -21,6 +21,9 @@ METADATA_SECTION = ".tilewright"
 WEIGHTS_SECTION = ".tilewright.weights"
 WEIGHTS_SYMBOL = "tw_weights"
 
+# The op of a step that refuses a run where a word that its kernels have made is not 0.
+REPORT = "tw.report"
+
 _PIECES = 8
 _SLOT = re.compile(r"(?:arena\+|(input|output|param))(\d+)")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.sizes import Extent
-from . import ir, scalars
+from . import ir, scalars, tw
 from .broadcasting import elementwise
 from .reductions import reduce
 from .structured import shape_of
 from .walk import defining_op
 
 # On an op that makes what `report_outside` gives, and that no op reads: what is to be said of the number.
-OUTSIDE = "tw.outside"
 
 
 def report_outside(
@@ -44,7 +43,7 @@ def report_outside(
 
     found = elementwise(outside, values, elem=word)
     status = reduce(greatest, 0, found, range(len(shape_of(values))))
-    status.owner.attributes[OUTSIDE] = ir.StringAttr.get(otherwise)
+    status.owner.attributes[tw.OUTSIDE] = ir.StringAttr.get(otherwise)
 
 
 def _once(values: ir.Value) -> ir.Value:

@@ -11,7 +11,7 @@ from ..core.limits import ORDINARY, ModelLimits
 from ..core.model import ELEMENTS, Model, TensorInfo, check_size
 from ..core.program import Call, Kernel, Plan, Program, Routine
 from ..core.target import Target
-from ..dialects import codegen, func, ir, transform
+from ..dialects import codegen, func, ir, transform, tw
 from ..dialects.context import diagnostics, reused_context
 from .analysis.cost import cost
 from .analysis.signature import signature
@@ -44,7 +44,7 @@ from .graph.winograd import Winograd
 from .infra.base import Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import is_dynamic, programs, string_attr
-from .ir.kernel import SCRATCH, describe, functions, symbol
+from .ir.kernel import describe, functions, symbol
 from .lower.bufferize import Bufferize
 from .lower.expand_math import ExpandMath
 from .lower.flush_denormals import FlushDenormals
@@ -190,7 +190,7 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
             functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}
             if "main" not in functions:
                 raise CompileError("the module has no function '@main'; a frontend must make one")
-            prepared = {string_attr(f.attributes, "tw.prepares"): f for f in functions.values()}
+            prepared = {string_attr(f.attributes, tw.PREPARES): f for f in functions.values()}
             prepared = {name: f for name, f in prepared.items() if name is not None}
             infos = {name: _info(name, f.type.results[0]) for name, f in prepared.items()}
             most = limits.program_bytes
@@ -218,7 +218,7 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
         note = f"runs as plain loops, which is slow: {ENDLESS}"
         module = ir.Module.parse(bytecode)
         _run(kernel_passes(target, plain=True), module, context)
-    wrapped = [describe(op) for op in module.body.operations if SCRATCH in op.attributes]
+    wrapped = [describe(op) for op in module.body.operations if tw.SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
     [(done, taken, same)] = work
@@ -268,7 +268,7 @@ def _program(
     calls, arena_bytes, reports = plan_calls(function) if routine is None else (_calls(routine), 0, ())
     check_arena(function, arena_bytes, most, model.name)
     attributes = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
-    names = [string_attr(a, "tw.param") for a in attributes]
+    names = [string_attr(a, tw.PARAM) for a in attributes]
     params = tuple(prepared[n] if n in prepared else model.params[n].info for n in names if n is not None)
     return Program(inputs, outputs, params, calls, arena_bytes, routine, reports)
 

@@ -8,18 +8,17 @@ from itertools import count
 from typing import Any
 
 from ..core.errors import CompileError
-from ..core.program import Routine, Step
-from ..dialects import func, ir
+from ..core.program import REPORT, Routine, Step
+from ..dialects import func, ir, tw
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
-from .ir.kernel import OVER
 from .ir.maps import reassociation_of
-from .ir.routine_ops import REPORT, VIEWS, is_body_call, is_choice, is_host_call, is_report
+from .ir.routine_ops import VIEWS, is_body_call, is_choice, is_host_call, is_report
 from .ir.structure import is_tensor
 from .ir.uses import has_uses
 
 _SCALAR_DIALECTS = ("arith", "math", "index")
-_TEXTS = ("tw.attributes", "tw.dtypes")
+_TEXTS = (tw.ATTRIBUTES, tw.DTYPES)
 _REGIONS = ("scf.if", "scf.for", "scf.while")
 _KEPT = (*VIEWS, "tensor.extract_slice", "tensor.dim", "tensor.extract", "func.call", "cf.assert", *_REGIONS)
 
@@ -79,7 +78,7 @@ class _Planner:
         regions = tuple(self.routine(block) for region in op.regions for block in region.blocks)
         results = tuple(map(self._new, op.results))
         name = "host.call" if is_host_call(op) else "tensor.select" if is_choice(op) else op.name
-        name = "tw.report" if is_report(op) else name
+        name = REPORT if is_report(op) else name
         return Step(name, results, operands, _facts(op), regions, (), _nodes(op))
 
 
@@ -96,16 +95,16 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     match op.name:
         case "func.call" if is_report(op):
-            facts["text"] = string_attr(op.attributes, REPORT)
+            facts["text"] = string_attr(op.attributes, tw.REPORT)
         case "func.call" if is_host_call(op):
-            facts["function"] = string_attr(op.attributes, "tw.host")
+            facts["function"] = string_attr(op.attributes, tw.HOST)
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)
         case "func.call":
             facts["kernel"] = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
             facts["open"] = [_open_axes(v) for v in op.operands if is_tensor(v)]
             facts["types"] = [_type(r) for r in op.results]
-            if OVER in op.attributes:
-                facts["over"] = ir.IntegerAttr(op.attributes[OVER]).value
+            if tw.OVER in op.attributes:
+                facts["over"] = ir.IntegerAttr(op.attributes[tw.OVER]).value
         case "tensor.collapse_shape":
             facts["groups"] = reassociation_of(op)
         case "tensor.expand_shape" | "tensor.cast":
@@ -162,7 +161,7 @@ def _number(attribute: ir.Attribute) -> int | float:
 
 
 def _nodes(op: ir.Operation) -> tuple[str, ...]:
-    if (names := op.attributes.get("tw.nodes", None)) is None:
+    if (names := op.attributes.get(tw.NODES, None)) is None:
         return tuple(node_names(op.location))
     return tuple(ir.StringAttr(name).value for name in ir.ArrayAttr(names))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from ..core.errors import CompileError
 from ..core.program import SameSizes
-from ..dialects import func, ir
+from ..dialects import func, ir, tw
 from .analysis.size_classes import SizeClasses
-from .ir.kernel import SAME_SIZES, is_dynamic, symbol
+from .ir.kernel import is_dynamic, symbol
 
 
 def state_sizes(function: func.FuncOp) -> None:
@@ -19,7 +19,7 @@ def state_sizes(function: func.FuncOp) -> None:
     shared = SizeClasses(function).shared()
     if shared:
         pairs = [ir.DenseI64ArrayAttr.get([n for pair in members for n in pair]) for members in shared]
-        function.attributes[SAME_SIZES] = ir.ArrayAttr.get(pairs)
+        function.attributes[tw.SAME_SIZES] = ir.ArrayAttr.get(pairs)
 
 
 def stated_sizes(function: func.FuncOp) -> SameSizes:
@@ -27,9 +27,9 @@ def stated_sizes(function: func.FuncOp) -> SameSizes:
 
     The axis of a size that the kernel is called with is -1.
     """
-    if SAME_SIZES not in function.attributes:
+    if tw.SAME_SIZES not in function.attributes:
         return ()
-    classes = (list(ir.DenseI64ArrayAttr(members)) for members in ir.ArrayAttr(function.attributes[SAME_SIZES]))
+    classes = (list(ir.DenseI64ArrayAttr(members)) for members in ir.ArrayAttr(function.attributes[tw.SAME_SIZES]))
     return tuple(tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in classes)
 
 
@@ -42,7 +42,7 @@ def verify_kernel(function: func.FuncOp) -> None:
         if not any(set(members) <= known for known in stated):
             shown = ", ".join(_describe(function, *pair) for pair in members)
             raise CompileError(
-                f"kernel '{symbol(function)}' takes {shown} for one size, which its '{SAME_SIZES}' does not state"
+                f"kernel '{symbol(function)}' takes {shown} for one size, which its '{tw.SAME_SIZES}' does not state"
             )
 
 

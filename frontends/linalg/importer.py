@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...core.errors import CompileError, ModelError, UnsupportedError
 from ...core.model import ELEMENTS, Model, Param, TensorInfo
-from ...dialects import builders, extents, func, ir
+from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ..foreign import Samples
 from .differences import differences
@@ -44,7 +44,7 @@ def import_linalg(
         remember_extents(main)
         if samples is not None:
             _open(main, inputs, outputs, samples, name)
-        names = [("tw.name", info.name) for info in inputs] + [("tw.param", param) for param in params]
+        names = [(tw.NAME, info.name) for info in inputs] + [(tw.PARAM, param) for param in params]
         main.arg_attrs = [ir.DictAttr.get({key: ir.StringAttr.get(text)}) for key, text in names]
         main.attributes["sym_name"] = ir.StringAttr.get("main")
         return Model(module, tuple(inputs), tuple(outputs), params, name, legal=False)

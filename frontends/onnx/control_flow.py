@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ...core.errors import UnsupportedError
 from ...core.sizes import Extent, Sym
-from ...dialects import builders, extents, ir, scalars, scf
+from ...dialects import builders, extents, ir, scalars, scf, tw
 from ...dialects.loops import Draft, guarded, index
 from .context import Context, Unsupported
 from .forms import Form
@@ -20,7 +20,6 @@ from .objects import OPTIONAL, SEQUENCE, Element, element_of
 from .ranks import Forms, demand_ranked, join_forms, known_of
 from .tensor import Tensor
 
-CONTROL = "tw.control"
 _BEYOND_KERNELS = "it calls the host, or has values of changing sizes, inside of what is one kernel"
 Made = TypeVar("Made")
 # Of the number of the iteration and the carried values before it: whether another one follows, and the values after it.
@@ -64,7 +63,7 @@ def _is_open(value: ir.Value) -> bool:
 
 
 def _is_no_kernel(op: ir.Operation) -> bool:
-    return op.name in ("func.call", "cf.assert") or CONTROL in op.attributes
+    return op.name in ("func.call", "cf.assert") or tw.CONTROL in op.attributes
 
 
 def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequence[Tensor]]]) -> list[Tensor]:
@@ -86,7 +85,7 @@ def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequ
         forms = join_forms(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
         undo.pop_all()
     whole: Any = scf.IfOp(condition, forms.types, has_else=True)
-    whole.operation.attributes[CONTROL] = ir.UnitAttr.get()
+    whole.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
     for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
         with ir.InsertionPoint(block):
             scf.YieldOp(forms.cast(ctx, draft.place([])))
@@ -132,7 +131,7 @@ def iterate(
 
     states = forms.cast(ctx, [t.value for t in initial])
     last = guarded(index(limit) if isinstance(limit, int | Sym) else limit, begins or truth(), states, step)
-    last[0].owner.operation.attributes[CONTROL] = ir.UnitAttr.get()
+    last[0].owner.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
     return forms.wrap(ctx, last)
 
 

@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from ...core.errors import ModelError
 from ...core.model import Param, TensorInfo, store_data
-from ...dialects import builders, func, ir
+from ...dialects import builders, func, ir, tw
 from ...dialects.types import element_type
 from .objects import TEXT, Object
 from .tensor import Tensor
@@ -113,7 +113,7 @@ class Entry:
                 func.FuncOp(self._host_functions[made], (kinds, list(types)), visibility="private")
         key = self._host_functions[made]
         call = func.CallOp(list(types), ir.FlatSymbolRefAttr.get(key), list(values)).operation
-        call.attributes["tw.host"] = ir.StringAttr.get(function)
-        call.attributes["tw.attributes"] = ir.StringAttr.get(json.dumps(attributes))
-        call.attributes["tw.dtypes"] = ir.StringAttr.get(json.dumps(dtypes))
+        call.attributes[tw.HOST] = ir.StringAttr.get(function)
+        call.attributes[tw.ATTRIBUTES] = ir.StringAttr.get(json.dumps(attributes))
+        call.attributes[tw.DTYPES] = ir.StringAttr.get(json.dumps(dtypes))
         return call

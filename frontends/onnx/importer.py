@@ -12,7 +12,7 @@ from ...core.errors import ModelError, UnsupportedError
 from ...core.limits import ORDINARY, ModelLimits
 from ...core.model import OBJECTS, Model, TensorInfo, check_size
 from ...core.sizes import Sym
-from ...dialects import builders, extents, func, ir
+from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
 from . import ops
@@ -133,7 +133,7 @@ def _finish(main: func.FuncOp, graph: Graph, inputs: Sequence[TensorInfo]) -> No
     results = [value.type for value in block.operations[len(block.operations) - 1].operands]
     type_ = ir.FunctionType.get([argument.type for argument in block.arguments], results)
     main.attributes["function_type"] = ir.TypeAttr.get(type_)
-    names = [("tw.name", info.name) for info in inputs] + [("tw.param", name) for name in graph.entry.params]
+    names = [(tw.NAME, info.name) for info in inputs] + [(tw.PARAM, name) for name in graph.entry.params]
     attributes = [ir.DictAttr.get({key: ir.StringAttr.get(name)}) for key, name in names]
     main.arg_attrs = attributes
 

@@ -197,7 +197,7 @@ def _with_attributes(module: ir.Module) -> bool:
     module.operation.walk(visit)
     for op in found:
         properties = {attribute: op.attributes[attribute] for attribute in op.attributes}
-        op.attributes["tw.attributes"] = ir.DictAttr.get(properties, module.context)
+        op.attributes["tm_tensor.properties"] = ir.DictAttr.get(properties, module.context)
     return bool(found)
 
 

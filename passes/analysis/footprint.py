@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import collect, integer_of
 from ..ir.structure import is_structured, is_tensor, num_inputs, operations
@@ -53,7 +53,7 @@ def _of_each_run(main: func.FuncOp, ops: Sequence[ir.Operation]) -> list[ir.Oper
 def _inputs(main: func.FuncOp) -> list[ir.Value]:
     """The arguments that are no weights."""
     pairs = zip(main.arguments, main.arg_attrs, strict=True)
-    return [argument for argument, attributes in pairs if "tw.name" in ir.DictAttr(attributes)]
+    return [argument for argument, attributes in pairs if tw.NAME in ir.DictAttr(attributes)]
 
 
 def _is_static(type_: ir.Type) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..ir.dynamic_extent import DynamicExtent
-from ..ir.kernel import RESULT_SIZES, count_of
+from ..ir.kernel import count_of
 from ..ir.structure import dim_of, indexing_maps, is_structured, is_tensor, num_inputs, operations, shape_of
 
 Key = tuple[Hashable, ...]  # an axis of a tensor, an index value, a number, a loop of an op
@@ -88,7 +88,7 @@ class SizeClasses:
         function = self._function
         *_, ret = operations(function)
         open_ = [key for value in ret.operands if is_tensor(value) for _, key in _keys_of(value)]
-        given = count_of(function, RESULT_SIZES)
+        given = count_of(function, tw.RESULT_SIZES)
         if given == len(open_):
             last = list(function.arguments)[len(function.arguments) - given :]
             for argument, key in zip(last, open_, strict=True):

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...core.errors import CompileError
 from ...core.target import Target, host
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..analysis.groups import (
     Facts,
@@ -38,7 +38,6 @@ from ..schedule.tiling.open_border import insertions
 from .generalize import raise_fills
 from .rewriting.inline import can_inline, fold_scalars, inline, read_through_unit_views
 
-GROUP = "tw.group"
 _MOST = 64  # ops that a group grows to by itself: of more, no memory is saved any more that counts
 
 
@@ -89,7 +88,7 @@ class FuseOps(Pass):
             erase_dead(function)
             for number, members in enumerate(merged):
                 for op in members:
-                    op.attributes[GROUP] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
+                    op.attributes[tw.GROUP] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), number)
 
 
 def _normalize(function: func.FuncOp) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import builders, func, ir, tensor
+from ...dialects import builders, func, ir, tensor, tw
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify
 from ..analysis.kinds import (
@@ -33,16 +33,14 @@ from ..ir.edit import (
     program_order,
     programs,
 )
-from ..ir.kernel import RESULT_SIZES, integer
+from ..ir.kernel import integer
 from ..ir.kernel import is_dynamic as is_dynamic_kernel
 from ..ir.open_sizes import open_sizes
 from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
 from ..ir.structure import body_ops, is_tensor, operations
 from ..ir.uses import nested_ops, top_level, uses
 from ..verify_kernel import state_sizes
-from .fuse_ops import GROUP
 
-_NODES = "tw.nodes"
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
 _WORDS |= {Transform: "transform"}
 _MOVES = {Elementwise: "copy", Broadcast: "broadcast", Injective: "transpose"}
@@ -132,7 +130,7 @@ def _groups(function: func.FuncOp) -> list[list[ir.Operation]]:
     for op in operations(function):
         if not len(op.results) or is_cheap(op) or is_no_kernel(op):
             continue
-        mark = op.attributes.get(GROUP, None)
+        mark = op.attributes.get(tw.GROUP, None)
         groups.setdefault(op if mark is None else ir.IntegerAttr(mark).value, []).append(op)
     return list(groups.values())
 
@@ -162,7 +160,7 @@ def _outline(module: ir.Module, group: list[ir.Operation], ops: list[ir.Operatio
             symbol = ir.FlatSymbolRefAttr.get(kernels[text])
             call = func.CallOp([r.type for r in results], symbol, [*inputs, *sizes])
             nodes = [ir.StringAttr.get(name) for name in node_names(location)]
-            call.attributes[_NODES] = ir.ArrayAttr.get(nodes)
+            call.attributes[tw.NODES] = ir.ArrayAttr.get(nodes)
     for old, new in zip(results, call.results, strict=True):
         old.replace_all_uses_with(new)
     for op in reversed(group):
@@ -198,14 +196,14 @@ def _kernel(
         kinds = [*(v.type for v in inputs), *[ir.IndexType.get()] * sizes]
         function = func.FuncOp("kernel", (kinds, [v.type for v in results]), visibility="private")
     if sizes:
-        function.attributes[RESULT_SIZES] = integer(sizes)
+        function.attributes[tw.RESULT_SIZES] = integer(sizes)
     block = function.add_entry_block([location] * len(kinds))
     mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, block.arguments, strict=False))
     with ir.InsertionPoint(block):
         for op in ops:
             copy = clone(op, mapping)
-            if GROUP in copy.attributes:
-                del copy.attributes[GROUP]
+            if tw.GROUP in copy.attributes:
+                del copy.attributes[tw.GROUP]
         func.ReturnOp([mapping[v] for v in results])
     return function
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
 from ..ir.edit import clone, is_cheap, is_size, program_order, programs, string_attr
-from ..ir.routine_ops import BODY, is_control
+from ..ir.routine_ops import is_control
 from ..ir.structure import operations
 from ..ir.uses import uses
 
@@ -79,7 +79,7 @@ def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Valu
         with ir.InsertionPoint(module.body):
             kinds = [v.type for v in inputs], [v.type for v in results]
             function = func.FuncOp(title, kinds, visibility="private")
-        function.attributes[BODY] = ir.UnitAttr.get()
+        function.attributes[tw.BODY] = ir.UnitAttr.get()
         entry = function.add_entry_block([location] * len(inputs))
         mapping: dict[ir.Value, ir.Value] = dict(zip(inputs, entry.arguments, strict=True))
         with ir.InsertionPoint(entry):
@@ -88,7 +88,7 @@ def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Valu
             func.ReturnOp([mapping[v] for v in results])
         with ir.InsertionPoint(end):
             call = func.CallOp(kinds[1], ir.FlatSymbolRefAttr.get(title), inputs)
-        call.operation.attributes[BODY] = ir.UnitAttr.get()
+        call.operation.attributes[tw.BODY] = ir.UnitAttr.get()
     for i, value in enumerate(call.results):
         end.operands[i] = value
     for op in reversed(ops):

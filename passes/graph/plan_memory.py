@@ -9,18 +9,16 @@ from typing import ClassVar
 from ...core.arena import Buffer, assign
 from ...core.errors import CompileError, ModelError
 from ...core.program import Call, Report, Slot
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..analysis.in_place import inserted_into, overwritable
 from ..infra.base import Pass
 from ..ir.edit import is_cheap, is_dynamic, node_names, programs, string_attr
-from ..ir.kernel import IN_PLACE, OVER, in_place, integer
-from ..ir.routine_ops import REPORT, VIEWS, base_of, is_report
+from ..ir.kernel import in_place, integer
+from ..ir.routine_ops import VIEWS, base_of, is_report
 from ..ir.structure import is_static, operations
 from ..ir.uses import has_one_use
-
-_SLOTS, _ARENA = "tw.slots", "tw.arena_bytes"
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,10 @@ class PlanMemory(Pass):
             ops = _kernel_calls(function)
             kernels = _kernels(function, ops)
             for op, call in zip(ops, calls, strict=True):
-                op.attributes[_SLOTS] = ir.ArrayAttr.get([ir.StringAttr.get(str(slot)) for slot in call.args])
+                op.attributes[tw.SLOTS] = ir.ArrayAttr.get([ir.StringAttr.get(str(slot)) for slot in call.args])
                 if call.kernel in kernels:
                     _mark_in_place(kernels[call.kernel], call)
-            function.attributes[_ARENA] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), arena_bytes)
+            function.attributes[tw.ARENA_BYTES] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), arena_bytes)
 
 
 def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Report, ...]]:
@@ -86,7 +84,7 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
 
 def _report(op: ir.Operation, slots: dict[ir.Value, Slot]) -> Report:
     where = "".join(f"node '{name}' " for name in node_names(op.location)[:1])
-    return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, REPORT) or ""))
+    return Report(_slot(slots, op.operands[0], op), where + (string_attr(op.attributes, tw.REPORT) or ""))
 
 
 def _kernel_calls(function: func.FuncOp) -> list[ir.Operation]:
@@ -124,7 +122,7 @@ def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
     """Note on a kernel which of its arguments this call lets its result take the memory of, beside others' notes."""
     shared = {i for i in overwritable(kernel) if call.args[i].space == "arena" and call.args[i] == call.args[-1]}
     if marked := sorted(shared | set(in_place(kernel))):
-        kernel.attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
+        kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get(marked)
 
 
 def _insert_in_place(function: func.FuncOp) -> None:
@@ -138,8 +136,8 @@ def _insert_in_place(function: func.FuncOp) -> None:
             continue
         made = defining_op(op.operands[into])
         if made is not None and made in ops and _callee(made) in kernels:
-            op.attributes[OVER] = integer(into)
-            kernel.attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
+            op.attributes[tw.OVER] = integer(into)
+            kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
 
 
 def _refuse_others(calls: list[ir.Operation]) -> None:
@@ -164,7 +162,7 @@ def _where(op: ir.Operation) -> str:
 
 
 def _nodes(op: ir.Operation) -> tuple[str, ...]:
-    names = op.attributes.get("tw.nodes", None)
+    names = op.attributes.get(tw.NODES, None)
     return tuple(ir.StringAttr(n).value for n in ir.ArrayAttr(names)) if names is not None else ()
 
 
@@ -173,7 +171,7 @@ def _argument_slots(function: func.FuncOp) -> dict[ir.Value, Slot]:
     arguments = list(function.regions[0].blocks[0].arguments)
     attributes = function.attributes.get("arg_attrs", None)
     known = [ir.DictAttr(a) for a in ir.ArrayAttr(attributes)] if attributes is not None else []
-    params = [a for a, attrs in zip(arguments, known, strict=False) if "tw.param" in attrs]
+    params = [a for a, attrs in zip(arguments, known, strict=False) if tw.PARAM in attrs]
     inputs = [a for a in arguments if a not in params]
     return {a: Slot("param", i) for i, a in enumerate(params)} | {a: Slot("input", i) for i, a in enumerate(inputs)}
 

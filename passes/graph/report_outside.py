@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir
-from ...dialects.positions import OUTSIDE
+from ...dialects import func, ir, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.edit import known_values, programs, string_attr
-from ..ir.routine_ops import REPORT, is_control
-
-_NAME = "tw.report"
+from ..ir.routine_ops import is_control
 
 
 @dataclass(frozen=True)
@@ -39,9 +36,9 @@ class ReportOutside(Pass):
         """Rewrite all programs of the module, and the regions of control flow that programs carry out."""
         for function in programs(module):
             known, neutral = known_values(function)
-            for op in collect(function, lambda op: OUTSIDE in op.attributes):
-                text = string_attr(op.attributes, OUTSIDE)
-                del op.attributes[OUTSIDE]
+            for op in collect(function, lambda op: tw.OUTSIDE in op.attributes):
+                text = string_attr(op.attributes, tw.OUTSIDE)
+                del op.attributes[tw.OUTSIDE]
                 status = op.results[0]
                 if (
                     self.enabled
@@ -65,9 +62,9 @@ def _is_of_program(op: ir.Operation, function: func.FuncOp) -> bool:
 
 def _report(module: ir.Module, op: ir.Operation, text: str) -> None:
     status = op.results[0]
-    if not any(string_attr(f.operation.attributes, "sym_name") == _NAME for f in module.body.operations):
+    if not any(string_attr(f.operation.attributes, "sym_name") == tw.REPORT for f in module.body.operations):
         with ir.InsertionPoint(module.body), op.location:
-            func.FuncOp(_NAME, ([status.type], []), visibility="private")
+            func.FuncOp(tw.REPORT, ([status.type], []), visibility="private")
     with ir.InsertionPoint.after(op), op.location:
-        call = func.CallOp([], ir.FlatSymbolRefAttr.get(_NAME), [status])
-    call.operation.attributes[REPORT] = ir.StringAttr.get(text)
+        call = func.CallOp([], ir.FlatSymbolRefAttr.get(tw.REPORT), [status])
+    call.operation.attributes[tw.REPORT] = ir.StringAttr.get(text)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
@@ -135,7 +135,7 @@ class _Splitter:
 
     def _argument(self, value: ir.Value, name: str) -> ir.Value:
         block = self.main.regions[0].blocks[0]
-        attributes = [*_argument_attrs(self.main), ir.DictAttr.get({"tw.param": ir.StringAttr.get(name)})]
+        attributes = [*_argument_attrs(self.main), ir.DictAttr.get({tw.PARAM: ir.StringAttr.get(name)})]
         argument = block.add_argument(value.type, fused_location(_slice(value, self.order)))
         _set_signature(self.main, attributes)
         return argument
@@ -175,9 +175,9 @@ def _function(
     location = fused_location(slice_)
     with ir.InsertionPoint(module.body), location:
         function = func.FuncOp(symbol, ([p.type for p in params], [value.type]), visibility="private")
-        function.attributes["tw.prepares"] = ir.StringAttr.get(prepares)
+        function.attributes[tw.PREPARES] = ir.StringAttr.get(prepares)
         block = function.add_entry_block([location] * len(params))
-        attributes = [ir.DictAttr.get({"tw.param": ir.StringAttr.get(names[p])}) for p in params]
+        attributes = [ir.DictAttr.get({tw.PARAM: ir.StringAttr.get(names[p])}) for p in params]
         function.attributes["arg_attrs"] = ir.ArrayAttr.get(attributes)
         mapping: dict[ir.Value, ir.Value] = dict(zip(params, block.arguments, strict=True))
         with ir.InsertionPoint(block):
@@ -189,11 +189,11 @@ def _function(
 
 def _fingerprint(function: func.FuncOp) -> str:
     """What a function computes from which params: its text without its own name and locations."""
-    symbol, prepares = (function.attributes[name] for name in ("sym_name", "tw.prepares"))
+    symbol, prepares = (function.attributes[name] for name in ("sym_name", tw.PREPARES))
     function.attributes["sym_name"] = ir.StringAttr.get("f")
-    del function.attributes["tw.prepares"]
+    del function.attributes[tw.PREPARES]
     text = str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
-    function.attributes["sym_name"], function.attributes["tw.prepares"] = symbol, prepares
+    function.attributes["sym_name"], function.attributes[tw.PREPARES] = symbol, prepares
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -209,7 +209,7 @@ def _argument_attrs(function: func.FuncOp) -> list[ir.DictAttr]:
 
 
 def _param_names(function: func.FuncOp) -> list[str | None]:
-    return [string_attr(a, "tw.param") for a in _argument_attrs(function)]
+    return [string_attr(a, tw.PARAM) for a in _argument_attrs(function)]
 
 
 def _set_signature(function: func.FuncOp, attributes: list[ir.DictAttr]) -> None:
@@ -223,7 +223,7 @@ def _drop_unused_params(function: func.FuncOp) -> None:
     attributes = _argument_attrs(function)
     block = function.regions[0].blocks[0]
     for i in reversed(range(len(attributes))):
-        if "tw.param" in attributes[i] and not any(True for _ in block.arguments[i].uses):
+        if tw.PARAM in attributes[i] and not any(True for _ in block.arguments[i].uses):
             block.erase_argument(i)
             del attributes[i]
     _set_signature(function, attributes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from .kernel import functions
 from .maps import permutation_of
@@ -16,7 +16,7 @@ from .uses import has_uses, nested_ops, uses
 
 def programs(module: ir.Module) -> list[func.FuncOp]:
     """The functions that become programs: the public ones, those that prepare a weight, and bodies of control flow."""
-    return [f for f in functions(module) if "tw.prepares" in f.attributes or is_body(f) or not is_private(f)]
+    return [f for f in functions(module) if tw.PREPARES in f.attributes or is_body(f) or not is_private(f)]
 
 
 def is_private(function: func.FuncOp) -> bool:
@@ -65,7 +65,7 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
     """``param_values``, and what depends on no input either but is no weight: empty and filled tensors, scalars."""
     attributes = function.attributes.get("arg_attrs", None)
     arguments = zip(function.regions[0].blocks[0].arguments, attributes or [], strict=False)
-    known = {a for a, attrs in arguments if "tw.param" in ir.DictAttr(attrs)}
+    known = {a for a, attrs in arguments if tw.PARAM in ir.DictAttr(attrs)}
     neutral: set[ir.Value] = set()
     for op in operations(function):
         if any(v not in known and v not in neutral for v in op.operands):  # as of most ops, which say no more then

@@ -12,29 +12,11 @@ from dataclasses import replace
 
 from ...core.breadcrumbs import step
 from ...core.program import Kernel
-from ...dialects import PassManager, func, ir
+from ...dialects import PassManager, func, ir, tw
 from ...dialects.context import diagnostics
 
-SCHEDULE = "tw.schedule"  # the schedule as text; a function without one runs as plain loops
-SCHEDULE_JSON = "tw.schedule_json"  # the same, to be read back
-EXTENT = "tw.extent"  # steps of the parallel axis
-PARALLEL = "tw.parallel"  # whether more than one thread is worth it
-AHEAD = "tw.ahead"  # each call computes something before its steps
-PARALLEL_FROM = "tw.parallel_from"  # elements of a result of open sizes for which several threads are worth it
-SCRATCH = "tw.scratch"  # bytes
-ASKS_SCRATCH = "tw.asks_scratch"  # called with hi = -1 the kernel says how many bytes it needs
-SIZES = "tw.sizes"  # how many sizes the kernel takes behind its pointers
-RESULT_SIZES = "tw.result_sizes"  # how many of the last ones are open extents of its results
-UNROLL = "tw.unroll"  # of a loop: how many of its steps to take at once
-FLUSH = "tw.flush_denormals"  # denormals are zeros while it runs
-AT_MOST_ONE = "tw.at_most_one"  # of an exponential: so it is, and zero in place of a denormal will do
-LOSES_NAN = "tw.loses_nan"  # a maximum of some numbers may be that of the others where one is NaN
 MAXIMA = ("arith.maximumf", "arith.maxnumf")
-STREAMS = "tw.streams"  # some stores pass the caches, and want the result to begin at a line
 LINE = 64  # bytes of a cache line, at which a result must begin for `STREAMS`
-OVER = "tw.over"  # of a call: the argument whose memory its result takes
-SAME_SIZES = "tw.same_sizes"  # the sizes that are one, by arguments and axes (verify_kernel.py); others may differ
-IN_PLACE = "tw.in_place"  # the arguments whose memory may be the result's too: each is read where it is written
 
 
 def functions(module: ir.Module) -> list[func.FuncOp]:
@@ -44,7 +26,7 @@ def functions(module: ir.Module) -> list[func.FuncOp]:
 
 def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions that are nests of tiles."""
-    return [function for function in functions(module) if SCHEDULE in function.attributes]
+    return [function for function in functions(module) if tw.SCHEDULE in function.attributes]
 
 
 def symbol(op: ir.OpView | ir.Operation) -> str:
@@ -65,17 +47,17 @@ def count_of(op: ir.OpView | ir.Operation, name: str) -> int:
 
 def takes_sizes(function: func.FuncOp) -> bool:
     """Whether a kernel on buffers has some whose sizes only the run knows."""
-    return count_of(function, SIZES) > 0
+    return count_of(function, tw.SIZES) > 0
 
 
 def in_place(op: ir.OpView | ir.Operation) -> list[int]:
     """The numbers of a kernel's arguments that the plan lets the result be written over."""
-    return list(ir.DenseI64ArrayAttr(op.attributes[IN_PLACE])) if IN_PLACE in op.attributes else []
+    return list(ir.DenseI64ArrayAttr(op.attributes[tw.IN_PLACE])) if tw.IN_PLACE in op.attributes else []
 
 
 def copy_marks(source: func.FuncOp, made: func.FuncOp) -> None:
     """Mark a kernel made from another as that is marked."""
-    for mark in (FLUSH, LOSES_NAN, IN_PLACE):
+    for mark in (tw.FLUSH_DENORMALS, tw.LOSES_NAN, tw.IN_PLACE):
         if mark in source.attributes:
             made.attributes[mark] = source.attributes[mark]
 
@@ -115,11 +97,13 @@ def integer(value: int) -> ir.IntegerAttr:
 def describe(op: ir.OpView | ir.Operation) -> Kernel:
     """The kernel that a wrapped function is, without its object."""
     attributes = op.operation.attributes
-    extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (EXTENT, SCRATCH))
-    texts = {name: ir.StringAttr(attributes[name]).value for name in (SCHEDULE, SCHEDULE_JSON) if name in attributes}
-    schedule, as_json = texts.get(SCHEDULE, ""), texts.get(SCHEDULE_JSON, "")
-    parallel, ahead = PARALLEL in attributes, AHEAD in attributes
-    asks = ASKS_SCRATCH in attributes
+    extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
+    texts = {
+        name: ir.StringAttr(attributes[name]).value for name in (tw.SCHEDULE, tw.SCHEDULE_JSON) if name in attributes
+    }
+    schedule, as_json = texts.get(tw.SCHEDULE, ""), texts.get(tw.SCHEDULE_JSON, "")
+    parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
+    asks = tw.ASKS_SCRATCH in attributes
     made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)
-    flushes = FLUSH in attributes
-    return replace(made, asks_scratch=asks, parallel_from=count_of(op, PARALLEL_FROM), flushes_denormals=flushes)
+    flushes = tw.FLUSH_DENORMALS in attributes
+    return replace(made, asks_scratch=asks, parallel_from=count_of(op, tw.PARALLEL_FROM), flushes_denormals=flushes)

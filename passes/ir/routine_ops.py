@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 
 VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
-CONTROL = "tw.control"  # on an scf op: the program carries it out, it becomes no kernel
-REPORT = "tw.report"  # on a call: what is wrong where its operand, a word that a kernel makes, is not 0
-BODY = "tw.body"  # on a function, and on its calls: a region of such an op, which the program runs in the call's place
 
 
 def base_of(value: ir.Value) -> ir.Value:
@@ -20,12 +17,12 @@ def base_of(value: ir.Value) -> ir.Value:
 
 def is_host_call(op: ir.Operation) -> bool:
     """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
-    return op.name == "func.call" and "tw.host" in op.attributes
+    return op.name == "func.call" and tw.HOST in op.attributes
 
 
 def is_report(op: ir.Operation) -> bool:
     """Whether an op refuses a run whose kernels have made another word than 0, its operand (``report_outside.py``)."""
-    return op.name == "func.call" and REPORT in op.attributes
+    return op.name == "func.call" and tw.REPORT in op.attributes
 
 
 def is_check(op: ir.Operation) -> bool:
@@ -40,7 +37,7 @@ def is_control(op: ir.Operation) -> bool:
     """
     if not op.name.startswith("scf."):
         return False
-    if CONTROL in op.attributes:
+    if tw.CONTROL in op.attributes:
         return True
     inside = (inner.operation for region in op.regions for block in region.blocks for inner in block.operations)
     return any(is_body_call(inner) or is_control(inner) for inner in inside)
@@ -48,12 +45,12 @@ def is_control(op: ir.Operation) -> bool:
 
 def is_body_call(op: ir.Operation) -> bool:
     """Whether an op calls a region of control flow."""
-    return op.name == "func.call" and BODY in op.attributes
+    return op.name == "func.call" and tw.BODY in op.attributes
 
 
 def is_body(function: func.FuncOp) -> bool:
     """Whether a function is a region of control flow."""
-    return BODY in function.attributes
+    return tw.BODY in function.attributes
 
 
 def is_choice(op: ir.Operation) -> bool:

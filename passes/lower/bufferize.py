@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir, linalg
+from ...dialects import ir, linalg, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import SCHEDULE, functions, run_upstream
+from ..ir.kernel import functions, run_upstream
 from .carried import write_carried
 
 _UPSTREAM = (
@@ -47,7 +47,7 @@ class Bufferize(Pass):
     def apply(self, module: ir.Module) -> None:
         """Bufferize all functions of the module; those that have no schedule may have loops of any kind."""
         for function in functions(module):
-            if SCHEDULE not in function.attributes:
+            if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
         run_upstream(module, _UPSTREAM)
         for op in collect(module, lambda op: op.name == "memref.copy"):

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.target import Target, host
-from ...dialects import ir
+from ...dialects import ir, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import AT_MOST_ONE
 from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]
@@ -76,7 +75,7 @@ class ExpandMath(Pass):
         idioms.replace_idioms(module)
         for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
             with ir.InsertionPoint(op), op.location:
-                expand = exponential.exp_at_most_one if AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
+                expand = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
                 op.results[0].replace_all_uses_with(expand(*op.operands))
             op.erase()
         if not (self.target or host()).has_fma:

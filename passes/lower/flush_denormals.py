@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import collect, defining_op
 from ..analysis.classify import classify
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv, Reduction
 from ..infra.base import Pass
-from ..ir.kernel import AT_MOST_ONE, FLUSH, LOSES_NAN, MAXIMA, functions
+from ..ir.kernel import MAXIMA, functions
 from ..ir.structure import body_ops, dim_of, indexing_maps
 
 
@@ -49,7 +49,7 @@ class FlushDenormals(Pass):
         for function in functions(module):
             softmax = _has_softmax(function)
             if softmax or _sums_products(function):
-                function.attributes[FLUSH] = ir.UnitAttr.get()
+                function.attributes[tw.FLUSH_DENORMALS] = ir.UnitAttr.get()
             if softmax:
                 _mark_softmax(function)
 
@@ -59,11 +59,11 @@ def _mark_softmax(function: func.FuncOp) -> None:
     maxima = collect(function, lambda op: op.name in MAXIMA)
     for exponential in collect(function, lambda op: op.name == "math.exp"):
         if (maximum := _maximum_above(exponential)) is not None:
-            exponential.attributes[AT_MOST_ONE] = ir.UnitAttr.get()
+            exponential.attributes[tw.AT_MOST_ONE] = ir.UnitAttr.get()
             if len(list(maximum.results[0].uses)) == 1:
                 maxima.remove(body_ops(maximum)[0])
     if not maxima:
-        function.attributes[LOSES_NAN] = ir.UnitAttr.get()
+        function.attributes[tw.LOSES_NAN] = ir.UnitAttr.get()
 
 
 def _sums_products(function: func.FuncOp) -> bool:

@@ -6,10 +6,10 @@ import functools
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, func, ir, llvm, vector
+from ...dialects import arith, func, ir, llvm, tw, vector
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import LOSES_NAN, MAXIMA, functions, run_upstream
+from ..ir.kernel import MAXIMA, functions, run_upstream
 from .math.emit import at_least
 
 _TO_CODE = (
@@ -70,7 +70,7 @@ class LowerToLlvm(Pass):
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""
         for function in functions(module):
-            if LOSES_NAN in function.attributes:
+            if tw.LOSES_NAN in function.attributes:
                 _maxima_without_nan(function)
         narrow = "bf16" in str(module)  # mostly not: to ask each op took a tenth of a compile
         if narrow:

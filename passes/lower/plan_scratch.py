@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.errors import CompileError
-from ...dialects import arith, func, ir, memref, scf
+from ...dialects import arith, func, ir, memref, scf, tw
 from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
-from ..ir.kernel import ASKS_SCRATCH, SCRATCH, functions, integer
+from ..ir.kernel import functions, integer
 
 _ALIGNMENT = 64
 
@@ -48,7 +48,7 @@ class PlanScratch(Pass):
         kernel's sizes.
         """
         for function in functions(module):
-            function.attributes[SCRATCH] = integer(_place_buffers(function))
+            function.attributes[tw.SCRATCH] = integer(_place_buffers(function))
 
 
 def _place_buffers(function: func.FuncOp) -> int:
@@ -117,7 +117,7 @@ def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.V
         rest_block.append(op)
     with ir.InsertionPoint(rest_block), ir.Location.unknown():
         scf.YieldOp([])
-    function.attributes[ASKS_SCRATCH] = ir.UnitAttr.get()
+    function.attributes[tw.ASKS_SCRATCH] = ir.UnitAttr.get()
 
 
 def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import arith, ir, memref
+from ...dialects import arith, ir, memref, tw
 from ...dialects.builders import index_constant
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op, enclosing_loops, integer_of
 from ..infra.base import Pass
-from ..ir.kernel import LINE, STREAMS, scheduled_functions, takes_sizes
+from ..ir.kernel import LINE, scheduled_functions, takes_sizes
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class PrefetchRows(Pass):
                 if len(loops) > 1:
                     computing = [loop for loop in loops if not _stores(loop, arguments[-3])] or list(loops)[:1]
                     busiest = max(computing, key=lambda loop: len(collect(loop, _computes)))
-                    _prefetch(loops[busiest], arguments[-3], STREAMS in function.attributes)
+                    _prefetch(loops[busiest], arguments[-3], tw.STREAMS in function.attributes)
 
 
 def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...core.target import Target, host
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import LINE, STREAMS, in_place, integer, run_upstream, scheduled_functions, takes_sizes
+from ..ir.kernel import LINE, in_place, integer, run_upstream, scheduled_functions, takes_sizes
 
 # Stores into views become stores into what they view: upstream forgets a store's marks when it does that later.
 _STORES_INTO_RESULT = ("fold-memref-alias-ops", "lower-affine")
@@ -70,7 +70,7 @@ def _mark(function: func.FuncOp, result: ir.Value) -> None:
         if all(_factor(index) * stride % line == 0 for index, stride in zip(place, strides, strict=True)):
             store.attributes["nontemporal"] = ir.BoolAttr.get(True)
             store.attributes["alignment"] = integer(LINE)
-            function.attributes[STREAMS] = ir.UnitAttr.get()
+            function.attributes[tw.STREAMS] = ir.UnitAttr.get()
 
 
 def _factor(index: ir.Value) -> int:

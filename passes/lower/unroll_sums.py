@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir, transform
+from ...dialects import ir, transform, tw
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import UNROLL, integer, scheduled_functions
+from ..ir.kernel import integer, scheduled_functions
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,18 @@ class UnrollSums(Pass):
     def apply(self, module: ir.Module) -> None:
         """Unroll in all scheduled functions of the module."""
         for function in scheduled_functions(module):
-            marks = [ir.IntegerAttr(op.attributes[UNROLL]).value for op in collect(function, _is_marked)]
+            marks = [ir.IntegerAttr(op.attributes[tw.UNROLL]).value for op in collect(function, _is_marked)]
             if not marks:
                 continue
             with transform.sequence() as script:
                 for factor in sorted(set(marks)):
-                    found = transform.match(script.root, "scf.for", attributes={UNROLL: integer(factor)})
+                    found = transform.match(script.root, "scf.for", attributes={tw.UNROLL: integer(factor)})
                     with transform.foreach(found) as loop:
                         transform.unroll(loop, factor)
             transform.apply(script, function)
             for op in collect(function, _is_marked):
-                del op.attributes[UNROLL]
+                del op.attributes[tw.UNROLL]
 
 
 def _is_marked(op: ir.Operation) -> bool:
-    return op.name == "scf.for" and UNROLL in op.attributes
+    return op.name == "scf.for" and tw.UNROLL in op.attributes

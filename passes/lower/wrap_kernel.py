@@ -5,29 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir
+from ...dialects import ir, tw
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
 from ..infra.base import Pass
-from ..ir.kernel import (
-    AHEAD,
-    ASKS_SCRATCH,
-    EXTENT,
-    FLUSH,
-    IN_PLACE,
-    LINE,
-    PARALLEL,
-    PARALLEL_FROM,
-    SCHEDULE,
-    SCHEDULE_JSON,
-    SCRATCH,
-    SIZES,
-    STREAMS,
-    count_of,
-    in_place,
-    integer,
-    symbol,
-)
+from ..ir.kernel import LINE, count_of, in_place, integer, symbol
 
 BODY, STREAMED = "__body", "__streams"
 
@@ -51,7 +33,17 @@ _RESTORE["aarch64"] = 'llvm.call_intrinsic "llvm.aarch64.set.fpcr"(%before) : (i
 _KEEPING = {"x86": 0x1F80, "aarch64": 0}
 _FLUSHING = {"x86": 0x9FC0, "aarch64": 1 << 24}
 
-_DESCRIBING = (SCHEDULE, SCHEDULE_JSON, EXTENT, PARALLEL, AHEAD, PARALLEL_FROM, SCRATCH, ASKS_SCRATCH, FLUSH)
+_DESCRIBING = (
+    tw.SCHEDULE,
+    tw.SCHEDULE_JSON,
+    tw.EXTENT,
+    tw.PARALLEL,
+    tw.AHEAD,
+    tw.PARALLEL_FROM,
+    tw.SCRATCH,
+    tw.ASKS_SCRATCH,
+    tw.FLUSH_DENORMALS,
+)
 
 
 @dataclass(frozen=True)
@@ -86,13 +78,13 @@ class WrapKernel(Pass):
     def apply(self, module: ir.Module) -> None:
         """Wrap all kernels of the module: the functions that ``plan-scratch`` has been at."""
         for op in list(module.body.operations):
-            if op.operation.name == "llvm.func" and SCRATCH in op.attributes:
+            if op.operation.name == "llvm.func" and tw.SCRATCH in op.attributes:
                 _wrap(module, op, self.arch)
 
 
 def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
     name = symbol(body)
-    sizes = count_of(body, SIZES)
+    sizes = count_of(body, tw.SIZES)
     count = len(list(body.regions[0].blocks[0].arguments)) - 3 - sizes
     shared = in_place(body)
     shared += [count - 1] if shared else []
@@ -102,17 +94,17 @@ def _wrap(module: ir.Module, body: ir.OpView, arch: str) -> None:
     body.attributes["arg_attrs"] = ir.ArrayAttr.get([*pointers, *others])
     body.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
     ir.SymbolTable.set_symbol_name(body, name + BODY)
-    if STREAMS in body.attributes:
+    if tw.STREAMS in body.attributes:
         _add_streamed(body, name + STREAMED)
-    mode = (_FLUSHING if FLUSH in body.attributes else _KEEPING)[arch]
+    mode = (_FLUSHING if tw.FLUSH_DENORMALS in body.attributes else _KEEPING)[arch]
     enter = _ENTER[arch].format(mode=mode)
-    parsed = ir.Module.parse(_entry_text(name, count, sizes, (enter, _RESTORE[arch]), STREAMS in body.attributes))
+    parsed = ir.Module.parse(_entry_text(name, count, sizes, (enter, _RESTORE[arch]), tw.STREAMS in body.attributes))
     entry = list(parsed.body.operations)[-1].operation.clone(ip=ir.InsertionPoint(module.body))
     for attribute in _DESCRIBING:
         if attribute in body.attributes:
             entry.attributes[attribute] = body.attributes[attribute]
             del body.attributes[attribute]
-    for attribute in (IN_PLACE, STREAMS, SIZES):
+    for attribute in (tw.IN_PLACE, tw.STREAMS, tw.SIZES):
         if attribute in body.attributes:
             del body.attributes[attribute]
 
@@ -121,7 +113,7 @@ def _add_streamed(body: ir.OpView, name: str) -> None:
     """Add a copy of the body as it is, and make all stores of the body plain ones."""
     copy = body.operation.clone(ip=ir.InsertionPoint.after(body))
     ir.SymbolTable.set_symbol_name(copy, name)
-    for attribute in (*_DESCRIBING, IN_PLACE, STREAMS):
+    for attribute in (*_DESCRIBING, tw.IN_PLACE, tw.STREAMS):
         if attribute in copy.attributes:
             del copy.attributes[attribute]
     for store in collect(body, lambda op: op.name == "llvm.store" and "nontemporal" in op.attributes):

@@ -19,7 +19,8 @@ from ..infra.base import Pass
 from ..ir.edit import clone, replace, splat_of
 
 DIALECT = "tm_tensor."
-ATTRIBUTES = "tw.attributes"  # of such an op: MLIR drops the properties of ops that it does not know
+# Of such an op, by `frontends/torch/convert.py`: MLIR drops the properties of ops that it does not know.
+_PROPERTIES = "tm_tensor.properties"
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class ConvertTmTensor(Pass):
 
     Before::
 
-        %r:2 = "tm_tensor.scan"(%x, %z, %a) ({ addf; "tm_tensor.yield" }) {tw.attributes = {dimension = 1, ...}}
+        %r:2 = "tm_tensor.scan"(%x, %z, %a) ({ addf; "tm_tensor.yield" }) {tm_tensor.properties = {dimension = 1, ...}}
 
     After, three steps for an axis of 8 elements::
 
@@ -51,7 +52,7 @@ class ConvertTmTensor(Pass):
             if converter is None:
                 raise CompileError(f"'{op.name}'{at_node(op)} has no conversion")
             with ir.InsertionPoint(op), op.location:
-                replace(op, converter(op, ir.DictAttr(op.attributes[ATTRIBUTES])))
+                replace(op, converter(op, ir.DictAttr(op.attributes[_PROPERTIES])))
 
 
 def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:

@@ -10,23 +10,10 @@ from typing import ClassVar
 
 from ...core.errors import ScheduleError
 from ...core.target import Target, host
-from ...dialects import func, ir
+from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.kernel import (
-    AHEAD,
-    EXTENT,
-    PARALLEL,
-    PARALLEL_FROM,
-    SCHEDULE,
-    SCHEDULE_JSON,
-    copy_marks,
-    functions,
-    integer,
-    is_dynamic,
-    run_upstream,
-    symbol,
-)
+from ..ir.kernel import copy_marks, functions, integer, is_dynamic, run_upstream, symbol
 from ..ir.structure import terminator
 from ..verify_kernel import verify_kernel
 from .dynamic.block_loops import build_blocks
@@ -191,21 +178,21 @@ def as_nest(function: func.FuncOp, schedule: Schedule | Moves, target: Target) -
 
 def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, made: func.FuncOp) -> None:
     """Write down what the schedule means for those who call the kernel."""
-    made.attributes[EXTENT] = integer(schedule.extent if schedule else 1)
+    made.attributes[tw.EXTENT] = integer(schedule.extent if schedule else 1)
     copy_marks(source, made)
     if schedule is None:
         return
-    made.attributes[SCHEDULE] = ir.StringAttr.get(str(schedule))
+    made.attributes[tw.SCHEDULE] = ir.StringAttr.get(str(schedule))
     if isinstance(schedule, Schedule):
-        made.attributes[SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
+        made.attributes[tw.SCHEDULE_JSON] = ir.StringAttr.get(json.dumps(schedule.to_json()))
     if _computes_ahead(schedule):
-        made.attributes[AHEAD] = ir.UnitAttr.get()
+        made.attributes[tw.AHEAD] = ir.UnitAttr.get()
     if isinstance(schedule, Blocks):
         work = max(sum(heuristic.work(measured) for measured in schedule.measured), 1)
-        made.attributes[PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
-        made.attributes[PARALLEL] = ir.UnitAttr.get()
+        made.attributes[tw.PARALLEL_FROM] = integer(heuristic.PARALLEL_WORK * schedule.elements // work)
+        made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
     elif schedule.extent > 1 and heuristic.work(source) >= heuristic.PARALLEL_WORK:
-        made.attributes[PARALLEL] = ir.UnitAttr.get()
+        made.attributes[tw.PARALLEL] = ir.UnitAttr.get()
 
 
 def _computes_ahead(schedule: Schedule | Moves | Blocks) -> bool:

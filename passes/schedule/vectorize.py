@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import func, ir, transform
+from ...dialects import func, ir, transform, tw
 from ..infra.base import Pass
-from ..ir.kernel import UNROLL, integer, scheduled_functions
-from .tiling.reduction import CONTRACT, ROLE
+from ..ir.kernel import integer, scheduled_functions
+from .tiling.reduction import CONTRACT
 
 # Conversions go to where vectors are read: between a broadcast operand and its product, that of a stored float16 would
 # hide the contraction, which then becomes scalars and transposes that `lower-transfers` rewrites for ever.
@@ -51,15 +51,15 @@ class Vectorize(Pass):
 
 def script(function: func.FuncOp) -> transform.Script:
     """The transform IR that vectorizes the function."""
-    roles = sorted(set(re.findall(rf'{ROLE} = "({CONTRACT}(\d)x(\d+))"', str(function))))
+    roles = sorted(set(re.findall(rf'{tw.ROLE} = "({CONTRACT}(\d)x(\d+))"', str(function))))
     with transform.sequence() as made:
         root = made.root
         for role, dims, at_once in roles:
-            contractions = transform.match(root, "linalg.generic", attributes={ROLE: ir.StringAttr.get(role)})
+            contractions = transform.match(root, "linalg.generic", attributes={tw.ROLE: ir.StringAttr.get(role)})
             with transform.foreach(contractions) as op:
                 loop = transform.tile_using_for(op, [0] * int(dims) + [1])[1]
                 if int(at_once) > 1:
-                    transform.annotate(loop, UNROLL, integer(int(at_once)))
+                    transform.annotate(loop, tw.UNROLL, integer(int(at_once)))
         with transform.foreach(transform.match_linalg(root)) as op:
             transform.vectorize(op)
         # Before slices are folded: a transposed read with a dim between the two cannot be taken apart, and goes element

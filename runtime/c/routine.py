@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.errors import ArtifactError
 from ...core.model import OBJECTS
-from ...core.program import Kernel, Step
+from ...core.program import REPORT, Kernel, Step
 from ...core.sizes import Extent, Sym, bounds
 from ..artifact.c_text import number, record, string, table
 from ..artifact.manifest import Manifest
@@ -145,7 +145,7 @@ class RoutineText:
             "tensor.select": self._select,
             "tensor.dim": self._dim,
             "cf.assert": self._check,
-            "tw.report": self._report,
+            REPORT: self._report,
             "arith.constant": self._constant,
         }
         return steps.get(step.op, self._scalar)(step)

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.custom_ops import is_operator
 from ...core.errors import InputError
 from ...core.model import OBJECTS, align_data, numpy_dtype
-from ...core.program import Step
+from ...core.program import REPORT, Step
 from .arithmetic import SCALARS
 from .custom import operator_function
 from .host import FUNCTIONS
@@ -187,7 +187,7 @@ ACTIONS: Mapping[str, Callable[[Step], Action]] = {
     "tensor.dim": _dim,
     "tensor.extract": _extract,
     "cf.assert": _check,
-    "tw.report": _report,
+    REPORT: _report,
     "host.call": _host_call,
     "arith.constant": _constant,
 }

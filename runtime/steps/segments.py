@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ...core.program import Step
+from ...core.program import REPORT, Step
 from .actions import VIEWS
 from .arithmetic import SCALARS
 
 # The steps that a segment may have.
-DETERMINED = {"func.call", "cf.assert", "tw.report", "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
+DETERMINED = {"func.call", "cf.assert", REPORT, "arith.constant", "tensor.dim", "tensor.select", *VIEWS, *SCALARS}
 
 
 def group_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
@@ -24,8 +24,8 @@ def group_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
     for determined, group in groupby(steps, lambda step: step.op in DETERMINED):
         together = tuple(group)
         if determined and any(step.op == "func.call" for step in together):
-            yield tuple(step for step in together if step.op != "tw.report")
-            yield from ((step,) for step in together if step.op == "tw.report")  # which read what the calls have made
+            yield tuple(step for step in together if step.op != REPORT)
+            yield from ((step,) for step in together if step.op == REPORT)  # which read what the calls have made
         else:
             yield from ((step,) for step in together)
 

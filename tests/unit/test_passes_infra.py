@@ -11,13 +11,13 @@ from typing import ClassVar
 import pytest
 
 from tilewright.core.errors import CompileError
-from tilewright.dialects import ir
+from tilewright.dialects import ir, tw
 from tilewright.dialects.context import make_context
 from tilewright.passes.infra.base import MlirPass, Pass
 from tilewright.passes.infra.context import PassContext, Sequential
 from tilewright.passes.infra.instruments import DumpIR, Instrument, PrintIR, Timing
 from tilewright.passes.infra.options import parse_pipeline
-from tilewright.passes.ir.kernel import SCHEDULE_JSON, functions, run_upstream
+from tilewright.passes.ir.kernel import functions, run_upstream
 from tilewright.passes.pipeline import PASSES
 from tilewright.passes.schedule.language.schedule import Schedule
 from tilewright.tools import opt
@@ -172,7 +172,7 @@ def scheduled(argv: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> Sc
     assert opt.main(argv) == 0
     with make_context():
         [function] = functions(ir.Module.parse(capsysbinary.readouterr().out))
-        return Schedule.from_json(ir.StringAttr(function.attributes[SCHEDULE_JSON]).value)
+        return Schedule.from_json(ir.StringAttr(function.attributes[tw.SCHEDULE_JSON]).value)
 
 
 def test_opt_carries_out_a_schedule_by_hand(tmp_path, capsysbinary):

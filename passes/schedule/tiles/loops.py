@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....dialects import arith, ir, scf
+from ....dialects import arith, ir, scf, tw
 from ....dialects.builders import index_constant
-from ...ir.kernel import UNROLL, integer
+from ...ir.kernel import integer
 from .regions import Linear
 
 Values = Sequence[ir.Value]
@@ -35,7 +35,7 @@ def chunked_together(
     elif whole > 1:
         loop = scf.ForOp(index_constant(0), index_constant(whole), index_constant(1), list(values))
         if at_once > 1:
-            loop.attributes[UNROLL] = integer(at_once)
+            loop.attributes[tw.UNROLL] = integer(at_once)
         with ir.InsertionPoint(loop.body):
             offset = Linear(0, ((loop.induction_variable, tile),))
             scf.YieldOp(list(step(offset, tile, list(loop.inner_iter_args))))

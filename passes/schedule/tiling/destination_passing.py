@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ....dialects import arith, func, ir, memref, tensor
+from ....dialects import arith, func, ir, memref, tensor, tw
 from ....dialects.builders import index_constant
-from ...ir.kernel import RESULT_SIZES, SIZES, count_of, integer, symbol
+from ...ir.kernel import count_of, integer, symbol
 from ..tiles.buffers import tensor_of, write
 
 Body = Callable[[dict[ir.Value, ir.Value], list[ir.Value], ir.Value, ir.Value], list[ir.Value]]
@@ -29,14 +29,14 @@ def destination_passing(
     with ir.InsertionPoint(module.body):
         made = func.FuncOp(symbol(function), ([*buffers, *[index] * (sizes + 2)], []))
     if sizes:
-        made.attributes[SIZES] = integer(sizes)
+        made.attributes[tw.SIZES] = integer(sizes)
     block = made.add_entry_block()
     with ir.InsertionPoint(block):
         arguments, given = list(block.arguments), iter(list(block.arguments)[len(buffers) :])
         outputs = arguments[len(inputs) : len(buffers)]
         tensors = [_tensor(t, shaped(t, a, given)) for t, a in zip(inputs, arguments, strict=False)]
         own = [next(given) for t in function.type.inputs if isinstance(t, ir.IndexType)]
-        extents = iter(own[len(own) - count_of(function, RESULT_SIZES) :])
+        extents = iter(own[len(own) - count_of(function, tw.RESULT_SIZES) :])
         places = [shaped(t, o, extents) for t, o in zip(results, outputs, strict=True)]
         dests = [_tensor(t, o, writable=True) for t, o in zip(results, places, strict=True)]
         mapping = dict(zip(function.arguments, [*tensors, *own], strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ....dialects import arith, ir, linalg
+from ....dialects import arith, ir, linalg, tw
 from ....dialects.builders import element_of, index_constant
 from ....dialects.walk import defining_op
 from ...analysis.classify import classify
@@ -22,7 +22,7 @@ from .tiler import Form, Tiler, fresh, loop_intervals, packed_dims, part_of, til
 
 # A mark on the matmuls that a nest leaves, "contract2x4": the number of their parallel loops, and the steps of k that
 # are taken at once. `vectorize` steps through their k.
-ROLE, CONTRACT = "tw.role", "contract"
+CONTRACT = "contract"  # a value of `tw.ROLE`, followed by its form
 
 # Numbers that a combiner leaves others as they are with.
 _NEUTRAL = {"arith.addf": 0.0, "arith.addi": 0, "arith.mulf": 1.0, "arith.muli": 1}
@@ -62,7 +62,7 @@ def compute_reduction(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.V
             if inside is not None:
                 made = defining_op(tile.value)
                 assert made is not None
-                made.attributes[ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}x{form.at_once}")
+                made.attributes[tw.ROLE] = ir.StringAttr.get(f"{CONTRACT}{len(init.dims)}x{form.at_once}")
             return tile.value
         loop, deeper = remaining[0], remaining[1:]
 

@@ -15,7 +15,7 @@ func.func @scan(%x: tensor<2x8xf32>) -> tensor<2x8xf32> {
   ^bb0(%p: f32, %q: f32):
     %s = arith.addf %p, %q : f32
     "tm_tensor.yield"(%s) : (f32) -> ()
-  }) {tw.attributes = {dimension = 1 : i64, inclusive = true}} : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2xf32>) -> (tensor<2x8xf32>, tensor<2xf32>)
+  }) {tm_tensor.properties = {dimension = 1 : i64, inclusive = true}} : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2xf32>) -> (tensor<2x8xf32>, tensor<2xf32>)
   return %r#0 : tensor<2x8xf32>
 }
 
@@ -32,7 +32,7 @@ func.func @sort(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
   ^bb0(%p: f32, %q: f32):
     %s = arith.cmpf ole, %p, %q : f32
     "tm_tensor.yield"(%s) : (i1) -> ()
-  }) {tw.attributes = {dimension = 0 : i64}} : (tensor<3x8xf32>) -> tensor<3x8xf32>
+  }) {tm_tensor.properties = {dimension = 0 : i64}} : (tensor<3x8xf32>) -> tensor<3x8xf32>
   return %r : tensor<3x8xf32>
 }
 
@@ -49,7 +49,7 @@ func.func @scatter(%x: tensor<9x8xf32>, %u: tensor<3x1x8xf32>, %i: tensor<3x1xi6
   ^bb0(%new: f32, %old: f32):
     %s = arith.addf %old, %new : f32
     "tm_tensor.yield"(%s) : (f32) -> ()
-  }) {tw.attributes = {dimension_map = array<i64: 0>, unique_indices = false}} : (tensor<3x1x8xf32>, tensor<3x1xi64>, tensor<9x8xf32>) -> tensor<9x8xf32>
+  }) {tm_tensor.properties = {dimension_map = array<i64: 0>, unique_indices = false}} : (tensor<3x1x8xf32>, tensor<3x1xi64>, tensor<9x8xf32>) -> tensor<9x8xf32>
   return %r : tensor<9x8xf32>
 }
 

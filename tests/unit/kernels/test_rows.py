@@ -16,13 +16,13 @@ from onnx import helper
 from onnx_case import model_of, node_model
 
 from tilewright.core.target import host
-from tilewright.dialects import ir
+from tilewright.dialects import ir, tw
 from tilewright.dialects.context import make_context
 from tilewright.frontends import import_model
 from tilewright.passes import pipeline
 from tilewright.passes.analysis.in_place import overwritable
 from tilewright.passes.infra.context import PassContext
-from tilewright.passes.ir.kernel import IN_PLACE, functions
+from tilewright.passes.ir.kernel import functions
 
 RNG = np.random.default_rng(0)
 EXTENTS = st.sampled_from([1, 2, 3, 7, 16, 33, 70])
@@ -144,7 +144,7 @@ def test_a_result_that_lies_over_an_operand(shape: tuple[int, ...]) -> None:
         [(name, code)], [call] = plan.kernels.items(), plan.main.calls
         module, code = ir.Module.parse(code), io.BytesIO()
         [over] = overwritable(functions(module)[0])
-        functions(module)[0].attributes[IN_PLACE] = ir.DenseI64ArrayAttr.get([over])
+        functions(module)[0].attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([over])
         module.operation.write_bytecode(code)
     memory = [aligned(inputs[info.name]) for info in plan.main.inputs]
     residual = memory[call.args[over].index]

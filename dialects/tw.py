@@ -1,0 +1,219 @@
+"""The discardable attributes ``tw.*``: what frontends, passes and the planner note on ops for each other.
+
+Each entry says which op has the attribute, of which type it is, what it means, and which modules write and read it.
+``tests/unit/test_tw.py`` compares that with the code, and refuses literals of these names elsewhere.
+"""
+
+from __future__ import annotations
+
+# Arguments of programs
+
+NAME = "tw.name"
+"""Argument, string: it is the model's input of this name.
+
+Written by frontends/linalg/importer, frontends/onnx/importer; read by passes/analysis/footprint.
+"""
+
+PARAM = "tw.param"
+"""Argument, string: it is the weight of this name.
+
+Written by frontends/linalg/importer, frontends/onnx/importer, passes/graph/split_prepare; read by
+passes/graph/plan_memory, passes/ir/edit, passes/pipeline.
+"""
+
+# Programs
+
+PREPARES = "tw.prepares"
+"""Function, string: it computes the weight of this name when the program is built.
+
+Written by passes/graph/split_prepare; read by passes/ir/edit, passes/pipeline.
+"""
+
+BODY = "tw.body"
+"""Function and its calls, unit: a region of control flow, which the program runs in place of the call.
+
+Written by passes/graph/outline_control; read by passes/ir/routine_ops.
+"""
+
+ARENA_BYTES = "tw.arena_bytes"
+"""Function, integer: the bytes of its arena. For readers of the IR and tests.
+
+Written by passes/graph/plan_memory.
+"""
+
+# Ops of programs
+
+CONTROL = "tw.control"
+"""``scf`` op, unit: the program runs it; it becomes no kernel.
+
+Written by frontends/onnx/control_flow; read by passes/ir/routine_ops.
+"""
+
+OUTSIDE = "tw.outside"
+"""Op that makes a word, string: what is wrong where the word is not 0, said of the node.
+
+Written by dialects/positions; read by passes/graph/report_outside.
+"""
+
+REPORT = "tw.report"
+"""Call of ``@tw.report``, string: the same text for a word that a kernel makes; the program refuses the run.
+
+Written by passes/graph/report_outside; read by passes/graph/plan_memory, passes/ir/routine_ops, passes/plan_routine.
+"""
+
+HOST = "tw.host"
+"""Call, string: the function of the host that it calls (``runtime/steps/host.py``).
+
+Written by frontends/onnx/entry; read by passes/ir/routine_ops, passes/plan_routine.
+"""
+
+ATTRIBUTES = "tw.attributes"
+"""Call of a host function, string: the function's attributes as JSON.
+
+Written by frontends/onnx/entry; read by passes/plan_routine.
+"""
+
+DTYPES = "tw.dtypes"
+"""Call of a host function, string: the element types of its operands and results as JSON.
+
+Written by frontends/onnx/entry; read by passes/plan_routine.
+"""
+
+GROUP = "tw.group"
+"""Structured op, integer: ops with equal numbers become one kernel.
+
+Written by passes/graph/fuse_ops; read by passes/graph/outline.
+"""
+
+NODES = "tw.nodes"
+"""Call of a kernel, array of strings: the names of the model's nodes in it.
+
+Written by passes/graph/outline; read by passes/graph/plan_memory, passes/plan_routine.
+"""
+
+SLOTS = "tw.slots"
+"""Call of a kernel, array of strings: where its arguments and results lie (``program.Slot``). For readers of the IR
+and tests.
+
+Written by passes/graph/plan_memory.
+"""
+
+OVER = "tw.over"
+"""Call of a kernel, integer: the argument whose memory its result takes.
+
+Written by passes/graph/plan_memory; read by passes/plan_routine.
+"""
+
+# Kernels on tensors
+
+RESULT_SIZES = "tw.result_sizes"
+"""Function, integer: how many of its last arguments are the dynamic extents of its results.
+
+Written by passes/graph/outline; read by passes/analysis/size_classes, passes/schedule/tiling/destination_passing.
+"""
+
+SAME_SIZES = "tw.same_sizes"
+"""Function, array of arrays of integers: the sizes that are equal, as pairs of argument and axis
+(``verify_kernel.py``). All others may differ.
+
+Written by passes/verify_kernel; read by passes/verify_kernel.
+"""
+
+IN_PLACE = "tw.in_place"
+"""Function, array of integers: the arguments whose memory may also be the result's. Each element is read where it is
+written.
+
+Written by passes/graph/plan_memory; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+FLUSH_DENORMALS = "tw.flush_denormals"
+"""Function, unit: denormal numbers count as zero while the kernel runs.
+
+Written by passes/lower/flush_denormals; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+LOSES_NAN = "tw.loses_nan"
+"""Function, unit: a maximum of numbers, one of which is NaN, may be the maximum of the others.
+
+Written by passes/lower/flush_denormals; read by passes/ir/kernel, passes/lower/lower_to_llvm.
+"""
+
+AT_MOST_ONE = "tw.at_most_one"
+"""Exponential, unit: it is at most 1, and zero may take the place of a denormal result.
+
+Written by passes/lower/flush_denormals; read by passes/lower/expand_math.
+"""
+
+# Kernels on buffers
+
+SIZES = "tw.sizes"
+"""Function, integer: how many sizes the kernel takes after its pointers.
+
+Written by passes/schedule/tiling/destination_passing; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+SCHEDULE = "tw.schedule"
+"""Function, string: the schedule as text. A function without one runs as plain loops.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/wrap_kernel.
+"""
+
+SCHEDULE_JSON = "tw.schedule_json"
+"""Function, string: the schedule as JSON, for ``Schedule.from_json``.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+EXTENT = "tw.extent"
+"""Function, integer: the steps of the parallel axis.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+PARALLEL = "tw.parallel"
+"""Function, unit: the work is worth more than one thread.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+PARALLEL_FROM = "tw.parallel_from"
+"""Function, integer: the elements of a dynamic result from which several threads are worth it.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+AHEAD = "tw.ahead"
+"""Function, unit: each call computes something before its steps.
+
+Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+SCRATCH = "tw.scratch"
+"""Function, integer: the bytes of scratch memory that it takes.
+
+Written by passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wrap_kernel, passes/pipeline.
+"""
+
+ASKS_SCRATCH = "tw.asks_scratch"
+"""Function, unit: called with ``hi = -1`` the kernel writes how many bytes of scratch memory it needs.
+
+Written by passes/lower/plan_scratch; read by passes/ir/kernel, passes/lower/wrap_kernel.
+"""
+
+STREAMS = "tw.streams"
+"""Function, unit: some stores bypass the caches, and need a result that begins at a cache line.
+
+Written by passes/lower/stream_stores; read by passes/lower/prefetch_rows, passes/lower/wrap_kernel.
+"""
+
+ROLE = "tw.role"
+"""Structured op in a tile, string: ``contract`` and the form of its accumulators.
+
+Written by passes/schedule/tiling/reduction; read by passes/schedule/vectorize.
+"""
+
+UNROLL = "tw.unroll"
+"""Loop, integer: how many of its steps are taken at once.
+
+Written by passes/schedule/tiles/loops, passes/schedule/vectorize; read by passes/lower/unroll_sums.
+"""
