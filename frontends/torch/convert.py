@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, SymIntArgument
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._pytree import tree_leaves
 from torch_mlir._mlir_libs._mlir import ir
 from torch_mlir._mlir_libs._mlir.passmanager import PassManager
 from torch_mlir.dialects import torch as torch_dialect
@@ -60,6 +61,7 @@ def convert(saved: bytes, name: str) -> Answer:
         for point, sample in _samples(program):
             _refuse_random(sample.graph)
             _refuse_masks(sample.graph)
+            _refuse_large(sample.graph)
             signature = _settle_border(sample, scalars)
             texts.append(_lower(sample.graph))
             points.append(point)
@@ -120,6 +122,14 @@ def _refuse_masks(graph: Graph) -> None:
             if index is not None and index.meta["val"].dtype == torch.bool:
                 why = "a mask among other indices is taken with one place in each, and one value: use torch.where"
                 raise _Refused(name_of(node), why)
+
+
+def _refuse_large(graph: Graph) -> None:
+    """Refuse whole numbers beyond int64, which torch has and torch-mlir does not."""
+    for node in graph.nodes:
+        numbers = [n for n in tree_leaves((node.args, node.kwargs)) if isinstance(n, int)]
+        if large := next((n for n in numbers if not -(1 << 63) <= n < 1 << 63), None):
+            raise _Refused(name_of(node), f"the number {large} does not fit into 64 bits with a sign: use a float")
 
 
 def _settle_border(program: ExportedProgram, scalars: Collection[int]) -> dict[str, Any]:

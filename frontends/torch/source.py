@@ -109,6 +109,10 @@ class TorchSource(ForeignSource):
                 info = TensorInfo(entry["target"], tuple(entry["shape"]), entry["dtype"])
                 params[info.name] = Param(info, align_data(self._data(info)))
         shapes = [result for _, result in self._results() if isinstance(result, tuple)]
+        made = [entry for entry in signature["outputs"] if entry["role"] != "buffer_mutation"]
+        if len(made) != len(shapes):
+            what = f"{self.name}: its graph gives {len(made)} tensors, and its signature says {len(shapes)}"
+            raise ModelError(f"{what}: export the program again")
         named = zip(self.output_names(), shapes, strict=True)
         outputs = []
         for entry in signature["outputs"]:

@@ -132,6 +132,31 @@ def test_nodes_that_do_not_fit_together_are_refused_in_one_line():
     assert str(caught.value).isprintable()
 
 
+def test_a_tensor_where_the_file_says_a_size(tmp_path):
+    class Sized(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+            return x + 1, x.shape[0] * 2 + 1
+
+    source, path = tmp_path / "sized.pt2", tmp_path / "tensor.pt2"
+    batch = torch.export.Dim("batch", min=1, max=9)
+    torch.export.save(torch.export.export(Sized(), (torch.zeros(2, 3),), dynamic_shapes=({0: batch},)), source)
+    edited(source, path, b'"torch.ops.aten.sym_size.int"', b'"_operator.pow"')
+    with pytest.raises(tw.ModelError, match="its graph gives 2 tensors, and its signature says 1: export"):
+        tw.compile(path, cache=False)
+
+
+def test_a_number_beyond_int64_is_refused(saved, tmp_path):
+    class Plus(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 12345
+
+    source, path = tmp_path / "plus.pt2", tmp_path / "large.pt2"
+    torch.export.save(torch.export.export(Plus(), (torch.zeros(2, 3),)), source)
+    edited(source, path, b"12345", str(1 << 63).encode())
+    with pytest.raises(tw.UnsupportedError, match="the number 9223372036854775808 does not fit into 64 bits"):
+        tw.compile(path, cache=False)
+
+
 def test_an_untrusted_program_compiles(saved):
     x = torch.randn(4, 3)
     made = tw.compile(saved, untrusted=True, num_threads=1, cache=False)(x)
