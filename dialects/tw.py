@@ -114,9 +114,9 @@ Written by passes/graph/outline; read by passes/analysis/size_classes, passes/sc
 
 SAME_SIZES = "tw.same_sizes"
 """Function, array of arrays of integers: the sizes that are equal, as pairs of argument and axis
-(``verify_kernel.py``). All others may differ.
+(``verify/sizes.py``). All others may differ.
 
-Written by passes/verify_kernel; read by passes/verify_kernel.
+Written by passes/verify/sizes; read by passes/verify/sizes.
 """
 
 IN_PLACE = "tw.in_place"

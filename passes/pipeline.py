@@ -41,7 +41,7 @@ from .graph.split_prepare import SplitPrepare
 from .graph.store_concat import StoreConcat
 from .graph.store_padded import StorePadded
 from .graph.winograd import Winograd
-from .infra.base import Pass
+from .infra.base import ModuleForm, Pass
 from .infra.context import SCHEDULES, PassContext, check_context, snapshot
 from .ir.edit import is_dynamic, programs, string_attr
 from .ir.kernel import describe, functions, symbol
@@ -75,7 +75,9 @@ from .schedule.collapse_loops import CollapseLoops
 from .schedule.language import by_hand
 from .schedule.language.schedule import Schedule
 from .schedule.vectorize import Vectorize
-from .verify_kernel import stated_sizes
+from .verify.forms import is_enabled, verify
+from .verify.plans import verify_plan
+from .verify.sizes import stated_sizes
 
 EMIT = "emit-object"  # what instruments call code generation
 # Why a kernel has no vectors.
@@ -184,8 +186,8 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
         module = _copy(model.module)
         with context:
             normalize = () if model.legal else normalize_passes()
-            for stage in (*normalize, *graph_passes(target, context.opt_level)):
-                context.run(stage, module)
+            form = ModuleForm.MAIN if model.legal else ModuleForm.FOREIGN
+            _run((*normalize, *graph_passes(target, context.opt_level)), module, context, form)
         with step("planning"), diagnostics("planning"):
             functions = {string_attr(f.attributes, "sym_name"): f for f in programs(module)}
             if "main" not in functions:
@@ -197,7 +199,10 @@ def plan(model: Model, target: Target, context: PassContext | None = None, limit
             main = _program(functions["main"], model, infos, model.inputs, model.outputs, most)
             prepare = {name: _program(f, model, {}, (), (infos[name],), most) for name, f in prepared.items()}
             called = {call.kernel for program in (main, *prepare.values()) for call in program.calls}
-            return Plan(main, prepare, _kernels(module, called))
+            made = Plan(main, prepare, _kernels(module, called))
+            if is_enabled():
+                verify_plan(made)
+            return made
 
 
 def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple[ir.Module, Kernel]:
@@ -211,13 +216,13 @@ def lower_kernel(bytecode: bytes, target: Target, context: PassContext) -> tuple
     work = [(cost(function), signature(function), stated_sizes(function)) for function in functions(module)]
     asked = by_hand.given(context.config, symbol(functions(module)[0])) if SCHEDULES in context.config else None
     try:
-        _run(kernel_passes(target, schedule=asked), module, context)
+        _run(kernel_passes(target, schedule=asked), module, context, ModuleForm.TENSORS)
     except transform.EndlessRewriteError as error:
         if asked:
             raise ScheduleError(f"the schedule cannot be carried out: {ENDLESS}; other tiles may do") from error
         note = f"runs as plain loops, which is slow: {ENDLESS}"
         module = ir.Module.parse(bytecode)
-        _run(kernel_passes(target, plain=True), module, context)
+        _run(kernel_passes(target, plain=True), module, context, ModuleForm.TENSORS)
     wrapped = [describe(op) for op in module.body.operations if tw.SCRATCH in op.attributes]
     if len(wrapped) != 1:
         raise CompileError(f"a kernel module has one function, this one has {len(wrapped)}")
@@ -238,10 +243,16 @@ def compile_kernel(bytecode: bytes, target: Target, context: PassContext) -> Ker
             return replace(kernel, object=codegen.emit(module, target, "obj", level))
 
 
-def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext) -> None:
+def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext, form: ModuleForm) -> None:
+    """Run passes on a module that is in a ``form``; where that is asked for, verify the form after each of them."""
+    if checked := is_enabled():
+        verify(form, module, "what the passes begin with")
     with context:
         for stage in passes:
             context.run(stage, module)
+            form = stage.form or form
+            if checked:
+                verify(form, module, f"pass '{stage.name}'")
 
 
 def _copy(module: ir.Module) -> ir.Module:

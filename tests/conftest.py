@@ -24,6 +24,9 @@ os.environ["TILEWRIGHT_CACHE_SIZE"] = "0"
 _crashes = tempfile.TemporaryDirectory(prefix="tilewright-crashes-")
 os.environ["TILEWRIGHT_CRASH_DIR"] = _crashes.name
 
+# Each pass is held to the rules of the form in which it leaves a module.
+os.environ["TILEWRIGHT_VERIFY"] = "1"
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

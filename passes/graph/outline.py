@@ -21,7 +21,7 @@ from ..analysis.kinds import (
     Reduction,
     Transform,
 )
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.edit import (
     clone,
     erase_dead,
@@ -39,7 +39,7 @@ from ..ir.open_sizes import open_sizes
 from ..ir.routine_ops import VIEWS, base_of, is_body, is_body_call, is_choice, is_control, is_host_call, is_no_kernel
 from ..ir.structure import body_ops, is_tensor, operations
 from ..ir.uses import nested_ops, top_level, uses
-from ..verify_kernel import state_sizes
+from ..verify.sizes import state_sizes
 
 _WORDS = {Conv: "conv", Contraction: "matmul", DepthwiseConv: "depthwise", Pool: "pool", Reduction: "reduce"}
 _WORDS |= {Transform: "transform"}
@@ -65,6 +65,7 @@ class Outline(Pass):
     """
 
     name: ClassVar[str] = "outline"
+    form: ClassVar[ModuleForm | None] = ModuleForm.CALLS
 
     def apply(self, module: ir.Module) -> None:
         """Outline the groups of all programs."""

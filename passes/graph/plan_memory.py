@@ -13,7 +13,7 @@ from ...dialects import func, ir, tw
 from ...dialects.types import nbytes
 from ...dialects.walk import defining_op
 from ..analysis.in_place import inserted_into, overwritable
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.edit import is_cheap, is_dynamic, node_names, programs, string_attr
 from ..ir.kernel import in_place, integer
 from ..ir.routine_ops import VIEWS, base_of, is_report
@@ -46,6 +46,7 @@ class PlanMemory(Pass):
     """
 
     name: ClassVar[str] = "plan-memory"
+    form: ClassVar[ModuleForm | None] = ModuleForm.SLOTS
 
     def apply(self, module: ir.Module) -> None:
         """Annotate all programs; raises CompileError for what is neither a call nor a view."""

@@ -9,21 +9,39 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 from ...dialects import PassManager, ir
+
+
+class ModuleForm(Enum):
+    """The forms of a module between passes. ``passes/verify`` has the rules of each."""
+
+    FOREIGN = "another compiler's linalg"
+    MAIN = "@main in structured ops"
+    CALLS = "calls of kernels"
+    SLOTS = "calls on planned memory"
+    TENSORS = "a kernel on tensors"
+    BUFFERS = "a kernel that takes buffers"
+    MEMORY = "a kernel in memory alone"
+    SCRATCH = "a kernel that does not allocate"
+    LLVM = "the LLVM dialect"
+    WRAPPED = "a kernel with the ABI of programs"
 
 
 @dataclass(frozen=True)
 class Pass:
     """Base of all passes. ``name`` is the command-line name, ``opt_level`` the least level at which the pass runs.
 
-    ``unregistered``: it takes modules with ops of dialects that are not ours.
+    ``unregistered``: it takes modules with ops of dialects that are not ours. ``form`` is the form in which it leaves a
+    module, None where it leaves the form that it found.
     """
 
     name: ClassVar[str] = ""
     opt_level: ClassVar[int] = 0
     unregistered: ClassVar[bool] = False
+    form: ClassVar[ModuleForm | None] = None
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite ``module`` in place. Raises CompileError for what must be understood and is not."""

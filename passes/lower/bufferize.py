@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ...dialects import ir, linalg, tw
 from ...dialects.walk import collect
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import functions, run_upstream
 from .carried import write_carried
 
@@ -43,6 +43,7 @@ class Bufferize(Pass):
     """
 
     name: ClassVar[str] = "bufferize"
+    form: ClassVar[ModuleForm | None] = ModuleForm.MEMORY
 
     def apply(self, module: ir.Module) -> None:
         """Bufferize all functions of the module; those that have no schedule may have loops of any kind."""

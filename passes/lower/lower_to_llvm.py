@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...dialects import arith, func, ir, llvm, tw, vector
 from ...dialects.walk import collect
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import MAXIMA, functions, run_upstream
 from .math.emit import at_least
 
@@ -66,6 +66,7 @@ class LowerToLlvm(Pass):
     """
 
     name: ClassVar[str] = "lower-to-llvm"
+    form: ClassVar[ModuleForm | None] = ModuleForm.LLVM
 
     def apply(self, module: ir.Module) -> None:
         """Lower the whole module."""

@@ -11,7 +11,7 @@ from ...dialects.builders import index_constant
 from ...dialects.context import at_node
 from ...dialects.types import element_bits, nbytes
 from ...dialects.walk import collect, defining_op
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import functions, integer
 
 _ALIGNMENT = 64
@@ -40,6 +40,7 @@ class PlanScratch(Pass):
     """
 
     name: ClassVar[str] = "plan-scratch"
+    form: ClassVar[ModuleForm | None] = ModuleForm.SCRATCH
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module.

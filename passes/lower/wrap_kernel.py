@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...dialects import ir, tw
 from ...dialects.types import element_bits
 from ...dialects.walk import collect
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import LINE, count_of, in_place, integer, symbol
 
 BODY, STREAMED = "__body", "__streams"
@@ -73,6 +73,7 @@ class WrapKernel(Pass):
     """
 
     name: ClassVar[str] = "wrap-kernel"
+    form: ClassVar[ModuleForm | None] = ModuleForm.WRAPPED
     arch: str = "x86"
 
     def apply(self, module: ir.Module) -> None:

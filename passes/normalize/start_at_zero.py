@@ -9,7 +9,7 @@ from ...dialects import arith, builders, ir
 from ...dialects.walk import defining_op
 from ..analysis.classify import classify
 from ..analysis.kinds import Contraction, Conv, DepthwiseConv
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.edit import programs, splat_of
 from ..ir.maps import is_copy
 from ..ir.open_sizes import note_sizes
@@ -36,6 +36,7 @@ class StartAtZero(Pass):
     """
 
     name: ClassVar[str] = "start-at-zero"
+    form: ClassVar[ModuleForm | None] = ModuleForm.MAIN
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all programs of the module."""

@@ -12,10 +12,10 @@ from ...core.errors import ScheduleError
 from ...core.target import Target, host
 from ...dialects import func, ir, tw
 from ...dialects.walk import defining_op
-from ..infra.base import Pass
+from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import copy_marks, functions, integer, is_dynamic, run_upstream, symbol
 from ..ir.structure import terminator
-from ..verify_kernel import verify_kernel
+from ..verify.sizes import verify_sizes
 from .dynamic.block_loops import build_blocks
 from .dynamic.blocks import Blocks, choose_blocks
 from .dynamic.joined_axes import JoinedAxes, build_joined, choose_joined
@@ -64,6 +64,7 @@ class ApplySchedule(Pass):
     """
 
     name: ClassVar[str] = "apply-schedule"
+    form: ClassVar[ModuleForm | None] = ModuleForm.BUFFERS
     target: Target | None = None
     plain: bool = False
     schedule: Schedule | None = None
@@ -71,7 +72,7 @@ class ApplySchedule(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rebuild all functions of the module."""
         for function in functions(module):
-            verify_kernel(function)
+            verify_sizes(function)
             schedule, made = self._built(function)
             _describe(function, schedule, functions(made)[0])
             functions(made)[0].operation.clone(ip=ir.InsertionPoint(function))

@@ -13,7 +13,7 @@ from tilewright.passes.analysis.size_classes import SizeClasses
 from tilewright.passes.ir.dynamic_extent import DynamicExtent
 from tilewright.passes.ir.kernel import functions
 from tilewright.passes.ir.structure import operations, shape_of
-from tilewright.passes.verify_kernel import state_sizes, stated_sizes, verify_kernel
+from tilewright.passes.verify.sizes import state_sizes, stated_sizes, verify_sizes
 
 ADD = """
 #id = affine_map<(i, j) -> (i, j)>
@@ -119,7 +119,7 @@ def test_a_kernel_states_what_its_ops_rely_on():
     rows, columns = stated_sizes(function)
     assert rows == ((0, 0), (1, 1), (2, 0), (4, -1), (6, 0))
     assert columns == ((0, 1), (1, 0), (5, -1), (6, 1))
-    verify_kernel(function)
+    verify_sizes(function)
 
 
 def test_a_kernel_that_relies_on_more_than_it_states_is_refused():
@@ -129,4 +129,4 @@ def test_a_kernel_that_relies_on_more_than_it_states_is_refused():
     _other, turned = parsed(ADD)
     turned.attributes["tw.same_sizes"] = stated
     with pytest.raises(CompileError, match="kernel 'add' takes axis 0 of argument 0, axis 1 of argument 1"):
-        verify_kernel(turned)
+        verify_sizes(turned)

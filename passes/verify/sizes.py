@@ -7,11 +7,11 @@ differ. `outline` writes that down from the ops of the group, whose loops prove 
 
 from __future__ import annotations
 
-from ..core.errors import CompileError
-from ..core.program import SameSizes
-from ..dialects import func, ir, tw
-from .analysis.size_classes import SizeClasses
-from .ir.kernel import is_dynamic, symbol
+from ...core.errors import CompileError
+from ...core.program import SameSizes
+from ...dialects import func, ir, tw
+from ..analysis.size_classes import SizeClasses
+from ..ir.kernel import is_dynamic, symbol
 
 
 def state_sizes(function: func.FuncOp) -> None:
@@ -33,7 +33,7 @@ def stated_sizes(function: func.FuncOp) -> SameSizes:
     return tuple(tuple(zip(flat[::2], flat[1::2], strict=True)) for flat in classes)
 
 
-def verify_kernel(function: func.FuncOp) -> None:
+def verify_sizes(function: func.FuncOp) -> None:
     """Raise CompileError where a kernel's ops take sizes for the same that it does not state to be."""
     if not is_dynamic(function):
         return
