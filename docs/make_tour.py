@@ -128,7 +128,7 @@ packed weights go into `model.safetensors`.
 | accept another ONNX operator | `frontends/onnx/ops/` | [add an operator](add-an-operator.md) |
 | accept what PyTorch exports | `frontends/torch/`, `passes/normalize/` | [PyTorch](pytorch.md) |
 | rewrite graphs | `passes/graph/` | [add a pass](add-a-pass.md), [graph passes](graph-passes.md) |
-| decide what is fused | `passes/graph/fuse_ops.py` | [graph passes](graph-passes.md#what-the-rules-of-fusion-rest-on) |
+| decide what is fused | `passes/graph/fuse_ops.py` | [graph passes](graph-passes.md#rules-of-fusion) |
 | make a kernel faster | `passes/schedule/families/` | [add a kernel family](add-a-kernel-family.md) |
 | change what tiles become | `passes/schedule/tiling/`, `passes/lower/` | [architecture](architecture.md#kernels) |
 | work on dynamic shapes | `core/sizes.py`, `passes/schedule/dynamic/` | [dynamic shapes](dynamic-shapes.md) |
