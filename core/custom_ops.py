@@ -52,7 +52,7 @@ def operator_name(domain: str, op: str) -> str:
 
 
 def is_operator(function: str) -> bool:
-    """Whether what a program calls is an operator of a user, and no function of the runtime."""
+    """Return whether a program calls an operator of a user, and not a function of the runtime."""
     return "::" in function
 
 

@@ -52,7 +52,7 @@ class Sym:
 
     @property
     def is_symbol(self) -> bool:
-        """Whether it is a symbol alone, and not computed."""
+        """Return whether it is a single symbol, and not computed."""
         return [factor for _, factor in self.terms] == [1] and [a.function for a in self.terms[0][0]] == [None]
 
     @cached_property
@@ -175,12 +175,12 @@ def static(extent: Extent, what: str = "this extent") -> int:
 
 
 def is_open(shape: Sequence[Extent]) -> bool:
-    """Whether a shape has an extent that only the run knows."""
+    """Return whether a shape has an extent that is known only at run time."""
     return any(isinstance(extent, Sym) for extent in shape)
 
 
 def may_be_equal(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
-    """Whether two shapes are equal, or may be when the program runs."""
+    """Return whether two shapes are equal, or may be when the program runs."""
     return len(a) == len(b) and all(0 in bounds(m - n) for m, n in zip(a, b, strict=False))
 
 
@@ -208,7 +208,7 @@ def lowest(extent: Extent) -> int | None:
 
 
 def less(a: Extent, b: Extent) -> bool:
-    """Whether ``a < b``, where that holds, or fails, whatever the symbols are; else OpenExtentError."""
+    """Return whether ``a < b`` if that is the same for all values of the symbols; otherwise raise OpenExtentError."""
     difference = bounds(b - a)
     if difference.low is not None and difference.low > 0:
         return True
@@ -321,7 +321,7 @@ def _function(function: Function, *args: Extent, within: Interval) -> Extent:
 
 
 def _is_rest(a: Extent, b: Extent) -> bool:
-    """Whether ``0 <= a < b``, whatever the symbols are."""
+    """Return whether ``0 <= a < b``, whatever the symbols are."""
     low, above = lowest(a), lowest(b - a)
     return low is not None and low >= 0 and above is not None and above > 0
 

@@ -71,12 +71,12 @@ class Target:
 
     @property
     def has_fma(self) -> bool:
-        """Whether a product and a sum are one instruction."""
+        """Return whether a product and a sum are one instruction."""
         return self.arch == cpus.AARCH64.name or "fma" in self.features or "fma4" in self.features
 
     @property
     def streams(self) -> bool:
-        """Whether stores that pass the caches are worth it: AArch64's are hints, and take two instructions."""
+        """Return whether non-temporal stores pay. AArch64's are hints, and take two instructions."""
         return self.arch == cpus.X86.name
 
     @property
@@ -145,7 +145,7 @@ class Target:
 
     @property
     def runs_here(self) -> bool:
-        """Whether code for this target can run on this machine."""
+        """Return whether code for this target can run on this machine."""
         return self.architecture.machine == os.uname().machine and not self.missing()
 
     def missing(self) -> tuple[str, ...]:

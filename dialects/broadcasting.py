@@ -80,7 +80,7 @@ def stretch(value: ir.Value, shape: Sequence[Extent]) -> ir.Value:
 
 
 def _fits(own: Extent, target: Extent) -> ir.Value:
-    """Whether an extent is that of the shape; if not, the program demands that it is 1."""
+    """Return whether an extent equals that of the shape. If not, the program demands that it is 1."""
     fits, alone = (_equal(own, extent) for extent in (target, 1))
     cf.assert_(arith.ori(fits, alone), f"shapes do not broadcast: {own} is neither 1 nor what the others have")
     return fits

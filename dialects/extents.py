@@ -217,7 +217,7 @@ def _at_end(values: Sequence[ir.Value]) -> ir.InsertionPoint | None:
 
 
 def _is_later(value: ir.Value, other: ir.Value) -> bool:
-    """Whether a value is made behind another, or inside of the region of an op behind it."""
+    """Return whether a value is made after another, or inside of the region of a later op."""
     made, before = value.owner, other.owner
     block, outer = (owner if isinstance(owner, ir.Block) else owner.operation.block for owner in (made, before))
     if block == outer:

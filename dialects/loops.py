@@ -142,7 +142,7 @@ class Draft:
         return [given.get(value, value) for value in self.results]
 
     def holds(self, wanted: Callable[[ir.Operation], bool]) -> bool:
-        """Whether any op of the draft is one that ``wanted`` takes."""
+        """Return whether any op of the draft is one that ``wanted`` takes."""
         return bool(collect(self._holder, wanted))
 
     def drop(self) -> None:

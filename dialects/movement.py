@@ -175,7 +175,7 @@ def _finest_groups(source: tuple[Extent, ...], target: tuple[Extent, ...]) -> li
 
 
 def _is_less(a: Extent, b: Extent) -> bool:
-    """Whether of two open extents the second is a multiple of the first; of numbers, whether it is larger."""
+    """Return whether b is larger than a: a multiple of it if one is dynamic, a larger number if both are known."""
     if isinstance(b, Sym) and quotient(b, a) is not None:
         return True
     return not (isinstance(a, Sym) and quotient(a, b) is not None) and a < b

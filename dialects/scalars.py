@@ -19,7 +19,7 @@ _CMPF["ne"] = arith.CmpFPredicate.UNE  # NaN differs from everything
 
 
 def is_float(value: ir.Value | ir.Type) -> bool:
-    """Whether the value (or type) is a floating-point scalar."""
+    """Return whether the value (or type) is a floating-point scalar."""
     return isinstance(value if isinstance(value, ir.Type) else value.type, ir.FloatType)
 
 

@@ -63,7 +63,7 @@ def constant(array: np.ndarray, elem: ir.Type) -> ir.Value:
 
 
 def is_splat(array: np.ndarray) -> bool:
-    """Whether all elements have the same bits; of a broadcast array only the real elements are looked at."""
+    """Return whether all elements have the same bits; of a broadcast array only the real elements are looked at."""
     core = array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
     items = np.ascontiguousarray(core).reshape(-1).view(np.uint8).reshape(core.size, -1)
     return bool((items == items[:1]).all())

@@ -46,22 +46,22 @@ def tensor_type(shape: tuple[int, ...], dtype: str) -> ir.RankedTensorType:
 
 
 def is_float(dtype: str) -> bool:
-    """Whether the dtype is a floating-point one."""
+    """Return whether the dtype is a floating-point one."""
     return dtype.startswith(("float", "bfloat"))
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether the dtype is an integer one; bool is not."""
+    """Return whether the dtype is an integer. bool is not."""
     return dtype.startswith(("int", "uint"))
 
 
 def is_complex(dtype: str) -> bool:
-    """Whether the dtype is a complex one."""
+    """Return whether the dtype is a complex one."""
     return dtype.startswith("complex")
 
 
 def is_signed(dtype: str) -> bool:
-    """Whether comparisons, divisions and conversions of the dtype are signed ones; bool and unsigned are not."""
+    """Return whether comparisons, divisions and conversions of the dtype are signed."""
     return not dtype.startswith(("uint", "bool"))
 
 

@@ -111,7 +111,7 @@ def _with_name(code: bytes, name: str) -> bytes:
 
 
 def _same(a: Param, b: Param) -> bool:
-    """Whether two weights have the same elements, of the same type."""
+    """Return whether two weights have the same elements, of the same type."""
     if (a.info.shape, a.info.dtype) != (b.info.shape, b.info.dtype):
         return False
     if isinstance(a.source, FileSlice) and a.source == b.source:

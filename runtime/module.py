@@ -133,7 +133,7 @@ class Module:
 
     @property
     def bounded(self) -> bool:
-        """Whether calls wait for others: ``max_concurrency``."""
+        """Return whether calls wait for others: ``max_concurrency``."""
         return self._limit is not None
 
     @property

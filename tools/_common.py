@@ -139,7 +139,7 @@ def demand_model(model: str) -> None:
 
 
 def is_program(model: str) -> bool:
-    """Whether a file is a compiled program, by its name."""
+    """Return whether a file is a compiled program, by its name."""
     return os.path.splitext(model)[1] in PROGRAMS
 
 

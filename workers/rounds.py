@@ -196,7 +196,7 @@ class Round:
         self._crew.end(running.worker)
 
     def _ended(self, source: Connection) -> bool:
-        """Whether a job has come to its end, or died; a question of it is answered."""
+        """Return whether a job has come to its end, or died; a question of it is answered."""
         try:
             if heard(source) is None:
                 return False

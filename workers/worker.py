@@ -76,7 +76,7 @@ class Worker:
 
     @property
     def dead(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self._process.poll() is not None
 
     def send(self, message: bytes) -> None:

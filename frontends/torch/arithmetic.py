@@ -16,7 +16,7 @@ def _is_finite(x: Tensor) -> Tensor:
 
 
 def _sign_bit(x: Tensor) -> Tensor:
-    """Whether a number is negative, -0.0 too; a NaN is not."""
+    """Return whether a number is negative, -0.0 too; a NaN is not."""
     return torch.logical_or(x < 0, torch.logical_and(x == 0, x.reciprocal() < 0)) if x.is_floating_point() else x < 0
 
 

@@ -193,7 +193,7 @@ def _lower(graph: Graph) -> str:
 
 
 def _with_attributes(module: ir.Module) -> bool:
-    """Whether there are ops of torch-mlir's own, which others read in generic form, without their properties.
+    """Return whether there are ops of torch-mlir's own, which others read in generic form, without their properties.
 
     These are put into an attribute.
     """

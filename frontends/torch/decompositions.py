@@ -218,7 +218,7 @@ def _attention(
 
 
 def _is_one_batch(outer: Sequence[int], mask: torch.Tensor | None) -> bool:
-    """Whether batch and heads can be one dim: one of them is 1, or a mask is the same for all."""
+    """Return whether batch and heads can be one dim: one of them is 1, or a mask is the same for all."""
     if mask is None or all(n == 1 for n in mask.shape[:-2]):
         return True
     return sum(n != 1 for n in outer) <= 1 and len(mask.shape) - 2 == len(outer)

@@ -28,7 +28,7 @@ _CAUSE = re.compile(r"^Caused by: \(.*?([\w.-]+:\d+ in [\w<>]+)\)", re.MULTILINE
 
 
 def is_torch(source: object) -> bool:
-    """Whether ``export_module`` takes it."""
+    """Return whether ``export_module`` takes it."""
     return isinstance(source, torch.nn.Module | ExportedProgram | torch.jit.ScriptFunction)
 
 

@@ -79,7 +79,7 @@ class Border:
 
     @property
     def is_open(self) -> bool:
-        """Whether a program of it is for several sizes."""
+        """Return whether a program of it is for several sizes."""
         return any(a.open_axes or a.kind == "scalar" for a in self.arguments)
 
     def closed(self, values: Sequence[Any]) -> Border:
@@ -102,7 +102,7 @@ def _close(argument: Argument, value: Any) -> Argument:
 
 
 def stays_open(scalar: int) -> bool:
-    """Whether a program for this scalar is one for all that are: torch takes sizes of 0 and 1 for constants."""
+    """Return whether a program for this scalar is one for all that are: torch takes sizes of 0 and 1 for constants."""
     return scalar > 1
 
 

@@ -139,7 +139,7 @@ def _chosen(pool: Sequence[int], refused: int, chance: random.Random) -> int:
 
 
 def _tells(known: Sequence[Point], point: Point, pools: Mapping[str, Sequence[int]], moduli: Sequence[int]) -> bool:
-    """Whether a sample tells more: its sizes differ from each other, and from those of ``known`` ones.
+    """Return whether a sample tells more: its sizes differ from each other, and from those of ``known`` ones.
 
     What is one thing for even sizes and another for odd ones has to show, in all samples together: modulo ``moduli``
     not all are the same.

@@ -86,7 +86,7 @@ def _classify_parallel(
 
 
 def _is_broadcast(m: ir.AffineMap, walked: list[int]) -> bool:
-    """Whether the map's loops come in the order of ``walked``; constants and other loops stand for extents of 1."""
+    """Return whether the map's loops are in the order of ``walked``. Constants and other loops have extent 1."""
     if not is_projection(m):
         return False
     places = [walked.index(d) for d in map(dim_of, m.results) if d in walked]
@@ -131,7 +131,7 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def _is_product_sum(op: AnyOp) -> bool:
-    """Whether the body is ``acc`` plus the product of all other arguments."""
+    """Return whether the body is ``acc`` plus the product of all other arguments."""
     block = op.operation.regions[0].blocks[0]
     *factors, acc = block.arguments
     add = defining_op(block.operations[len(block.operations) - 1].operation.operands[0])
@@ -211,7 +211,7 @@ _PRODUCTS, _SUMS = {"arith.mulf", "arith.muli"}, {"arith.addf", "arith.addi"}
 
 
 def _is_multiply_add(op: AnyOp) -> bool:
-    """Whether the body is ``acc + x * y`` of its three arguments, up to order and conversions."""
+    """Return whether the body is ``acc + x * y`` of its three arguments, up to order and conversions."""
     block = op.operation.regions[0].blocks[0]
     results = block.operations[len(block.operations) - 1].operation.operands
     add = defining_op(_strip_casts(results[0]))
@@ -227,7 +227,7 @@ def _is_multiply_add(op: AnyOp) -> bool:
 
 
 def _is_window_reduction(op: AnyOp, data: int) -> bool:
-    """Whether the body combines the data with the accumulator and never looks at the window operand."""
+    """Return whether the body combines the data with the accumulator and never looks at the window operand."""
     return not list(op.operation.regions[0].blocks[0].arguments[1 - data].uses)
 
 

@@ -57,7 +57,7 @@ def _transform_flops(op: ir.Operation, kind: Transform) -> int:
 
 
 def is_arithmetic(name: str) -> bool:
-    """Whether an op of this name makes a new number."""
+    """Return whether an op of this name makes a new number."""
     if name in _FREE or not name.startswith(("arith.", "math.")):
         return False
     return not any(word in name for word in _CONVERSIONS)

@@ -81,12 +81,12 @@ def grow_backward(group: Group, facts: Facts, free: Callable[[ir.Operation], boo
 
 
 def is_map(op: ir.Operation, facts: Facts) -> bool:
-    """Whether the op is a generic of one static result without reductions and gathers, which merges with others."""
+    """Return whether the op is a generic with one static result and no reductions or gathers, which may merge."""
     return _is_simple(op) and isinstance(facts.kind(op), Elementwise | Broadcast | Injective) and not _gathers(op)
 
 
 def is_pointwise(op: ir.Operation) -> bool:
-    """Whether the op makes each element of one result of others at places that its loops say, without knowing them."""
+    """Return whether the op computes each element of its result from elements at places that its loops determine."""
     if op.name != "linalg.generic" or len(op.results) != 1 or set(iterator_types(op)) != {"parallel"}:
         return False
     out = indexing_maps(op)[-1]
@@ -96,12 +96,12 @@ def is_pointwise(op: ir.Operation) -> bool:
 
 
 def is_reduction(op: ir.Operation, facts: Facts) -> bool:
-    """Whether the op is a generic reduction of one static result."""
+    """Return whether the op is a generic reduction of one static result."""
     return _is_simple(op) and isinstance(facts.kind(op), Reduction) and not _gathers(op)
 
 
 def sums_open_axes(op: ir.Operation) -> bool:
-    """Whether an op reduces along axes of open extents: chunks of them are added to what is in the result."""
+    """Return whether an op reduces along axes of dynamic extents, whose chunks are added to the result."""
     loops = zip(iterator_types(op), loop_extents(op), strict=True)
     return any(kind == "reduction" and extent < 0 for kind, extent in loops)
 
@@ -136,7 +136,7 @@ def tree_joins(facts: Facts) -> Joins:
 
 
 def reads_once(op: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether the reader's loops visit each element of the op's result at most once, at plain dims."""
+    """Return whether the reader's loops visit each element of the op's result at most once, at plain dims."""
     extents = loop_extents(reader)
     loops = {d for d, extent in enumerate(extents) if extent != 1}
     reads = reads_from(reader, op)
@@ -166,7 +166,7 @@ class RowRule:
         return RowRule(tuple(_extents(op, rows)), tuple(_extents(op, columns)), before, facts)
 
     def joins(self, op: ir.Operation, group: Group) -> bool:
-        """Whether the op works on the same rows, and reads and is read accordingly; notes what kind it is."""
+        """Return whether the op works on the same rows, and is read accordingly. Notes its kind."""
         if self._shape(op) is None:
             return False
         row = self._gives_rows(op)
@@ -275,7 +275,7 @@ def _extents(op: ir.Operation, dims: list[int] | None) -> list[int]:
 
 
 def _alike(extents: Sequence[int], others: Sequence[int]) -> bool:
-    """Whether extents are the same where they are numbers, and both are unknown where one is."""
+    """Return whether the extents are equal, and unknown in the same places."""
     pairs = list(zip(extents, others, strict=False))
     return len(extents) == len(others) and all((a < 0) == (b < 0) and (a < 0 or a == b) for a, b in pairs)
 

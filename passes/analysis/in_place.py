@@ -43,7 +43,7 @@ def _last(function: func.FuncOp) -> ir.Operation | None:
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
-    """Whether the op computes each element of its one result once, and reads nothing of what was there before."""
+    """Return whether the op computes each element of its one result once, and never reads the old contents."""
     if op.name != "linalg.generic" or len(op.results) != 1 or set(iterator_types(op)) - {"parallel"}:
         return False
     before = op.regions[0].blocks[0].arguments[num_inputs(op)]
@@ -51,7 +51,7 @@ def _is_elementwise(op: ir.Operation) -> bool:
 
 
 def _is_read_in_place(value: ir.Value, op: ir.Operation) -> bool:
-    """Whether all reads of the value are the op's own, each at the place of the result's element."""
+    """Return whether all reads of the value are the op's own, each at the place of the result's element."""
     if value.type != op.results[0].type or not nbytes(value.type):
         return False
     uses, written = list(value.uses), _walk(op, num_inputs(op))

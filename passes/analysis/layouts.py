@@ -133,7 +133,7 @@ class Layouts:
 
 
 def _reads_elements(op: ir.Operation, kind: Conv) -> bool:
-    """Whether a convolution is of few channels, and not of bytes, which are read several at a time."""
+    """Return whether a convolution is of few channels, and not of bytes, which are read several at a time."""
     extents = loop_extents(op)
     few = math.prod(extents[d] for d in kind.c) <= _FEW
     return few and element_bits(builders.element_of(op.operands[kind.data])) > 8
@@ -148,7 +148,7 @@ def _channels_last(m: ir.AffineMap, kind: Conv | DepthwiseConv) -> Order:
 
 
 def same_places(m: ir.AffineMap, out: ir.AffineMap) -> bool:
-    """Whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
+    """Return whether an operand is read around the result's place in each dim (or at 0, for an extent of 1)."""
     if len(m.results) != len(out.results):
         return False
     return all(is_zero(a) or dims_in(b) <= dims_in(a) for a, b in zip(m.results, out.results, strict=True))

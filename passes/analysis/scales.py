@@ -57,7 +57,7 @@ class Scale:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether all elements are scaled alike."""
+        """Return whether all elements are scaled alike."""
         return all(p is None for p in self.places)
 
 
@@ -84,7 +84,7 @@ class Search:
     weights: Set[ir.Value]
 
     def is_weight(self, value: ir.Value) -> bool:
-        """Whether a tensor is known ahead of time."""
+        """Return whether a tensor is known ahead of time."""
         return is_tensor(value) and (value in self.weights or splat_of(value) is not None)
 
     def operand(self, op: ir.Operation, number: int, scale: Scale) -> Edits:
@@ -203,14 +203,14 @@ _FACTORS = {"arith.mulf": (0, 1), "arith.divf": (0,)}
 
 
 def is_map(op: ir.Operation) -> bool:
-    """Whether a generic has parallel loops alone, all of which its one result has."""
+    """Return whether a generic has parallel loops alone, all of which its one result has."""
     out = [dim_of(e) for e in indexing_maps(op)[-1].results]
     kinds = iterator_types(op)
     return set(kinds) <= {"parallel"} and None not in out and len(set(out)) == len(kinds) and len(op.results) == 1
 
 
 def pads_zero(pad: ir.Operation, scale: Scale) -> bool:
-    """Whether a padding is by zeros, and along no dim that the scale differs on."""
+    """Return whether a padding is by zeros, and along no dim that the scale differs on."""
     if len(pad.operands) != 1:
         return False
     constant = defining_op(terminator(pad).operands[0])

@@ -180,7 +180,7 @@ class _Rewriter:
         return None
 
     def _agrees(self, op: ir.Operation) -> bool:
-        """Whether all tensors of an op of one rank have one layout, and no block of it counts their dims."""
+        """Return whether all tensors of an op of one rank have one layout, and no block of it counts their dims."""
         tensors = [v for v in (*op.operands, *op.results) if is_tensor(v)]
         if len({self.layouts.get(v) for v in tensors}) != 1:
             return False

@@ -173,7 +173,7 @@ def _is_float(op: ir.Operation) -> bool:
 
 
 def _fits(product: Product) -> bool:
-    """Whether sums of products stay in 32 bits, as those that are made floats must; of open extents, none does."""
+    """Return whether sums of products fit in 32 bits, as they must before they become floats. Dynamic ones never do."""
     kinds = zip(loop_extents(product.op), iterator_types(product.op), strict=True)
     summed = [extent for extent, kind in kinds if kind == "reduction"]
     if min(summed, default=0) < 0:
@@ -185,7 +185,7 @@ def _fits(product: Product) -> bool:
 
 
 def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> bool:
-    """Whether the sums are of several neighbouring bytes, of many channels."""
+    """Return whether the sums are of several neighbouring bytes, of many channels."""
     extents = loop_extents(op)
     if isinstance(kind, DepthwiseConv):
         return False
@@ -196,13 +196,13 @@ def _in_fours(op: ir.Operation, kind: Contraction | Conv | DepthwiseConv) -> boo
 
 
 def _has_scale(data: Quantized) -> bool:
-    """Whether the data have one scale, which is a positive number."""
+    """Return whether the data have one scale, which is a positive number."""
     number = splat_of(data.scale.factor) if data.scale is not None else None
     return number is not None and number > 0
 
 
 def _of_channels(product: Product, numbers: Scale | int | ir.Value | None) -> bool:
-    """Whether each channel of the weight has one of some numbers; if those are None, none has."""
+    """Return whether each channel of the weight has one of some numbers; if those are None, none has."""
     return {*numbers.places} <= {None, *product.channels} if isinstance(numbers, Scale) else numbers is not None
 
 

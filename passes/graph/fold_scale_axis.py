@@ -147,7 +147,7 @@ class _Folder:
 
 
 def _is_candidate(op: ir.Operation) -> bool:
-    """Whether an op is elementwise, and computes in a type whose weights may be rounded again."""
+    """Return whether an op is elementwise, and computes in a type whose weights may be rounded again."""
     if op.name != "linalg.generic" or not is_static(op.results[0]) or any(map(is_tensor, captures(op))):
         return False
     elements = {str(builders.element_of(v)) if is_tensor(v) else str(v.type) for v in (*op.operands, *op.results)}

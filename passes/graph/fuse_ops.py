@@ -146,7 +146,7 @@ class _Grouping:
         return op not in self.taken
 
     def _is_border(self, op: ir.Operation) -> bool:
-        """Whether a padding, or a store with gaps, is written by the kernel of what it pads."""
+        """Return whether a padding, or a store with gaps, is written by the kernel of what it pads."""
         if not can_border(op) or (op.name == "tensor.insert_slice" and defining_op(op.operands[1]) is None):
             return False
         source = defining_op(op.operands[0])
@@ -266,5 +266,5 @@ def _merge(group: Group) -> list[ir.Operation]:
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether other ops may merge into this one. Its address may be a dead op's, so nothing known is reused."""
+    """Return whether other ops may merge into this one. Its address may be a dead op's, so nothing known is reused."""
     return is_map(op, Facts({})) or is_reduction(op, Facts({}))

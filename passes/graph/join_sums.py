@@ -54,7 +54,7 @@ class JoinSums(Pass):
 
 
 def _reduces_open(op: ir.Operation) -> bool:
-    """Whether the op is a reduction of each element of one open tensor, at no place that it computes with."""
+    """Return whether the op is a reduction of each element of one open tensor, at no place that it computes with."""
     if op.name != "linalg.generic" or not is_dynamic(op) or len(op.results) != 1 or num_inputs(op) != 1:
         return False
     read = loops_along(op, 0)

@@ -58,7 +58,7 @@ class KeepPacked(Pass):
 
 
 def _is_plain(op: ir.Operation, kind: Contraction) -> bool:
-    """Whether an op multiplies floats by a matrix, sums along one axis, and adds the sums to zeros."""
+    """Return whether an op multiplies floats by a matrix, sums along one axis, and adds the sums to zeros."""
     elements = {str(builders.element_of(value)) for value in op.operands}
     shapes = len(kind.n) == len(kind.k) == 1 and not kind.batch
     return op.name == "linalg.generic" and elements == {"f32"} and shapes and splat_of(op.operands[2]) == 0

@@ -99,14 +99,14 @@ def _materialize(function: func.FuncOp) -> None:
 
 
 def _reads_memory(op: ir.Operation) -> bool:
-    """Whether the program, not a kernel, takes an op's tensors from where they lie."""
+    """Return whether the program, not a kernel, takes an op's tensors from where they lie."""
     return any(test(op) for test in (is_host_call, is_body_call, is_control, is_choice)) or (
         op.name in VIEWS and not is_cheap(op)
     )
 
 
 def _is_nowhere(value: ir.Value) -> bool:
-    """Whether a tensor, or what it is a view of, is made by no kernel but in each that reads it."""
+    """Return whether a tensor, or what it is a view of, is made by no kernel but in each that reads it."""
     source = defining_op(base_of(value))
     return is_tensor(value) and source is not None and is_cheap(source)
 

@@ -90,7 +90,7 @@ def _walked_rows(op: ir.Operation) -> ir.Value | None:
 
 
 def _keeps_rows(op: ir.Operation) -> bool:
-    """Whether the op is a view that leaves the innermost dim as it is."""
+    """Return whether the op is a view that leaves the innermost dim as it is."""
     if op.name not in VIEWS:
         return False
     joined = [len(ir.ArrayAttr(group)) for group in ir.ArrayAttr(op.attributes["reassociation"])]
@@ -98,13 +98,13 @@ def _keeps_rows(op: ir.Operation) -> bool:
 
 
 def _is_made(value: ir.Value) -> bool:
-    """Whether an op of the program computes a value, by itself."""
+    """Return whether an op of the program computes a value, by itself."""
     op = defining_op(value)
     return op is not None and op.name == "linalg.generic" and len(op.results) == 1
 
 
 def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) -> bool:
-    """Whether a product makes so much of each element of an input that a copy costs little beside it."""
+    """Return whether a product makes so much of each element of an input that a copy costs little beside it."""
     kind, extents = classify(op), loop_extents(op)
     assert isinstance(kind, Contraction | Conv)  # what walks rows
     made = kind.n if isinstance(kind, Contraction) else kind.f
@@ -112,7 +112,7 @@ def _is_worth_a_copy(op: ir.Operation, value: ir.Value, weights: set[ir.Value]) 
 
 
 def _all_follow(value: ir.Value) -> bool:
-    """Whether all readers of a value, and of views of it, can read slices."""
+    """Return whether all readers of a value, and of views of it, can read slices."""
     return all(u.name == "linalg.generic" or (_keeps_rows(u) and _all_follow(u.results[0])) for u in readers(value))
 
 

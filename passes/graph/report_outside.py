@@ -51,7 +51,7 @@ class ReportOutside(Pass):
 
 
 def _is_of_program(op: ir.Operation, function: func.FuncOp) -> bool:
-    """Whether the program itself carries out what an op stands among."""
+    """Return whether the program itself carries out what an op stands among."""
     parent = op.parent
     while parent is not None and parent != function.operation:
         if not is_control(parent):

@@ -51,12 +51,12 @@ class StoreConcat(Pass):
 
 
 def _leaves(op: ir.Operation) -> bool:
-    """Whether the op's result is one of the program, or a view of it is."""
+    """Return whether the op's result is one of the program, or a view of it is."""
     return any(user.name == "func.return" or (user.name in VIEWS and _leaves(user)) for user in users(op))
 
 
 def _is_piece(value: ir.Value, concat: ir.Operation) -> bool:
-    """Whether a kernel makes a value, which the concat alone reads, and once."""
+    """Return whether a kernel makes a value, which the concat alone reads, and once."""
     op = defining_op(value)
     if op is None or op.name != "linalg.generic" or len(op.results) != 1 or not is_static(value):
         return False

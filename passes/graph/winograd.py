@@ -270,7 +270,7 @@ def _is_float32(value: ir.Value) -> bool:
 
 
 def _sums_from_zero(op: ir.Operation) -> bool:
-    """Whether a multiply-add converts nothing and begins with zeros."""
+    """Return whether a multiply-add converts nothing and begins with zeros."""
     fill = defining_op(op.operands[2])
     plain = {inner.name for inner in body_ops(op)} == {"arith.mulf", "arith.addf"}
     return plain and fill is not None and fill.name == "linalg.fill" and is_zero_number(fill.operands[0])

@@ -20,7 +20,7 @@ def programs(module: ir.Module) -> list[func.FuncOp]:
 
 
 def is_private(function: func.FuncOp) -> bool:
-    """Whether nothing outside of the module can call the function."""
+    """Return whether nothing outside of the module can call the function."""
     visibility = function.attributes.get("sym_visibility", None)
     return visibility is not None and ir.StringAttr(visibility).value == "private"
 
@@ -87,7 +87,7 @@ def known_values(function: func.FuncOp) -> tuple[set[ir.Value], set[ir.Value]]:
 
 
 def _is_fill(op: ir.Operation) -> bool:
-    """Whether an op is a ``linalg.fill`` in the form of a generic: it yields a number that it computes of nothing."""
+    """Return whether an op is a ``linalg.fill`` as a generic: it yields a number that depends on no operand."""
     return is_structured(op) and num_inputs(op) == 0 and not body_ops(op)
 
 
@@ -114,7 +114,7 @@ CHEAP = ("tensor.empty", "arith.constant", "linalg.fill", "linalg.unpack", "tens
 
 
 def is_cheap(op: ir.Operation) -> bool:
-    """Whether an op is no work of its own: constants, fills, slices, the view of a packed weight, scalar arithmetic."""
+    """Return whether an op costs nothing: constants, fills, slices, the view of a packed weight, scalar arithmetic."""
     name = op.name
     if name in CHEAP:
         return True
@@ -127,14 +127,14 @@ def is_cheap(op: ir.Operation) -> bool:
 
 
 def is_size(op: ir.Operation) -> bool:
-    """Whether an op computes a size that the program hands to its kernels: an index that is no constant."""
+    """Return whether an op computes a size that the program passes to its kernels: an index that is not a constant."""
     return all(isinstance(r.type, ir.IndexType) for r in op.results) and op.name != "arith.constant"
 
 
 def is_dynamic(function: func.FuncOp) -> bool:
-    """Whether the runtime carries out a function: it has open sizes, calls of the host, checks, or control flow.
+    """Return whether the VM runs a function: it has dynamic sizes, calls of the host, checks, or control flow.
 
-    After `outline` the tensors of open sizes may all be inside of kernels, which the program hands the sizes to.
+    After `outline` the tensors of dynamic sizes may all be inside kernels, to which the program passes the sizes.
     """
     if is_body(function) or any(map(_has_open_type, function.arguments)):
         return True
@@ -142,14 +142,14 @@ def is_dynamic(function: func.FuncOp) -> bool:
 
 
 def _is_carried_out(op: ir.Operation) -> bool:
-    """Whether an op is more than the call of a kernel of known sizes."""
+    """Return whether an op is more than the call of a kernel of known sizes."""
     if op.name == "func.call":
         return is_host_call(op) or is_body_call(op) or any(isinstance(v.type, ir.IndexType) for v in op.operands)
     return is_control(op) or is_check(op)
 
 
 def _has_open_type(value: ir.Value) -> bool:
-    """Whether a value is no tensor of known sizes but one of open ones, or no tensor for the runtime either."""
+    """Return whether a value is no tensor of known sizes but one of open ones, or no tensor for the runtime either."""
     kind = value.type
     return isinstance(kind, ir.NoneType) or (isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape)
 

@@ -35,7 +35,7 @@ def symbol(op: ir.OpView | ir.Operation) -> str:
 
 
 def is_dynamic(function: func.FuncOp) -> bool:
-    """Whether a kernel on tensors takes sizes, or tensors whose sizes only the run knows."""
+    """Return whether a kernel on tensors takes sizes, or tensors of dynamic sizes."""
     kinds = (*function.type.inputs, *function.type.results)
     return any(not isinstance(kind, ir.RankedTensorType) or not kind.has_static_shape for kind in kinds)
 
@@ -46,7 +46,7 @@ def count_of(op: ir.OpView | ir.Operation, name: str) -> int:
 
 
 def takes_sizes(function: func.FuncOp) -> bool:
-    """Whether a kernel on buffers has some whose sizes only the run knows."""
+    """Return whether a kernel on buffers has buffers of dynamic sizes."""
     return count_of(function, tw.SIZES) > 0
 
 

@@ -24,12 +24,12 @@ def permute(m: ir.AffineMap, order: Sequence[int]) -> ir.AffineMap:
 
 
 def covers_loops(maps: Sequence[ir.AffineMap]) -> bool:
-    """Whether each loop's extent can be read off some operand, which linalg asks for."""
+    """Return whether each loop's extent can be read off some operand, which linalg asks for."""
     return {dim_of(e) for m in maps for e in m.results} >= set(range(maps[0].n_dims))
 
 
 def is_copy(op: ir.Operation) -> bool:
-    """Whether an op is a generic whose result has elements of its one input, as they are."""
+    """Return whether an op is a generic whose result has elements of its one input, as they are."""
     if op.name != "linalg.generic" or len(op.results) != 1 or num_inputs(op) != 1 or len(op.operands) != 2:
         return False
     first, *others = operations(op)

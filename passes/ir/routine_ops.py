@@ -16,22 +16,22 @@ def base_of(value: ir.Value) -> ir.Value:
 
 
 def is_host_call(op: ir.Operation) -> bool:
-    """Whether an op calls a function of the host; its values that are no tensors have the type ``none``."""
+    """Return whether an op calls a function of the host. Its values that are not tensors have the type ``none``."""
     return op.name == "func.call" and tw.HOST in op.attributes
 
 
 def is_report(op: ir.Operation) -> bool:
-    """Whether an op refuses a run whose kernels have made another word than 0, its operand (``report_outside.py``)."""
+    """Return whether an op refuses a run if its operand, a word from a kernel, is not 0 (``report_outside.py``)."""
     return op.name == "func.call" and tw.REPORT in op.attributes
 
 
 def is_check(op: ir.Operation) -> bool:
-    """Whether an op refuses a run."""
+    """Return whether an op refuses a run."""
     return op.name == "cf.assert"
 
 
 def is_control(op: ir.Operation) -> bool:
-    """Whether the program chooses or repeats the op's regions: their values may have any size, or be no tensors.
+    """Return whether the program itself runs the op's regions: their values may have any size, and need not be tensors.
 
     Upstream's canonicalization rewrites such ops and loses their marks, so that calls of bodies inside tell as well.
     """
@@ -44,21 +44,21 @@ def is_control(op: ir.Operation) -> bool:
 
 
 def is_body_call(op: ir.Operation) -> bool:
-    """Whether an op calls a region of control flow."""
+    """Return whether an op calls a region of control flow."""
     return op.name == "func.call" and tw.BODY in op.attributes
 
 
 def is_body(function: func.FuncOp) -> bool:
-    """Whether a function is a region of control flow."""
+    """Return whether a function is a region of control flow."""
     return tw.BODY in function.attributes
 
 
 def is_choice(op: ir.Operation) -> bool:
-    """Whether an op is one of two tensors of open sizes, whichever a condition says; of known ones it is a kernel."""
+    """Return whether an op selects one of two tensors of dynamic sizes. For known sizes it is a kernel."""
     kind = op.results[0].type if op.name == "arith.select" else None
     return isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape
 
 
 def is_no_kernel(op: ir.Operation) -> bool:
-    """Whether an op is never part of a kernel: a view, a choice of tensors, a call, control flow."""
+    """Return whether an op is never part of a kernel: a view, a choice of tensors, a call, control flow."""
     return op.name in (*VIEWS, "func.call") or is_choice(op) or is_control(op)

@@ -13,12 +13,12 @@ _ITERATOR = re.compile(r"iterator_type<(\w+)>")
 
 
 def is_tensor(value: ir.Value) -> bool:
-    """Whether a value is a ranked tensor."""
+    """Return whether a value is a ranked tensor."""
     return isinstance(value.type, ir.RankedTensorType)
 
 
 def is_static(value: ir.Value) -> bool:
-    """Whether a value is a ranked tensor without open extents."""
+    """Return whether a value is a ranked tensor without dynamic extents."""
     return isinstance(value.type, ir.RankedTensorType) and value.type.has_static_shape
 
 
@@ -29,13 +29,13 @@ def shape_of(value: ir.Value) -> list[int]:
 
 
 def is_dynamic(op: AnyOp) -> bool:
-    """Whether an operand or result is a tensor of a size that only the run knows."""
+    """Return whether an operand or result is a tensor of a size known only at run time."""
     kinds = (value.type for value in (*op.operands, *op.results))
     return any(isinstance(kind, ir.RankedTensorType) and not kind.has_static_shape for kind in kinds)
 
 
 def is_structured(op: AnyOp) -> bool:
-    """Whether the op is a linalg op on tensors with indexing maps and a body."""
+    """Return whether the op is a linalg op on tensors with indexing maps and a body."""
     op = op.operation
     name = op.name
     if not name.startswith("linalg.") or len(op.regions) != 1 or not len(op.results):
@@ -122,18 +122,18 @@ def dims_in(expr: ir.AffineExpr) -> set[int]:
 
 
 def is_projection(m: ir.AffineMap) -> bool:
-    """Whether each result is a loop of its own or the constant 0."""
+    """Return whether each result is a loop of its own or the constant 0."""
     dims = [d for d in (dim_of(e) for e in m.results) if d is not None]
     return len(set(dims)) == len(dims) and all(dim_of(e) is not None or is_zero(e) for e in m.results)
 
 
 def is_zero(expr: ir.AffineExpr) -> bool:
-    """Whether a map result is the constant 0."""
+    """Return whether a map result is the constant 0."""
     return isinstance(expr, ir.AffineConstantExpr) and expr.value == 0
 
 
 def same_form(a: AnyOp, b: AnyOp) -> bool:
-    """Whether two generics have the same maps and bodies; values from outside must be the same ones."""
+    """Return whether two generics have the same maps and bodies; values from outside must be the same ones."""
     a, b = a.operation, b.operation
     if a.attributes["indexing_maps"] != b.attributes["indexing_maps"]:
         return False

@@ -58,10 +58,10 @@ def users(op: ir.Operation) -> list[ir.Operation]:
 
 
 def has_uses(op: ir.Operation) -> bool:
-    """Whether any result of the op is used."""
+    """Return whether any result of the op is used."""
     return any(True for r in op.results for _ in r.uses)
 
 
 def has_one_use(value: ir.Value) -> bool:
-    """Whether a value is used exactly once."""
+    """Return whether a value is used exactly once."""
     return sum(1 for _ in value.uses) == 1

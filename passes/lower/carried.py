@@ -85,7 +85,7 @@ def _store(value: ir.Value, place: ir.Value) -> ir.Operation | None:
 
 
 def _lies_in(value: ir.Value, place: ir.Value) -> bool:
-    """Whether a value is ``place``, or that with elements written into it, which nothing reads as it was before.
+    """Return whether a value is ``place``, or that with elements written into it, which nothing reads as it was before.
 
     An insertion of all of it would read what is under the elements: bufferization would copy it for each iteration.
     """
@@ -153,7 +153,7 @@ def _write_branches(result: ir.Value, place: ir.Value, placed: set[ir.Value]) ->
 
 
 def _is_free(place: ir.Value, branch: ir.Operation) -> bool:
-    """Whether nothing in the branch's block reads a tensor after it; the branch is the last that does."""
+    """Return whether nothing in the branch's block reads a tensor after it; the branch is the last that does."""
     later = False
     for op in branch.block.operations:
         if later and any(place in inner.operands for inner in collect(op, lambda _: True)):

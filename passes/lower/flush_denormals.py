@@ -67,13 +67,13 @@ def _mark_softmax(function: func.FuncOp) -> None:
 
 
 def _sums_products(function: func.FuncOp) -> bool:
-    """Whether the kernel has a contraction or a convolution of floats."""
+    """Return whether the kernel has a contraction or a convolution of floats."""
     ops = collect(function, lambda op: op.name.startswith("linalg.") and _computes(op, ("arith.mulf",)))
     return any(isinstance(classify(op), Contraction | Conv | DepthwiseConv) for op in ops)
 
 
 def _has_softmax(function: func.FuncOp) -> bool:
-    """Whether the kernel has a maximum over rows, exponentials, and a sum of float32."""
+    """Return whether the kernel has a maximum over rows, exponentials, and a sum of float32."""
     if not _computes(function, ("math.exp",)):
         return False
     ops = collect(function, lambda op: op.name.startswith("linalg."))
@@ -82,7 +82,7 @@ def _has_softmax(function: func.FuncOp) -> bool:
 
 
 def _computes(op: ir.Operation | func.FuncOp, names: tuple[str, ...]) -> bool:
-    """Whether a function, or the body of a structured op, has one of the operations."""
+    """Return whether a function, or the body of a structured op, has one of the operations."""
     return bool(collect(op, lambda inner: inner.name in names))
 
 
@@ -102,13 +102,13 @@ def _maximum_above(exponential: ir.Operation) -> ir.Operation | None:
 
 
 def _is_maximum(op: ir.Operation) -> bool:
-    """Whether an op does nothing but reduce its operand to a maximum."""
+    """Return whether an op does nothing but reduce its operand to a maximum."""
     body, block = body_ops(op), op.regions[0].blocks[0]
     return len(body) == 1 and body[0].name in MAXIMA and set(body[0].operands) == set(block.arguments)
 
 
 def _same_place(outer: ir.Operation, numbers: list[int], maximum: ir.Operation) -> bool:
-    """Whether an op reads, with each element of what was reduced, the result that this element went into."""
+    """Return whether an op reads, with each element of what was reduced, the result that this element went into."""
     data, reduced = (list(indexing_maps(outer)[number].results) for number in numbers)
     source, result = (list(m.results) for m in indexing_maps(maximum))
     loops = dict(zip(map(dim_of, source), map(dim_of, data), strict=True))

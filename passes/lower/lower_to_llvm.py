@@ -157,7 +157,7 @@ def _cast_constant(op: ir.Operation) -> None:
 
 
 def _is_bfloat16(kind: ir.Type) -> bool:
-    """Whether the type is bfloat16 or one of several: a vector, an array of vectors, a struct."""
+    """Return whether the type is bfloat16 or one of several: a vector, an array of vectors, a struct."""
     return "bf16" in str(kind)
 
 

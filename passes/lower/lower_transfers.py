@@ -85,7 +85,7 @@ def _reads_scalar(op: ir.Operation) -> bool:
 
 
 def _lies_apart(op: ir.Operation) -> bool:
-    """Whether an op reads a vector along a buffer's dim, which has a stride, and only its elements are used."""
+    """Return whether an op reads a vector along a buffer's dim, which has a stride, and only its elements are used."""
     if op.name != "vector.transfer_read" or not isinstance(op.operands[0].type, ir.MemRefType):
         return False
     axis, strides = _axis(op), op.operands[0].type.get_strides_and_offset()[0]

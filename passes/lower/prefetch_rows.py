@@ -66,7 +66,7 @@ class PrefetchRows(Pass):
 
 
 def _walks_rows(op: ir.Operation, argument: ir.Value) -> bool:
-    """Whether the op loads the next vector of a row of a matrix, the row being the step of an outer loop."""
+    """Return whether the op loads the next vector of a row of a matrix, the row being the step of an outer loop."""
     if op.name != "vector.load" or op.operands[0] != argument or len(loops := enclosing_loops(op)) != 2:
         return False
     vector = ir.VectorType(op.results[0].type)
@@ -108,7 +108,7 @@ def _prefetch(load: ir.Operation, result: ir.Value, streams: bool) -> None:
 
 
 def _stores(loop: ir.Operation, result: ir.Value) -> bool:
-    """Whether a loop stores into the result, or into a part of it."""
+    """Return whether a loop stores into the result, or into a part of it."""
     stores = collect(loop, lambda op: op.name == "vector.store")
     return any(result in _sources(op.operands[1]) for op in stores)
 

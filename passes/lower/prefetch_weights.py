@@ -201,7 +201,7 @@ def _quotients(index: ir.Value, counter: ir.Value) -> list[ir.Operation]:
 
 
 def _streams(op: ir.Operation) -> bool:
-    """Whether the op loads a whole row of a buffer at the step of a loop that carries vectors."""
+    """Return whether the op loads a whole row of a buffer at the step of a loop that carries vectors."""
     loop = op.parent.operation if op.parent is not None else None
     if op.name != "vector.load" or loop is None or loop.name != "scf.for":
         return False

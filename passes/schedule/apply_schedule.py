@@ -197,7 +197,7 @@ def _describe(source: func.FuncOp, schedule: Schedule | Moves | Blocks | None, m
 
 
 def _computes_ahead(schedule: Schedule | Moves | Blocks) -> bool:
-    """Whether each call computes something before its steps."""
+    """Return whether each call computes something before its steps."""
     if isinstance(schedule, Blocks):
         return schedule.ahead
     return isinstance(schedule, Schedule) and any(not stage.at for stage in schedule.stages)

@@ -92,7 +92,7 @@ def _structured(function: func.FuncOp) -> list[ir.Operation]:
 
 
 def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
-    """Whether each tensor of an op is walked by loops of its own, in any order, and its body sees elements alone."""
+    """Return whether separate loops walk each dim of an op's tensors, in any order, and its body sees elements only."""
     if not isinstance(classify(op), Elementwise | Broadcast | Injective | Reduction) or len(op.results) != 1:
         return False
     *inputs, init = op.operands
@@ -113,7 +113,7 @@ def _is_plain(op: ir.Operation, known: set[ir.Value]) -> bool:
 
 
 def _is_new(op: ir.Operation, init: ir.Value) -> bool:
-    """Whether an initial value is a filled tensor, or one that nobody reads."""
+    """Return whether an initial value is a filled tensor, or one that nobody reads."""
     source = defining_op(init)
     arguments = op.regions[0].blocks[0].arguments
     unread = not any(True for _ in arguments[len(arguments) - 1].uses)
@@ -142,7 +142,7 @@ def _joins(walks: Sequence[_Walk]) -> _Joins:
 
 
 def _follow(loops: Sequence[int], joined: Sequence[bool], first: int, second: int) -> bool:
-    """Whether a tensor is walked by neither of two loops, or by both as by one."""
+    """Return whether a tensor is walked by neither of two loops, or by both as by one."""
     if first not in loops and second not in loops:
         return True
     if first not in loops or second not in loops:

@@ -17,7 +17,7 @@ class ElfError(ValueError):
 
 
 def is_elf(data: bytes) -> bool:
-    """Whether the bytes begin as a 64-bit little-endian ELF file does."""
+    """Return whether the bytes begin as a 64-bit little-endian ELF file does."""
     return data.startswith(_MAGIC)
 
 

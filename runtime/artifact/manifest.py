@@ -185,7 +185,7 @@ class Manifest:
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine's CPU is one that the code is for."""
+        """Return whether this machine's CPU is one that the code is for."""
         return ARCHITECTURES[self.arch].machine == os.uname().machine and not lacking(self.cpu_features)
 
     def check_cpu(self, where: str) -> None:

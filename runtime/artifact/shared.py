@@ -100,7 +100,7 @@ def seal(library: Path) -> None:
 
 
 def is_sealed(library: bytes) -> bool:
-    """Whether a library that ``read_shared`` took has a seal."""
+    """Return whether a library that ``read_shared`` took has a seal."""
     return library[-_SEAL_BYTES:].startswith(_SEAL)
 
 

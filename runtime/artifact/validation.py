@@ -167,7 +167,7 @@ def _check_routine(routine: Routine, manifest: Manifest, kernels: Mapping[str, K
 
 
 def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
-    """Whether a kernel's result may be what a tensor is said to be."""
+    """Return whether a kernel's result may be what a tensor is said to be."""
     if info.dtype in OBJECTS or numpy_dtype(info.dtype).itemsize != _ELEMENT_BYTES.get(kind, 1):
         return False
     pairs = zip(info.shape, shape, strict=False)
@@ -176,7 +176,7 @@ def _may_be(info: TensorInfo, kind: str, shape: Sequence[int | None]) -> bool:
 
 
 def _check_steps(routine: Routine, known: set[int], kernels: Mapping[str, Kernel]) -> None:
-    """Whether steps read what was written before; adds what they write to ``known``."""
+    """Return whether steps read what was written before; adds what they write to ``known``."""
     known.update(_registers(routine.arguments, "a region"))
     for step in routine.steps:
         _check_step(step, known, kernels)

@@ -220,7 +220,7 @@ class Weights:
 
     @property
     def in_file(self) -> bool:
-        """Whether they are in a file of their own."""
+        """Return whether they are in a file of their own."""
         return self._file is not None
 
     def fileno(self) -> int:
@@ -230,7 +230,7 @@ class Weights:
         return self._file.fileno()
 
     def intact(self) -> bool:
-        """Whether the content still has the fingerprint; reads all of it."""
+        """Return whether the content still has the fingerprint; reads all of it."""
         header = self.data[: self._header.begin].tobytes()
         blank = header.replace(self.fingerprint.encode(), _BLANK.encode(), 1)
         source = self.data.tobytes() if self._file is None else self.fileno()

@@ -77,12 +77,12 @@ class Interface:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is carried out by ``tilewright_open.h``, and has no entry."""
+        """Return whether it is carried out by ``tilewright_open.h``, and has no entry."""
         return self._own.steps is not None
 
     @property
     def weights_file(self) -> bool:
-        """Whether loading takes a file of weights (any name does where there are none)."""
+        """Return whether loading takes a file of weights (any name does where there are none)."""
         return not self.manifest.weights_inside
 
     @property

@@ -34,7 +34,7 @@ class Tensor:
 
     @property
     def is_open(self) -> bool:
-        """Whether only the run knows its sizes."""
+        """Return whether it has dynamic sizes."""
         return is_open(self.info.shape)
 
     @property

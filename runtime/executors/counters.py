@@ -101,7 +101,7 @@ class Counters:
 
     @property
     def on(self) -> bool:
-        """Whether runs that begin are counted."""
+        """Return whether runs that begin are counted."""
         return bool(self.words[0])
 
     @on.setter

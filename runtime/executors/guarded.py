@@ -167,7 +167,7 @@ def _partial(routine: Routine) -> Iterator[int]:
 
 
 def _inserts(step: Step) -> bool:
-    """Whether a call writes a part of its result, and has the rest from an operand: its kernel's name says so."""
+    """Return whether a call writes a part of its result and takes the rest from an operand, by its kernel's name."""
     return step.op == "func.call" and "insert" in step.facts["kernel"].split("_")
 
 

@@ -33,7 +33,7 @@ _OTHERS = {
 
 
 def is_guarding() -> bool:
-    """Whether the user asks for guarded runs: programs that are loaded now find their kernels' wrong writes."""
+    """Return whether the user asks for guarded runs, which detect wrong writes of kernels."""
     return os.environ.get("TILEWRIGHT_DEBUG", "") not in ("", "0")
 
 

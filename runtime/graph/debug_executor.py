@@ -196,7 +196,7 @@ class _Static(Uncounted):
 
 
 def _in_place(call: Call, kernel: Kernel) -> bool:
-    """Whether a result takes the place of an argument."""
+    """Return whether a result takes the place of an argument."""
     first = len(call.args) - len(kernel.signature.results)
     return not set(call.args[:first]).isdisjoint(call.args[first:])
 

@@ -26,10 +26,10 @@ class Profiler:
 
     @property
     def on(self) -> bool:
-        """Whether calls that begin are counted: from the beginning where the program was compiled with a profile.
+        """Return whether calls are counted from now on: by default if the program was compiled with a profile.
 
-        A program that the runtime carries out may be counted in any case; it takes longer meanwhile. InputError for one
-        whose entry was compiled without a profile.
+        A program on the VM can always be counted, but is slower meanwhile. InputError for an entry that was compiled
+        without a profile.
         """
         return any(runner.counters is not None and runner.counters.on for runner in self._runners)
 

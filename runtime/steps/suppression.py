@@ -114,7 +114,7 @@ def _axis_of_fewest_meetings(boxes: Boxes) -> int:
 
 
 def _overlap(a: Boxes, b: Boxes, limit: float) -> np.ndarray:
-    """Whether the part that two boxes share is more than ``limit`` of what they cover: a row for each of ``a``."""
+    """Return whether the intersection of two boxes is more than ``limit`` of their union: a row for each of ``a``."""
     a = a[:, :, None]
     with np.errstate(all="ignore"):  # of boxes without area, or without end
         shared = np.minimum(a[2], b[2])

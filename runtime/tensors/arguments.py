@@ -56,5 +56,5 @@ def _misfit(array: np.ndarray, info: TensorInfo, written: bool) -> str:
 
 
 def _may_be(size: int, extent: Extent) -> bool:
-    """Whether an input's size may be that; open ones are checked against each other by the run."""
+    """Return whether an input's size may be that; open ones are checked against each other by the run."""
     return isinstance(extent, Sym) or size == extent

@@ -50,7 +50,7 @@ class Child:
         return Lost(reason)
 
     def _answers(self, process: BaseProcess, pipe: Connection) -> bool:
-        """Whether there is an answer, or the end of the pipe, within the time."""
+        """Return whether there is an answer, or the end of the pipe, within the time."""
         begun, ready = time.monotonic(), _waited(process)
         left = self._seconds
         while not (answers := pipe.poll(left)) and left > 0:

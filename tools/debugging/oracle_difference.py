@@ -12,7 +12,7 @@ FLOATS = ("float", "bfloat")
 
 
 def is_float(array: np.ndarray) -> bool:
-    """Whether the elements are floating-point numbers, also of a type that numpy lacks."""
+    """Return whether the elements are floating-point numbers, also of a type that numpy lacks."""
     return array.dtype.name.startswith(FLOATS)
 
 
@@ -52,7 +52,7 @@ def difference(
 
 
 def _within(shape: tuple[int, ...], others: Sequence[tuple[int, ...]]) -> bool:
-    """Whether each extent is one of the same axis of the other shapes, or lies between them."""
+    """Return whether each extent is one of the same axis of the other shapes, or lies between them."""
     if any(len(other) != len(shape) for other in others):
         return False
     return all(min(there) <= n <= max(there) for n, *there in zip(shape, *others, strict=True))

@@ -55,26 +55,26 @@ def _unpooled(node: NodeProto, feeds: Feeds) -> list[int]:
 
 
 def _ignored_by_layers(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a recurrent layer has what the reference does not read."""
+    """Return whether a recurrent layer has what the reference does not read."""
     names = {a.name for a in node.attribute}
     ignored = {"clip", "input_forget", *(["activations"] if node.op_type != "RNN" else [])}
     return bool(names & ignored) or (len(node.input) > 4 and node.input[4] != "")
 
 
 def _has_no_steps(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a recurrent layer has a sequence of no elements."""
+    """Return whether a recurrent layer has a sequence of no elements."""
     lengths = feeds.get(node.input[4]) if len(node.input) > 4 else None
     return 0 in _shape(node, feeds) or (lengths is not None and not np.all(lengths))
 
 
 def _underflows(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether numbers lie so far apart that the exponential of their distance is no normal number."""
+    """Return whether numbers lie so far apart that the exponential of their distance is no normal number."""
     values = [np.asarray(a, np.float64) for a in feeds.values() if a.size]
     return not all(np.ptp(a) < 80 for a in values)
 
 
 def _off_swallows_on(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a difference of two values, or none of it, added to the second one, is not the one that is meant."""
+    """Return whether adding the difference of two values, or 0, to the second one misses the expected value."""
     values = feeds.get(node.input[2])
     if values is None or not values.dtype.name.startswith(("float", "bfloat")):
         return False
@@ -84,51 +84,51 @@ def _off_swallows_on(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether there are int32 numbers whose squares do not add up to one."""
+    """Return whether there are int32 numbers whose squares do not add up to one."""
     data = feeds.get(node.input[0])
     return data is not None and data.dtype == np.int32 and bool((data.astype(np.float64) ** 2).sum() >= 2.0**31)
 
 
 def _splits_nothing(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether there is a text of no characters to be split where a delimiter stands."""
+    """Return whether an empty string is split by a delimiter."""
     texts, delimited = feeds.get(node.input[0]), any(a.name == "delimiter" and a.s for a in node.attribute)
     return texts is not None and delimited and bool((texts == "").any())
 
 
 def _strides_same(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a window whose padding keeps the extent goes in steps of more than one element."""
+    """Return whether a window whose padding keeps the extent goes in steps of more than one element."""
     given = {a.name: a for a in node.attribute}
     same = "auto_pad" in given and given["auto_pad"].s.startswith(b"SAME")
     return same and "strides" in given and max(given["strides"].ints, default=1) > 1
 
 
 def _cuts_extrapolation(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether integers are to be resized, with a fraction where there are none."""
+    """Return whether integers are resized to values with a fraction."""
     data = feeds.get(node.input[0])
     fraction = any(a.name == "extrapolation_value" and not a.f.is_integer() for a in node.attribute)
     return data is not None and data.dtype.kind in "iu" and fraction
 
 
 def _is_minus_infinity(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a number is -inf."""
+    """Return whether a number is -inf."""
     data = feeds.get(node.input[0])
     return data is not None and bool((data == -np.inf).any())
 
 
 def _averages_nothing(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether there are integers to be averaged of which there may be none."""
+    """Return whether integers are averaged of which there may be none."""
     data = feeds.get(node.input[0])
     return data is not None and data.dtype.kind in "iu" and 0 in data.shape
 
 
 def _sums_large_integers(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether there are integers that no float64 holds, or whose sum none does."""
+    """Return whether there are integers that no float64 holds, or whose sum none does."""
     data = feeds.get(node.input[0])
     return data is not None and data.dtype.kind in "iu" and bool(np.abs(data.astype(np.float64)).sum() >= 2.0**53)
 
 
 def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether the tensors of a sequence are empty ones and others that have not the same extents beside the axis."""
+    """Return whether a sequence mixes empty tensors with others whose extents differ besides the axis."""
     parts = [np.asarray(part) for part in feeds.get(node.input[0], [])]
     [axis] = [a.i for a in node.attribute if a.name == "axis"]
     rests = {tuple(n for i, n in enumerate(a.shape) if i != axis % a.ndim) for a in parts if a.ndim}
@@ -136,7 +136,7 @@ def _joins_misfits(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
+    """Return whether a Loop of no iterations has scan outputs whose shapes its body does not tell."""
     body, (count, condition) = next(nested_graphs(node)), (feeds.get(name) for name in node.input[:2])
     stacked = body.output[len(body.input) - 1 :]
     runs = (count is None or int(count) > 0) and (condition is None or bool(condition))
@@ -144,7 +144,7 @@ def _stacks_nothing(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _stacks(node: NodeProto) -> bool:
-    """Whether a Loop has scan outputs."""
+    """Return whether a Loop has scan outputs."""
     body = next(nested_graphs(node))
     return len(body.output) + 1 > len(body.input)
 

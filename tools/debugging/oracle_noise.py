@@ -60,12 +60,12 @@ class Noise:
 
     @property
     def flushes(self) -> bool:
-        """Whether denormals are zeros: all of them, or none."""
+        """Return whether denormals are zeros: all of them, or none."""
         return self._side < 0
 
     @property
     def clears(self) -> bool:
-        """Whether numbers that are no more than errors are zeros; in others of the kind they have either sign."""
+        """Return whether numbers within the error are zeros; in others of the kind they have either sign."""
         return self._side < 0 and self._first
 
     def signs(self, shape: tuple[int, ...]) -> np.ndarray:
@@ -93,13 +93,13 @@ def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any]
 
 
 def _may_overflow(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
-    """Whether a sum's terms, which are finite, may be so large that it is infinite in between."""
+    """Return whether a sum's terms, which are finite, may be so large that it is infinite in between."""
     floats = [a.astype(np.float64) for a in feeds.values() if getattr(a, "dtype", np.dtype(bool)).name in _NOISE]
     return node.op_type not in _ELEMENTWISE and any((np.isfinite(a) & (np.abs(a) > _HUGE)).any() for a in floats)
 
 
 def _multiplies_beyond(node: NodeProto, feeds: Mapping[str, Any]) -> bool:
-    """Whether zeros are multiplied with numbers whose own product is infinite: it is NaN where that comes first."""
+    """Return whether zeros are multiplied by numbers whose product is infinite: computed first, it yields NaN."""
     data = feeds.get(node.input[0]) if node.op_type == "ReduceProd" else None
     if not isinstance(data, np.ndarray) or data.dtype.name not in _NOISE:
         return False

@@ -173,7 +173,7 @@ def _asked_once(ask: Ask, function: Callable[..., Any]) -> Ask:
 
 
 def _differ_in_kind(ours: Any, theirs: Any) -> bool:
-    """Whether the one has NaN or infinities where the other has numbers."""
+    """Return whether the one has NaN or infinities where the other has numbers."""
     floats = all(isinstance(a, np.ndarray) and (is_float(a) or a.dtype.kind == "c") for a in (ours, theirs))
     return floats and ours.shape == theirs.shape and bool((~np.isfinite(ours) & np.isfinite(theirs)).any())
 

@@ -35,11 +35,11 @@ class Verdict:
 
     @property
     def fails(self) -> bool:
-        """Whether this is a fault of ours."""
+        """Return whether this is a fault of ours."""
         return self.kind in FAILURES
 
     def alike(self, other: Verdict) -> bool:
-        """Whether both are the same failure: of an error all but names and numbers has to be the same."""
+        """Return whether both are the same failure: of an error all but names and numbers has to be the same."""
         return self.kind == other.kind and (self.kind != "error" or _pattern(self.reason) == _pattern(other.reason))
 
 

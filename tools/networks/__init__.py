@@ -54,7 +54,7 @@ SMALL = {
 
 
 def made(path: Path) -> bool:
-    """Whether a file is a network of the zoo, which says so in its first bytes."""
+    """Return whether a file is a network of the zoo, which says so in its first bytes."""
     with path.open("rb") as file:
         return PRODUCER.encode() in file.read(64)
 

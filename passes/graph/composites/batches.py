@@ -65,7 +65,7 @@ def _path(first: ir.Operation, last: ir.Operation) -> list[ir.Operation]:
 
 
 def _is_plain(op: ir.Operation) -> bool:
-    """Whether a generic's loops can be split: all operands are read at loops, and the body knows no index."""
+    """Return whether a generic's loops can be split: all operands are read at loops, and the body knows no index."""
     exprs = [e for m in indexing_maps(op) for e in m.results]
     indexed = any(o.name == "linalg.index" or len(o.regions) for o in body_ops(op))
     tensors = all(is_static(v) for v in op.operands)

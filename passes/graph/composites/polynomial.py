@@ -142,12 +142,12 @@ def moved(a: Sum, place: Callable[[int], int | None]) -> Sum:
 
 
 def close(a: Sum, expected: dict[Product, float]) -> bool:
-    """Whether the scalar has these terms, their numbers as float32 has them."""
+    """Return whether the scalar has these terms, their numbers as float32 has them."""
     return a.products == set(expected) and all(is_close(n, expected[p]) for p, n in a.terms)
 
 
 def is_close(a: float, b: float) -> bool:
-    """Whether two constants are one in float32."""
+    """Return whether two constants are one in float32."""
     return math.isclose(a, b, rel_tol=_CLOSE)
 
 

@@ -27,7 +27,7 @@ def calls(op: ir.Operation, *names: str) -> list[ir.Operation]:
 
 
 def is_plain_float(value: ir.Value) -> bool:
-    """Whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
+    """Return whether a tensor has elements that bodies compute in, so that nothing is rounded on the way."""
     return is_tensor(value) and str(builders.element_of(value)) in _FLOATS
 
 
@@ -40,7 +40,7 @@ class Surroundings:
     _reductions: dict[ir.Value, bool] = field(default_factory=dict)
 
     def in_place(self, op: ir.Operation) -> bool:
-        """Whether an op is elementwise and moves nothing: a composite keeps the order of dims that it is written in."""
+        """Return whether an op is elementwise and moves nothing: a composite keeps its order of dims."""
         if op.name != "linalg.generic":
             return False
         known = self._in_place.get(op.results[0])
@@ -70,7 +70,7 @@ class Surroundings:
         return list(found)
 
     def reduces(self, op: ir.Operation | None) -> bool:
-        """Whether an op is a reduction."""
+        """Return whether an op is a reduction."""
         if op is None or not len(op.results):
             return False
         known = self._reductions.get(op.results[0])
@@ -114,7 +114,7 @@ class Surroundings:
         return found | set(pending) if x in seen else None
 
     def is_composite_of(self, op: ir.Operation, x: ir.Value) -> bool:
-        """Whether an op may be one on the rows of ``x``, for all that it is made of."""
+        """Return whether an op may be one on the rows of ``x``, for all that it is made of."""
         others = self.others(op.results[0], x)
         return others is not None and len(others) <= _MAX_OTHERS
 
@@ -145,7 +145,7 @@ def inside(root: ir.Operation, leaves: Sequence[ir.Value]) -> list[ir.Operation]
 
 
 def is_read_twice(x: ir.Value) -> bool:
-    """Whether bodies read a tensor's element, or ops the tensor, at more than one place."""
+    """Return whether bodies read a tensor's element, or ops the tensor, at more than one place."""
     count = 0
     for use in x.uses:
         op = use.owner.operation

@@ -111,7 +111,7 @@ def _dims_before(op: ir.Operation) -> list[list[int]] | None:
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
-    """Whether an op makes one known tensor element by element, its loops in the order of the tensor's dims."""
+    """Return whether an op makes one known tensor element by element, its loops in the order of the tensor's dims."""
     if op.name != "linalg.generic" or not is_map(op) or not is_static(op.results[0]):
         return False
     walked = [dim_of(e) for e in indexing_maps(op)[-1].results]

@@ -74,7 +74,7 @@ def moved(steps: Sequence[ir.Operation], source: ir.Value, zero: int | ir.Value)
 
 
 def is_padding(step: ir.Operation) -> bool:
-    """Whether a step adds elements."""
+    """Return whether a step adds elements."""
     return step.name in ("tensor.pad", "tensor.insert_slice")
 
 
@@ -250,7 +250,7 @@ def _whole_number(op: ir.Operation, value: ir.Value) -> int | ir.Value | None:
 
 
 def _pads_zero(op: ir.Operation) -> bool:
-    """Whether an op pads with a constant zero, by amounts that are known, or inserts into zeros."""
+    """Return whether an op pads with a constant zero, by amounts that are known, or inserts into zeros."""
     if op.name == "tensor.insert_slice":
         return splat_of(op.operands[1]) == 0 and len(shape_of(op.operands[0])) == len(shape_of(op.results[0]))
     if op.name != "tensor.pad" or len(op.operands) != 1:

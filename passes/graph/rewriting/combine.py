@@ -80,7 +80,7 @@ def combine(module: ir.Module, product_of: ProductOf, target: Target | None) -> 
 
 
 def _fills_blocks(products: Sequence[Product], target: Target) -> bool:
-    """Whether the combined weight is padded to fewer columns than the weights by themselves."""
+    """Return whether the combined weight is padded to fewer columns than the weights by themselves."""
 
     def padded(columns: int) -> int:
         packing = contraction_packing(columns, bits, target)
@@ -117,7 +117,7 @@ def _parallel(function: func.FuncOp, product_of: ProductOf, weights: Set[ir.Valu
 
 
 def _alike(a: Product, b: Product) -> bool:
-    """Whether two products are of the same data and differ in the extent of their own loop at most."""
+    """Return whether two products are of the same data and differ in the extent of their own loop at most."""
     if a.op.operands[a.data] != b.op.operands[b.data] or a.data != b.data or a.loop != b.loop:
         return False
     extents = [loop_extents(p.op) for p in (a, b)]
@@ -142,7 +142,7 @@ class _Levels:
             pass
 
     def can_be_slices(self) -> bool:
-        """Whether what reads the parts, and is no level itself, can read slices of the combined results."""
+        """Return whether what reads the parts, and is no level itself, can read slices of the combined results."""
         inside = set(self.place)
         return all(_can_read_slices(op, inside) for level in self.levels for op in level.ops)
 
@@ -231,7 +231,7 @@ def _through_view(view: ir.Operation, dim: int) -> int | None:
 
 
 def _can_read_slices(op: ir.Operation, inside: Set[ir.Value]) -> bool:
-    """Whether the readers of a part outside of the levels read it in place, and none would be computed along with it.
+    """Return whether a part's readers outside the levels can read a slice, and none would be fused with the part.
 
     A result of the program must be stored by itself, and so must what is padded. An elementwise op at the same places
     costs a kernel of its own after a slice, and nothing after a product.

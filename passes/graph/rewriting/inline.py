@@ -27,7 +27,7 @@ from ...ir.uses import captures, users
 
 
 def can_inline(source: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether ``inline`` applies: ``reader`` alone reads ``source``, elementwise, by one map."""
+    """Return whether ``inline`` applies: ``reader`` alone reads ``source``, elementwise, by one map."""
     if source.name != "linalg.generic" or reader.name != "linalg.generic" or users(source) != [reader]:
         return False
     if len(source.results) != 1 or set(iterator_types(source)) - {"parallel"}:

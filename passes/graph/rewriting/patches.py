@@ -51,7 +51,7 @@ class WholePatches:
 
 
 def _is_elementwise(op: ir.Operation) -> bool:
-    """Whether an op makes each element of floats at its place: what else lies beyond the slice does no harm then."""
+    """Return whether an op is elementwise on floats: values beyond the slice then do no harm."""
     if not is_pointwise(op) or any(dim_of(e) is None and not is_zero(e) for m in indexing_maps(op) for e in m.results):
         return False
     return all(isinstance(builders.element_of(value), ir.FloatType) for value in op.operands)
@@ -75,7 +75,7 @@ def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
 
 
 def is_zero_number(value: ir.Value) -> bool:
-    """Whether a scalar is the constant 0.0."""
+    """Return whether a scalar is the constant 0.0."""
     constant = defining_op(value)
     return (
         constant is not None

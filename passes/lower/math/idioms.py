@@ -58,7 +58,7 @@ def _factors(value: Value) -> tuple[float, list[Value]]:
 
 
 def _is(value: Value, scale: float, *others: Value) -> bool:
-    """Whether the value is ``scale`` times the others, the number as float32 has it."""
+    """Return whether the value is ``scale`` times the others, the number as float32 has it."""
     found, rest = _factors(value)
     return rest == list(others) and number.isclose(found, scale, rel_tol=1e-6)
 

@@ -98,7 +98,7 @@ def tan(x: Value) -> Value:
 
 
 def _arc(x: Value) -> tuple[Value, Value]:
-    """Whether |x| > 1/2; and asin of |x|, or of sqrt((1 - |x|) / 2), with the sign of x."""
+    """Return whether |x| > 1/2, and asin of |x| or of sqrt((1 - |x|) / 2) with the sign of x."""
     size = math.absf(x)
     large = less(f32(0.5), size)
     square = arith.select(large, math.fma(size, f32(-0.5), f32(0.5)), arith.mulf(size, size))

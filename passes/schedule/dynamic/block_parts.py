@@ -206,7 +206,7 @@ def _cover(shape: Sequence[int], indexing_map: ir.AffineMap, loops: Sequence[Int
 
 
 def _is_part(value: ir.Value) -> bool:
-    """Whether a tensor is a slice, or a view of one."""
+    """Return whether a tensor is a slice, or a view of one."""
     while (op := defining_op(value)) is not None and op.name.startswith("tensor.") and len(op.operands):
         if op.name == "tensor.extract_slice":
             return True

@@ -111,7 +111,7 @@ class Blocks:
 
     @property
     def ahead(self) -> bool:
-        """Whether each call computes something before its steps."""
+        """Return whether each call computes something before its steps."""
         return self.split and any(map(_has_common, self.versions))
 
     @property
@@ -147,7 +147,7 @@ def choose_blocks(function: func.FuncOp, choose: Chooser) -> Blocks:
 
 
 def _has_common(version: Version) -> bool:
-    """Whether the steps of a version's blocks have something in common that is computed, or filled, before them."""
+    """Return whether the steps of a version's blocks share something that is computed or filled before them."""
     return any(not stage.at for block in version.blocks for stage in block.schedule.stages)
 
 
@@ -188,9 +188,9 @@ def open_sums(result: ir.Value) -> tuple[int, ...]:
 
 
 def _sums_rows(result: ir.Value) -> bool:
-    """Whether the last op reduces along several axes, among them the innermost of what it reads, of open extent.
+    """Return whether the last op reduces along several axes, one of them its operand's innermost one, a dynamic one.
 
-    What reduces along that one alone is a kernel of rows (``open_rows.py``).
+    A reduction along that axis only is a kernel of rows (``open_rows.py``).
     """
     op, sums = defining_op(result), open_sums(result)
     if op is None or not sums or isinstance(classify(op), Contraction):

@@ -106,7 +106,7 @@ def _places(function: func.FuncOp, result: ir.Value, first: int, count: int) -> 
 
 
 def _agrees(op: ir.Operation, at: Places, count: int) -> bool:
-    """Whether an op reads whole the axes of all values that have them."""
+    """Return whether an op reads whole the axes of all values that have them."""
     if op.name in ("func.return", "tensor.empty", "linalg.fill"):
         return True
     reads = _reads(op, at[op.results[0]], count) if len(op.results) and op.results[0] in at else {}

@@ -28,8 +28,10 @@ def can_attend(
     last: ir.Operation,
     product: Contraction,
 ) -> bool:
-    """Whether `attention` has a schedule for two products and what lies between: one dim of rows, vectors along the
-    columns of both, and reductions along the columns of the scores alone."""
+    """Return whether `attention` can schedule two products and the ops between them.
+
+    It needs one dim of rows, vectors along the columns of both, and reductions along the columns of the scores only.
+    """
     return all(_reduces_columns(op) for op in reductions) and all(
         len(long_loops(op, kind.m)) == 1 and len(long_loops(op, kind.n)) == 1 and _vectors_along_columns(op, kind)
         for op, kind in ((first, scores), (last, product))
@@ -87,7 +89,7 @@ def attention(
 
 
 def reads_rows_apart(op: ir.Operation, number: int, rows: Sequence[int]) -> bool:
-    """Whether another dim lies between an operand's rows, which the loops ``rows`` walk, and their elements.
+    """Return whether another dim lies between an operand's rows, which the loops ``rows`` walk, and their elements.
 
     A tile of a left operand's rows would be gathered element by element. Those of a right operand are read whole, but
     again and again, and where a large power of two divides their distance they share few lines of the first cache.
@@ -129,13 +131,13 @@ def long_loops(op: ir.Operation, loops: Sequence[int]) -> list[int]:
 
 
 def _reduces_columns(op: ir.Operation) -> bool:
-    """Whether an op reduces along the contiguous dim of what it reads and no other, as no block has all rows."""
+    """Return whether an op reduces along the contiguous dim of what it reads and no other, as no block has all rows."""
     kind = classify(op)
     return isinstance(kind, Reduction) and long_loops(op, kind.reduction) == [loop_along(op, 0)]
 
 
 def _vectors_along_columns(op: ir.Operation, kind: Contraction) -> bool:
-    """Whether the right operand can be read in place as vectors along its columns."""
+    """Return whether the right operand can be read in place as vectors along its columns."""
     source = defining_op(op.operands[kind.rhs])
     maps = indexing_maps(op)
     column, rhs, out = long_loops(op, kind.n)[0], maps[kind.rhs].results, maps[2].results

@@ -74,7 +74,7 @@ def _along(value: ir.Value, result: ir.Value, reduced: Sequence[int]) -> list[in
 
 
 def _is_staged(op: ir.Operation, result: ir.Value, reduced: Sequence[int]) -> bool:
-    """Whether a block's part of an op's value is computed ahead: one value for all of the axis, or a dear one."""
+    """Return whether a block's part of a value is computed ahead: one value for the whole axis, or a costly one."""
     if op.name != "linalg.generic" or op.results[0] == result:
         return False
     loops = loops_along(op, -1)

@@ -65,13 +65,13 @@ def contraction(
 
 
 def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:
-    """Whether there is one row, so that all that matters is how fast a weight comes from memory."""
+    """Return whether there is one row, so that all that matters is how fast a weight comes from memory."""
     one_row = math.prod(shape) == shape[vector_axis(shape)] and not (isinstance(kind, Contraction) and kind.batch)
     return one_row and nbytes(op.operands[kind.weight].type) > target.l2_bytes
 
 
 def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> bool:
-    """Whether rows come outermost: the weight stays in the second cache, and a row's channels are written together.
+    """Return whether rows are outermost: the weight stays in the second cache, a row's channels are written at once.
 
     Few channels made of many go block by block: reading the rows again for each block is less than reading the weight
     again for each tile of rows.
@@ -88,7 +88,7 @@ def _rows_first(op: ir.Operation, kind: Contraction | Conv, target: Target) -> b
 def _pair_blocks(
     op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], channel_axis: int, width: int, target: Target
 ) -> bool:
-    """Whether a register tile's rows go over two blocks of the weight before the next rows: they are in the cache then.
+    """Return whether a tile's rows use two blocks of the weight before the next rows, while they are in the cache.
 
     Worth it for many rows and channels, and as long as both blocks stay in the second cache beside the rows.
     """
@@ -131,6 +131,6 @@ def _row_blocks(
 
 
 def _lies_along(op: ir.Operation, kind: Contraction | Conv, channel: int) -> bool:
-    """Whether the right operand can be read as vectors along the output channels: packed, or contiguous there."""
+    """Return whether the right operand can be read as vectors along the output channels: it is packed or contiguous."""
     weight = indexing_maps(op)[kind.weight].results
     return block_of(op, kind) > 0 or dim_of(weight[len(weight) - 1]) == channel

@@ -85,7 +85,7 @@ def choose(function: func.FuncOp, target: Target) -> Schedule | Moves | None:
 
 
 def has_nests(function: func.FuncOp) -> bool:
-    """Whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
+    """Return whether a kernel has one result of static shape, with at most a border that a nest can fill around it."""
     if not _makes_one_tensor(function):
         return False
     border = Border.of(terminator(function).operands[0])
@@ -93,7 +93,7 @@ def has_nests(function: func.FuncOp) -> bool:
 
 
 def _makes_one_tensor(function: func.FuncOp) -> bool:
-    """Whether a kernel has one result with elements, and all shapes in it are known."""
+    """Return whether a kernel has one result with elements, and all shapes in it are known."""
     ops = operations(function)
     returned = list(ops[-1].operands)
     return len(returned) == 1 and all(_static(v) for op in ops for v in op.results) and 0 not in shape_of(returned[0])

@@ -42,6 +42,6 @@ def window(
 
 
 def pairs_balance(rows: int, cores: int) -> bool:
-    """Whether the core that has most of the rows has few more of them when they go in pairs."""
+    """Return whether the core that has most of the rows has few more of them when they go in pairs."""
     pairs = -(-rows // 2)
     return rows > 1 and 2 * -(-pairs // cores) <= _BALANCE * -(-rows // cores)

@@ -77,7 +77,7 @@ class Value:
         return next((axis.name for axis in reversed(self.axes) if axis.extent != 1), "")
 
     def is_sum(self, axis: str) -> bool:
-        """Whether an axis is a reduction loop."""
+        """Return whether an axis is a reduction loop."""
         return any(axis == summed.name for summed in self.sums)
 
 
@@ -141,7 +141,7 @@ class Loop:
 
     @property
     def whole(self) -> bool:
-        """Whether it goes over the elements that are left of its axis one by one: only such loops can be in a tile."""
+        """Return whether it walks the remaining elements of its axis one by one: only such loops can be in a tile."""
         return len(self.parts) == 1 and self.parts[0].step == 1
 
 

@@ -84,7 +84,7 @@ def full_region(shape: Sequence[int]) -> Region:
 
 
 def is_whole(region: Region, shape: Sequence[int]) -> bool:
-    """Whether a region is all of a value of ``shape``: an interval of unknown size is all of an axis."""
+    """Return whether a region is all of a value of ``shape``: an interval of unknown size is all of an axis."""
     pairs = zip(region, shape, strict=True)
     return all((p.size < 0 and n < 0) or (p.offset, p.size, p.stride) == (Linear(), n, 1) for p, n in pairs)
 

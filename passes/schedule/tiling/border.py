@@ -99,7 +99,7 @@ def slabs(
 
 
 def can_border(op: ir.Operation) -> bool:
-    """Whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
+    """Return whether a kernel can write this ``tensor.pad`` or ``tensor.insert_slice`` around what it computes.
 
     A constant around all but the axis that vectors lie along; or anything, if the rest is empty or there already.
     """
@@ -116,7 +116,7 @@ def can_border(op: ir.Operation) -> bool:
 
 
 def _inserts_at_known_place(op: ir.Operation) -> bool:
-    """Whether an insertion is at a place known before, element by element, of as many dims.
+    """Return whether an insertion is at a place known before, element by element, of as many dims.
 
     It is into an empty tensor, or one that another kernel has stored pieces into: an argument.
     """
@@ -128,7 +128,7 @@ def _inserts_at_known_place(op: ir.Operation) -> bool:
 
 
 def _apart(source: ir.Value, dest: ir.Value) -> ir.Value:
-    """Whether two tensors, each all of a buffer, lie in different places."""
+    """Return whether two tensors, each all of a buffer, lie in different places."""
     places = (memref.extract_aligned_pointer_as_index(tensor.owner.operands[0]) for tensor in (source, dest))
     return arith.cmpi(arith.CmpIPredicate.ne, *places)
 

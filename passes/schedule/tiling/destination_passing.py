@@ -103,5 +103,5 @@ def _tensor(kind: ir.Type, buffer: ir.Value, writable: bool = False) -> ir.Value
 
 
 def is_empty(kind: ir.Type) -> bool:
-    """Whether a tensor of this type has no elements, whatever its open extents are."""
+    """Return whether a tensor of this type has no elements, whatever its dynamic extents are."""
     return 0 in ir.RankedTensorType(kind).shape

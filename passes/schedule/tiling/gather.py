@@ -16,7 +16,7 @@ from .tiler import Tiler, fresh, loop_intervals, tile_map
 
 
 def reads_at_indices(op: ir.Operation) -> bool:
-    """Whether the op's body reads a tensor at index values."""
+    """Return whether the op's body reads a tensor at index values."""
     return any(inner.name == "tensor.extract" for inner in body_ops(op))
 
 

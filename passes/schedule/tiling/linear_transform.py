@@ -104,7 +104,7 @@ def multiply(matrix: np.ndarray, values: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def _mirrored(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two rows have two or more equal entries, two or more opposite ones, and no others."""
+    """Return whether two rows have two or more equal entries, two or more opposite ones, and no others."""
     equal, opposite = (a == b) & (a != 0), (a == -b) & (a != 0)
     return bool(np.all((a == b) | (a == -b)) and equal.sum() >= 1 and opposite.sum() >= 1 and (a != 0).sum() > 2)
 

@@ -248,7 +248,7 @@ def _compute(nest: Nest, value: ir.Value, part: Region, tiler: Tiler) -> ir.Valu
 
 
 def _reads_blocks(value: ir.Value) -> bool:
-    """Whether a packed weight makes the value: its tiles begin where blocks do."""
+    """Return whether a packed weight makes the value: its tiles begin where blocks do."""
     op = defining_op(value)
     sources = [defining_op(operand) for operand in op.operands] if op is not None else []
     return any(source is not None and source.name == "linalg.unpack" for source in sources)

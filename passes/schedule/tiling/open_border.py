@@ -22,7 +22,7 @@ Place = list[ir.Value]
 
 
 def can_border_open(op: ir.Operation) -> bool:
-    """Whether an insertion into a tensor of open sizes is at a place known before, of as many dims.
+    """Return whether an insertion into a tensor of dynamic sizes is at a place known before, of as many dims.
 
     The tensor is filled or empty, or there already: an argument, or what another kernel has inserted into.
     """
@@ -38,7 +38,7 @@ def can_border_open(op: ir.Operation) -> bool:
 
 
 def _is_known(around: ir.Value) -> bool:
-    """Whether it is known what lies around what is inserted, or that it does not matter."""
+    """Return whether it is known what lies around what is inserted, or that it does not matter."""
     op = defining_op(around)
     if op is not None and op.name == "linalg.fill":
         value = defining_op(op.operands[0])

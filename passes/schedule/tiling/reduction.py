@@ -129,7 +129,7 @@ def _whole_blocks(op: ir.Operation, region: Region) -> Region:
 
 
 def _leaves(region: Region, value: ir.Value) -> bool:
-    """Whether a region reaches out of a value."""
+    """Return whether a region reaches out of a value."""
     ends = zip(region, shape_of(value), strict=True)
     return any(not part.offset.terms and part.offset.const + part.size > extent for part, extent in ends)
 

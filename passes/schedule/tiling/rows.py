@@ -18,7 +18,7 @@ _LEAST = 4
 
 
 def in_chunks(tiler: Tiler, region: Region) -> bool:
-    """Whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
+    """Return whether a region is computed chunk by chunk: a row that is no single chunk, of a power of two."""
     sizes, chunk = [interval.size for interval in region], tiler.form.row_chunk
     longest = max(sizes, default=1)
     whole = min(sizes, default=1) >= 0 and longest <= chunk and longest == power_floor(longest)

@@ -76,7 +76,7 @@ class Tiler:
         self.shared[value] = (region, Tile(buffer, kept_dims(region)))
 
     def has_some(self, value: ir.Value) -> bool:
-        """Whether the value, or a region of it, is computed already."""
+        """Return whether the value, or a region of it, is computed already."""
         return value in self.shared or value in self.arguments or any(other == value for other, _ in self.known)
 
     def compute(self, value: ir.Value, region: Region, dest: ir.Value | None = None) -> Tile:
@@ -103,7 +103,7 @@ class Tiler:
 
 
 def may_repeat(result: ir.Value) -> bool:
-    """Whether tiles of a kernel's result may overlap, each computing what both have.
+    """Return whether tiles of a kernel's result may overlap, each computing what both have.
 
     Not where the result may lie over an operand (``kernel.IN_PLACE``): what is read again would be the result.
     """
@@ -195,7 +195,7 @@ def slice_tile(tiler: Tiler, op: ir.Operation, region: Region, dest: ir.Value | 
 
 
 def can_slice(op: ir.Operation) -> bool:
-    """Whether regions of a ``tensor.extract_slice`` can be read where it lies: forwards, at a place known before."""
+    """Return whether regions of a ``tensor.extract_slice`` can be read in place: forwards, at a known place."""
     steps = list(ir.DenseI64ArrayAttr(op.attributes["static_strides"]))
     return len(op.operands) == 1 and len(shape_of(op.results[0])) == len(steps) and min(steps, default=1) >= 1
 

@@ -87,7 +87,7 @@ def value_called(name: str, block: ir.Block) -> ir.Value:
 
 
 def is_read(value: ir.Value) -> bool:
-    """Whether a value lies in memory before the kernel runs: an argument, or a slice of one at a place known before."""
+    """Return whether a value is in memory before the kernel runs: an argument, or a slice of one at a known place."""
     op = defining_op(value)
     if op is None or op.name != "tensor.extract_slice":
         return op is None
@@ -154,7 +154,7 @@ def anchor_of(value: ir.Value) -> ir.Operation | None:
 
 
 def reduces_last(op: ir.Operation) -> bool:
-    """Whether an op reduces along the contiguous dim of its first operand."""
+    """Return whether an op reduces along the contiguous dim of its first operand."""
     loop = loop_along(op, 0)
     return loop is not None and iterator_types(op)[loop] == "reduction"
 
