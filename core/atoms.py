@@ -1,7 +1,7 @@
-"""What sizes that only the run knows are made of: symbols and functions, which share what they are made of in turn.
+"""The atoms of dynamic sizes: symbols and functions of sizes, which share their parts.
 
-Each has an address that its content decides (a hash): equal ones are found in one step however large they are, and
-their order is the same in every process. No table of them is kept.
+Each has an address, a hash of its content. Equal atoms are found in one step, however large they are, and their order
+is the same in every process. There is no table of atoms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What is known of CPUs: their names, the features that code is made for, and their caches.
+"""Tables of CPUs: their names, the features that code may use, and their caches.
 
-Names and features are LLVM's, so that no LLVM is needed to read a target; a test compares these tables with LLVM's own.
+Names and features are LLVM's, so reading a target needs no LLVM. A test compares these tables with LLVM's own.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Architecture:
         return tuple(feature for feature, (flag, _) in self.table.items() if flag in flags)
 
     def linux_flags(self, features: Iterable[str]) -> list[str]:
-        """What Linux calls the features."""
+        """Linux's names of the features."""
         return [self.table[feature][0] for feature in features]
 
 

@@ -24,10 +24,10 @@ _ONNX = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview.train
 
 @dataclass(frozen=True)
 class Operand:
-    """What a rule is told of an input.
+    """An input, as a rule sees it.
 
-    An extent is a number, a symbol (which can be computed with) or, of text, None; ``shape`` is None where not even the
-    rank is known, as of a sequence. ``value`` is there where the import knows it, and it is small.
+    An extent is a number, a symbol (which supports arithmetic) or, for strings, None. ``shape`` is None if not even the
+    rank is known, as for a sequence. ``value`` is set if the import knows it and it is small.
     """
 
     shape: Shape | None
@@ -47,7 +47,7 @@ _OPERATORS: dict[str, Operator] = {}
 
 
 def operator_name(domain: str, op: str) -> str:
-    """What an operator is called everywhere."""
+    """The full name of an operator."""
     return f"{domain}::{op}"
 
 
@@ -106,9 +106,9 @@ def find(name: str) -> Operator | None:
 
 
 def inferred(name: str, operands: Sequence[Operand | None], attributes: Mapping[str, Any]) -> tuple[Result, ...] | None:
-    """What the rule of a registered operator says that it gives; None where it has none.
+    """The results of a registered operator by its rule; None if it has no rule.
 
-    ModelError, in one line, where the rule raises anything, or gives what is no shape and dtype.
+    Raises a ModelError of one line if the rule raises anything, or returns anything but shapes and dtypes.
     """
     rule = _OPERATORS[name].infer
     if rule is None:

@@ -1,6 +1,6 @@
-"""What a user says of one dimension of an input: a number, a range, a name for both, or nothing.
+"""The notation for one dimension of an input: a number, a range, a name for either, or nothing.
 
-The notation is that of ``--input-shape``, and of what commands print: ``3``, ``1..8``, ``1..``, ``n``, ``n=1..8``
+``--input-shape`` takes it, and commands print it: ``3``, ``1..8``, ``1..``, ``n``, ``n=1..8``
 and ``?``.
 """
 
@@ -55,7 +55,7 @@ def option_text(name: str, said: Sequence[int | str] | int | str) -> str:
 
 
 def freeze(shapes: InputShapes | None) -> dict[str, tuple[int | str, ...] | int | str]:
-    """What a user gives, with its shapes as tuples. ModelError for what is neither a shape nor a size."""
+    """The user's shapes as tuples. Raises ModelError for a value that is neither a shape nor a size."""
     return {name: _freeze(name, said) for name, said in (shapes or {}).items()}
 
 

@@ -44,7 +44,7 @@ class OpenExtentError(UnsupportedError):
 
 
 class TimeoutError(TilewrightError, builtins.TimeoutError):
-    """What was given a time limit took longer: a compilation (CompileTimeoutError) or a run."""
+    """A compilation (CompileTimeoutError) or a run took longer than its time limit."""
 
 
 class CompileError(TilewrightError):

@@ -44,17 +44,17 @@ class Interval:
         return _interval((max(a, c), min(b, d))) if max(a, c) <= min(b, d) else None
 
     def smaller(self, other: Interval) -> Interval:
-        """What the smaller of two numbers may be."""
+        """The interval of the smaller of two numbers."""
         (a, b), (c, d) = self._ends, other._ends
         return _interval((min(a, c), min(b, d)))
 
     def larger(self, other: Interval) -> Interval:
-        """What the larger of two numbers may be."""
+        """The interval of the larger of two numbers."""
         (a, b), (c, d) = self._ends, other._ends
         return _interval((max(a, c), max(b, d)))
 
     def limited(self) -> Interval:
-        """What is true of these numbers without such as no size is; products of products would have no end."""
+        """The interval without bounds beyond any size: products of products would grow without end."""
         low, high = (None if end is None else min(max(end, -_FAR), _FAR) for end in (self.low, self.high))
         return Interval(None if low == -_FAR else low, None if high == _FAR else high)
 

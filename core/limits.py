@@ -1,4 +1,4 @@
-"""What a compilation accepts of a model file, and what it may use while it works."""
+"""Limits on model files, and on the resources of a compilation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """The most that a model may be, and that compiling it may take; None is no limit.
+    """Upper limits for a model and its compilation; None is no limit.
 
     ``file_bytes`` counts the model file, ``nodes`` those of all graphs with functions written out, ``nesting`` how deep
     graphs and calls of functions lie in one another, ``tensor_bytes`` any tensor whose size the import knows.

@@ -1,4 +1,4 @@
-"""What a frontend hands to the compiler: IR, a description of inputs and outputs, and where the weights are."""
+"""``Model``, a frontend's output: IR, a description of inputs and outputs, and where the weights are."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def must_be(role: str, info: TensorInfo) -> str:
 
 
 def open_sizes(inputs: Sequence[TensorInfo]) -> str:
-    """What to say where a program's sizes and its course must be known, and something leaves them open."""
+    """The message for a place that needs known sizes and control flow when something is dynamic."""
     first = next((i for i in inputs if is_open(i.shape)), None)
     if first is None:
         return "its course, or sizes inside of it, are known only at run time"

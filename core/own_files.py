@@ -25,7 +25,7 @@ class NotOursError(OSError):
 
 @dataclass(frozen=True)
 class Stranger:
-    """What a tree of ours has and must not be used: its path, and why."""
+    """An entry in one of our folders that must not be used: its path, and why."""
 
     path: Path
     why: str
@@ -68,7 +68,7 @@ def make_folder(top: Path, *names: str) -> None:
 
 
 def strangers(top: Path, names: tuple[str, ...]) -> Iterator[Stranger]:
-    """What is in the folders ``names`` of ``top``, two levels deep, and may be somebody else's; no link is followed."""
+    """Entries of the folders ``names`` in ``top``, two levels deep, that may be somebody else's. Follows no links."""
     for name in names:
         yield from _strangers(top / name, 1)
 

@@ -1,8 +1,8 @@
-"""What people are shown of a model. Its names are any text: of 10 MB, with line breaks, or with what a terminal obeys.
+"""Text from a model, made safe to print. Names may be anything: 10 MB, line breaks, control codes of a terminal.
 
-Whatever leaves for a person goes through here: messages of errors (``errors.py``), lines and tables of commands
+All output for people passes through here: messages of errors (``errors.py``), lines and tables of commands
 (``tools/_common.py``) and of reports (``runtime/text_table.py``), comments and texts of C (``runtime/c_text.py``).
-JSON, CSV and traces are for programs, and have names as they are.
+JSON, CSV and traces are for programs and contain names unchanged.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Slot:
 
     @staticmethod
     def parse(text: str) -> Slot:
-        """What ``str`` gave; ValueError for another text."""
+        """The inverse of ``str``. Raises ValueError for any other text."""
         match = _SLOT.fullmatch(text)
         if match is None:
             raise ValueError(f"'{text}' is no slot")
@@ -63,16 +63,16 @@ class Call:
 
     @staticmethod
     def from_json(made: list[Any]) -> Call:
-        """What ``to_json`` gave."""
+        """The inverse of ``to_json``."""
         kernel, args, nodes = made
         return Call(kernel, tuple(map(Slot.parse, args.split())), tuple(nodes))
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a program looks at when all its calls are made: where the word at ``slot`` is not 0, the run is refused.
+    """A check after all calls of a program: if the word at ``slot`` is not 0, the run is refused.
 
-    ``text`` names the node and says what is wrong; the word, a number from an operand, belongs behind it.
+    ``text`` names the node and says what is wrong. The word, a number from an operand, is appended to it.
     """
 
     slot: Slot
@@ -84,7 +84,7 @@ class Report:
 
     @staticmethod
     def from_json(made: list[Any]) -> Report:
-        """What ``to_json`` gave."""
+        """The inverse of ``to_json``."""
         slot, text = made
         return Report(Slot.parse(slot), text)
 
@@ -117,7 +117,7 @@ class Step:
 
     @staticmethod
     def from_json(made: list[Any]) -> Step:
-        """What ``to_json`` gave."""
+        """The inverse of ``to_json``."""
         op, results, operands, facts, regions, dead, nodes = made
         inner = tuple(map(Routine.from_json, regions))
         return Step(op, tuple(results), tuple(operands), facts, inner, tuple(dead), tuple(nodes))
@@ -149,7 +149,7 @@ class Routine:
 
     @staticmethod
     def from_json(made: list[Any]) -> Routine:
-        """What ``to_json`` gave."""
+        """The inverse of ``to_json``."""
         arguments, steps, results = made
         return Routine(tuple(arguments), tuple(map(Step.from_json, steps)), tuple(results))
 
@@ -177,14 +177,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the graph passes hand on: programs as plain data, and the kernels' modules as MLIR bytecode by name.
+    """The output of the graph passes: programs as plain data, and the kernels' modules as MLIR bytecode by name.
 
     ``prepare[name]`` is a program without inputs whose params are the model's original weights and whose single
     output is the weight ``name`` of ``main`` (a packed layout, a folded constant). Weights of ``main`` that are not
     in ``prepare`` are the model's own, unchanged.
 
-    ``specialized`` are programs for sizes that ``main`` leaves open. All these are for one target; ``variants`` are the
-    same programs, in the same order, for each of the others. Kernels and weights are those of all programs.
+    ``specialized`` are programs for single sizes, where ``main`` has dynamic ones. All these are for one target;
+    ``variants`` are the same programs, in the same order, for each of the others. Kernels and weights are those of all.
     """
 
     main: Program
@@ -210,14 +210,14 @@ class Plan:
 
 
 def exported(name: str, number: int) -> str:
-    """What the code exports a function of its ``number``-th program as (0 is ``main``): ``create``, ``create_1``."""
+    """The exported name of a function of the ``number``-th program (0 is ``main``): ``create``, ``create_1``."""
     return f"{name}_{number}" if number else name
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a kernel takes and gives, as text: the types of its arguments and results (``1x56x56x64xf32``), and how
-    its data lies in memory (``channels last``, ``weight in blocks of 32``; empty where there is nothing to say)."""
+    """A kernel's signature as text: the types of its arguments and results (``1x56x56x64xf32``), and the layout of
+    its data (``channels last``, ``weight in blocks of 32``; empty if there is nothing to say)."""
 
     inputs: tuple[str, ...]
     results: tuple[str, ...]
@@ -274,7 +274,7 @@ class Kernel:
 
     @property
     def described(self) -> Kernel:
-        """What a program says of it: all but its code and the texts for those who look at a compilation."""
+        """The kernel without its code and without the texts that only a compilation shows."""
         return replace(self, object=b"", note="", schedule="", schedule_json="")
 
     def to_json(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class Kernel:
 
     @staticmethod
     def from_json(made: dict[str, Any], object: bytes = b"") -> Kernel:
-        """What ``to_json`` gave, with an object."""
+        """The inverse of ``to_json``, with an object."""
         inputs, results, layout = made["signature"]
         same = (tuple((number, axis) for number, axis in members) for members in made.get("same_sizes", ()))
         known: dict[str, Any] = made | {"same_sizes": tuple(same)}

@@ -17,10 +17,10 @@ _OFTEN = 2.0  # seconds between two lines about one stage, for who reads lines
 
 @dataclass(frozen=True)
 class Progress:
-    """What is being done, and how much of it: ``done`` of ``total``, which is 0 where nothing is counted.
+    """A stage and its progress: ``done`` of ``total``, which is 0 if nothing is counted.
 
-    Times are in seconds: ``elapsed`` since the whole began, ``remaining`` about as long as this stage will take, or at
-    most as long as a search may; None where that is not known.
+    Times are in seconds: ``elapsed`` since the start, ``remaining`` an estimate for this stage, or the upper limit of
+    a search; None if unknown.
     """
 
     text: str
@@ -83,7 +83,7 @@ Listening = Listener | Teller | bool | None  # how a user may ask to be told
 
 
 def teller(progress: Listening) -> Teller:
-    """What tells a listener; with True that prints lines on stderr."""
+    """A teller for a listener; True prints lines on stderr."""
     if isinstance(progress, Teller):
         return progress
     return Teller(Lines() if progress is True else progress or None)

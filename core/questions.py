@@ -13,7 +13,7 @@ _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``function``, one of a module of this package, gives where the job came from: here, if there is nobody else.
+    """Call ``function``, from a module of this package, in the process that sent the job; here if there is none.
 
     Arguments and answer are plain data. Raises the TilewrightError that the function raises.
     """

@@ -1,4 +1,4 @@
-"""What ``check_model`` says about a model: plain data, the same in Python and in the JSON of ``tilewright check``."""
+"""The report of ``check_model``: plain data, the same in Python and in the JSON of ``tilewright check``."""
 
 from __future__ import annotations
 

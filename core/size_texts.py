@@ -1,7 +1,7 @@
-"""What a size that the run computes is called.
+"""Names of dynamic sizes.
 
-Messages have its expression (``short_text``), or of a long one the begin and an address. Where shapes stand side by
-side an expression that nobody reads at a glance is a name (``short_name``).
+Messages show the expression (``short_text``), or the beginning and the address of a long one. Where shapes stand side
+by side, an expression that is hard to read at a glance becomes a name (``short_name``).
 """
 
 from __future__ import annotations

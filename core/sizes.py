@@ -57,12 +57,12 @@ class Sym:
 
     @cached_property
     def address(self) -> bytes:
-        """What its content decides, and nothing else has."""
+        """A hash of its content, unique to it."""
         return address(*(b"".join((f"{n:x}=".encode(), *(a.address for a in atoms))) for atoms, n in self.terms))
 
     @cached_property
     def within(self) -> Interval:
-        """What it may be, as far as its atoms tell."""
+        """The interval of its values, as far as its atoms tell."""
         total = Interval(0, 0)
         for monomial, factor in self.terms:
             total += math.prod((atom.within for atom in monomial), start=Interval(factor, factor))
@@ -75,7 +75,7 @@ class Sym:
 
     @cached_property
     def text(self) -> str:
-        """What messages call it: the whole of what is short, and a name of its own for each expression that is not."""
+        """Its text for messages: the whole of a short expression, a unique name for a long one."""
         return short_text(self)
 
     def __str__(self) -> str:
@@ -193,7 +193,7 @@ def product(shape: Sequence[Extent]) -> Extent:
 
 
 def bounds(extent: Extent) -> Interval:
-    """What an extent may be, as far as its atoms tell."""
+    """The interval of an extent's values, as far as its atoms tell."""
     return extent.within if isinstance(extent, Sym) else Interval(extent, extent)
 
 
@@ -203,7 +203,7 @@ def symbols(extent: Extent) -> frozenset[str]:
 
 
 def lowest(extent: Extent) -> int | None:
-    """What an extent is at least, as far as its atoms tell; None where nothing is known."""
+    """The lower bound of an extent, as far as its atoms tell; None if there is none."""
     return bounds(extent).low
 
 
@@ -327,7 +327,7 @@ def _is_rest(a: Extent, b: Extent) -> bool:
 
 
 def _whole(a: Extent, b: Extent) -> Extent:
-    """What multiples of a number in a sum give, divided by it: ``h - 1`` for ``2 * h + n - 1`` and 2."""
+    """The terms of a sum that are multiples of a number, divided by it: ``h - 1`` for ``2 * h + n - 1`` and 2."""
     if isinstance(b, Sym) or b < 1:
         return 0
     return Sym.of({atoms: factor // b for atoms, factor in terms_of(a) if not atoms or factor % b == 0})

@@ -22,7 +22,7 @@ Shapes = dict[str, tuple[int, ...]]  # of all inputs that are tensors
 
 
 def given(specialize: Sequence[Sizes] | None) -> tuple[Sizes, ...]:
-    """What a user gives, as plain data; ModelError for what says no sizes."""
+    """The user's specializations as plain data. Raises ModelError for a value that gives no sizes."""
     if isinstance(specialize, Mapping | str):
         raise ModelError('specialize has to be a list, with the sizes of each program: [{"x": (1, 128)}]')
     return tuple(map(_plain, specialize or ()))
@@ -41,7 +41,7 @@ def shapes(inputs: Sequence[TensorInfo]) -> Shapes:
 
 
 def called(found: Shapes, inputs: Sequence[TensorInfo]) -> str:
-    """What to call a specialization of a program: the shapes of those ``inputs`` that it leaves open."""
+    """The name of a specialization: the shapes of those ``inputs`` that are dynamic in the program."""
     return text({info.name: found[info.name] for info in inputs if is_open(info.shape)})
 
 

@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a word that is not known."""
+"""Suggestions for a word that is not known."""
 
 from __future__ import annotations
 

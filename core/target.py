@@ -56,7 +56,7 @@ class Target:
 
     @property
     def architecture(self) -> Architecture:
-        """What is known of its architecture."""
+        """The facts about its architecture."""
         return cpus.ARCHITECTURES[self.arch]
 
     @property

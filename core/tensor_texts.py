@@ -1,4 +1,4 @@
-"""What tensors are called where people read of them: ``x float32[batch=1..9,16]``."""
+"""Tensors as text for people: ``x float32[batch=1..9,16]``."""
 
 from __future__ import annotations
 

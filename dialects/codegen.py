@@ -91,10 +91,10 @@ def host_cpu() -> tuple[str, str]:
 
 
 def function_attributes(target: Target) -> dict[str, str]:
-    """What LLVM is told of the CPU that a function is for, by the names of its attributes.
+    """The LLVM function attributes for a target, by their names.
 
-    Vectors are as wide as schedules are made for: LLVM prefers half of them on some CPUs. Of an AArch64 CPU it takes
-    the costs of instructions and no features of its own: it would use vectors of open length.
+    Vectors are as wide as schedules assume: LLVM prefers half of that on some CPUs. For an AArch64 CPU it gets the
+    costs of instructions, but only our features: otherwise it would use scalable vectors.
     """
     if target.arch == AARCH64.name:
         features = ",".join(f"+{feature}" for feature in target.features)

@@ -57,7 +57,7 @@ ROUND_MODES = {
 
 
 def compute_type(dtype: str) -> ir.Type:
-    """What bodies compute in: f32 for floats narrower than that, the stored type for all others."""
+    """The type in which bodies compute: f32 for narrower floats, the stored type for all others."""
     return _f32() if dtype in NARROW and is_float(dtype) else scalars.compute_type(element_type(dtype))
 
 

@@ -23,7 +23,7 @@ from . import arith, cf, ir, tensor
 
 @dataclass
 class _Scope:
-    """What is known within one module."""
+    """The known extents within one module."""
 
     symbols: dict[str, ir.Value] = field(default_factory=dict)
     shapes: dict[ir.Value, tuple[Extent, ...]] = field(default_factory=dict)

@@ -178,7 +178,7 @@ def from_index(value: ir.Value, type_: ir.Type) -> ir.Value:
 
 
 def compute_type(type_: ir.Type) -> ir.Type:
-    """What bodies compute in: f32 for narrower floats, the type itself for all others."""
+    """The type in which bodies compute: f32 for narrower floats, the type itself for all others."""
     return ir.F32Type.get() if is_float(type_) and width(type_) < 32 else type_
 
 

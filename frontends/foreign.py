@@ -44,7 +44,7 @@ class LinalgText:
 
 
 class ForeignSource(ABC):
-    """What is no model file, and becomes linalg in a way of its own: a frontend makes it of a user's object."""
+    """A source that is not a model file and has its own way to linalg. A frontend makes it from a user's object."""
 
     name: str
 

@@ -95,7 +95,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def _text(code: bytes) -> str:
-    """What makes kernels equal: their text without locations and without the name."""
+    """The text of a kernel without locations and name: equal kernels have the same."""
     module = ir.Module.parse(code)
     functions(module)[0].attributes["sym_name"] = ir.StringAttr.get("kernel")
     return str(module.operation.get_asm(enable_debug_info=False, use_local_scope=True))

@@ -91,7 +91,7 @@ def _is_scalar(op: ir.Operation) -> bool:
 
 
 def _facts(op: ir.Operation) -> dict[str, Any]:
-    """What a step has to say beside its operands."""
+    """The facts of a step besides its operands."""
     facts: dict[str, Any] = {}
     match op.name:
         case "func.call" if is_report(op):

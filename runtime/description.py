@@ -1,4 +1,4 @@
-"""What a loaded program says of itself where Python prints it."""
+"""The text that Python prints for a loaded program."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _needs(features: Sequence[str]) -> str:
-    """What the CPU has to have: the last feature, which the fewest have, and how many more."""
+    """The required CPU features: the last one, which the fewest CPUs have, and the number of others."""
     more = f" and {len(features) - 1} more" if len(features) > 1 else ""
     return f" with {features[-1]}{more}" if features else ""
 

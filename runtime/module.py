@@ -101,7 +101,7 @@ class Module:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        """What pickle keeps: where the program's files are, or all of it where it was not loaded from files."""
+        """Pickle the paths of the program's files, or the whole program if it was not loaded from files."""
         from .artifact import pickling
 
         return _unpickle, (pickling.kept(self._program, int(protocol)), self._settings)
@@ -123,12 +123,12 @@ class Module:
 
     @property
     def manifest(self) -> on_disk.Manifest:
-        """What the compiler wrote about the program."""
+        """The compiler's description of the program."""
         return self._program.manifest
 
     @property
     def program(self) -> on_disk.Program:
-        """What was loaded: code, its manifest and the weights."""
+        """The loaded program: code, its manifest and the weights."""
         return self._program
 
     @property
@@ -294,7 +294,7 @@ class Module:
 
     @property
     def executor(self) -> ExecutorName:
-        """What runs the program: "aot", "graph" or "vm"."""
+        """The executor that runs the program: "aot", "graph" or "vm"."""
         return self._main.executor
 
     @cached_property
@@ -308,10 +308,10 @@ class Module:
     def time_evaluator(
         self, name: str | None = None, number: int = 10, repeat: int = 1, min_repeat_ms: float = 0
     ) -> Callable[..., Timing]:
-        """What measures the packed function of this name, by default the entry, on the arguments that it is given.
+        """A function that measures the packed function of this name, by default the entry, on its arguments.
 
-        It calls once without measuring, then ``repeat`` times ``number`` times, or more often where these calls would
-        take less than ``min_repeat_ms`` milliseconds. InputError where there is no such function.
+        It calls once without measuring, then ``repeat`` times ``number`` times, or more often if these calls would
+        take less than ``min_repeat_ms`` milliseconds. Raises InputError if there is no such function.
         """
         from .profile.evaluator import evaluate
 

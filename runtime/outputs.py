@@ -1,4 +1,4 @@
-"""What a run gives: a list of arrays in the order of the model's outputs, which has them by name as well."""
+"""The outputs of a run: a list of arrays in the order of the model's outputs, also accessible by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What all commands share: errors as one line, common options, progress on a terminal, results as text or JSON.
+"""Shared by all commands: errors as one line, common options, progress on a terminal, results as text or JSON.
 
-No command prints by itself: what it has of a model is any text, and ``show`` makes lines of it that a terminal prints.
+Commands never print directly: names from a model may be any text, and ``show`` turns them into printable lines.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(USER_ERROR, f"{self.prog}: error: {said} (see {self.prog} --help)\n")
 
     def _meant(self, message: str) -> str:
-        """What an option, or a value, that is none may have been meant to be."""
+        """The option or value that an unknown one may have meant."""
         if choice := _BAD_CHOICE.search(message):
             return did_you_mean(choice[1], re.findall(r"[\w.-]+", choice[2]))
         options = [option for action in self._actions for option in action.option_strings]
@@ -101,7 +101,7 @@ PROGRAMS = (".so", ".tw")  # what is compiled already
 
 
 def file_name(text: str) -> str:
-    """What an option or an argument names. A name without letters is mostly a variable of a shell that is not set."""
+    """The file that an option or argument names. An empty name is mostly a shell variable that is not set."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file is empty")
     return text
@@ -362,7 +362,7 @@ def progress(text: str, args: argparse.Namespace, animated: bool = True) -> Iter
     from rich.text import Text
 
     class Line:
-        """What is drawn: the teller's state at that moment."""
+        """The line that is drawn: the teller's state at that moment."""
 
         spinner = Spinner("dots")
 

@@ -1,4 +1,4 @@
-"""What the help of each command says besides its options: where output goes, and two examples."""
+"""The help of each command besides its options: where output goes, and two examples."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _options(cli: argparse.ArgumentParser) -> list[str]:
 
 
 def _words(cli: argparse.ArgumentParser) -> list[str]:
-    """What an argument may be that is no option."""
+    """The choices of positional arguments."""
     return [str(word) for action in _actions(cli) if not action.option_strings for word in action.choices or ()]
 
 

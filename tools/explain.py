@@ -112,7 +112,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _measure(args: argparse.Namespace, shapes: InputShapes, options: Options, say: Teller) -> dict[str, Any]:
-    """What ``explain`` says of the program for inputs of these shapes."""
+    """The report of ``explain`` about the program for inputs of these shapes."""
     from tilewright.driver import api
 
     made = api.stepwise(args.model, shapes, options)
@@ -225,7 +225,7 @@ def _row(kernel: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _facts(kernel: dict[str, Any], full: bool = False) -> Iterator[tuple[str, str]]:
-    """What a kernel is made from and does, a line each; the nodes are those that each call fuses."""
+    """The sources and the work of a kernel, a line each. The nodes are those that each call fuses."""
     if [_title(kernel)] != list(map(_nodes, kernel["nodes"])):  # else they stand above
         for i, nodes in enumerate(kernel["nodes"][:_SHOWN_CALLS]):
             yield "" if i else "nodes", _nodes(nodes)
@@ -253,9 +253,9 @@ def _schedule(kernel: dict[str, Any], full: bool) -> list[str]:
 
 
 def schedule_parts(lines: Sequence[str]) -> list[str]:
-    """What a schedule's text says in few lines: what threads share, then each tile or copy, with the loops around it.
+    """A schedule's text in a few lines: what threads share, then each tile or copy with the loops around it.
 
-    Of a tile, that are its extents and what it becomes; which loops these are is in the whole text.
+    A tile has its extents and what it becomes; the whole text says which loops these are.
     """
     first, *others = [line.strip().rstrip(":") for line in lines]
     if not first.startswith("parallel"):

@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _interface(path: Path, number: int, name: str | None) -> Interface:
-    """What the file says of its ``number``-th program."""
+    """The interface of the file's ``number``-th program."""
     if path.suffix != on_disk.SUFFIX:
         raise ArtifactError(f"cannot make a header of {path}: give a program whose name ends with {on_disk.SUFFIX}")
     code, manifest = on_disk.read(path, sealed=False)

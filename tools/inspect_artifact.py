@@ -55,13 +55,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _file(path: Path, code: on_disk.Code) -> dict[str, Any]:
-    """What the files are; a library without a seal was linked in another way than by ``compile``."""
+    """The kind of the files. A library without a seal was not linked by ``compile``."""
     sealed = is_sealed(code.shared) if path.suffix == ".so" else None
     return {"path": str(path), "kind": _KINDS.get(path.suffix, "program"), "bytes": code.nbytes, "sealed": sealed}
 
 
 def _of_another_version(text: str, path: Path) -> dict[str, Any]:
-    """What can be told of a program whose description is not of this version. ArtifactError where nothing can."""
+    """The facts about a program of another version that can be read. Raises ArtifactError if there are none."""
     try:
         found = json.loads(text)
         return {key: found.get(key) for key in _LASTING}

@@ -104,7 +104,7 @@ def add_inputs(cli: argparse.ArgumentParser) -> None:
 
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
-    """What the options of ``add_inputs`` give. InputError for an array that has not the input's size."""
+    """The inputs by the options of ``add_inputs``. Raises InputError for an array of another size than the input's."""
     return given_arrays(args.inputs, infos) if args.inputs else fill(infos, args.fill, args.seed)
 
 

@@ -73,7 +73,7 @@ def save(recorded: Path, number: int, error: str, said: str, limits: Limits, job
 
 
 def facts_of(recorded: Path, number: int) -> dict[str, Any] | None:
-    """What a worker has written of step ``number`` into the folder ``recorded``; None where it has not."""
+    """The facts that a worker wrote about step ``number`` into the folder ``recorded``; None if it wrote none."""
     try:
         facts = json.loads((recorded / FACTS).read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a worker and its owner say to each other while a job is under way: questions, and the answers to both."""
+"""Messages between a worker and its owner during a job: questions, and the answers to both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUESTION = b"?"  # what a question begins with, and no pickle does
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of a job: its value, or the error, with its traceback and the number of the step it came from."""
+    """The result of a job: its value, or the error with its traceback and the number of its step."""
 
     value: Any = None
     error: TilewrightError | None = None
@@ -32,7 +32,7 @@ class Question:
 
 
 def heard(connection: Connection) -> bytes | None:
-    """What a worker has said of its job; None for a question, which is answered. EOFError or OSError if it is dead."""
+    """Receive a worker's reply; None for a question, which is answered. Raises EOFError or OSError if it is dead."""
     message = connection.recv_bytes()
     if not message.startswith(_QUESTION):
         return message

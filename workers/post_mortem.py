@@ -1,6 +1,6 @@
-"""What is found out about a step that fails, or has no end: what it begins with, and at which of the model's nodes.
+"""Examines a step that fails or hangs: its input, and the model's node at which it happens.
 
-A worker of its own does that, so that no other work has to wait for it.
+A separate worker does that, so no other work has to wait.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _worker(pool: Pool) -> Iterator[Worker]:
 
 
 def _ask(worker: Worker, task: Task, seconds: float | None) -> Reply | None:
-    """What the worker answers in so many seconds; its questions are answered meanwhile."""
+    """The worker's reply within so many seconds, or None; its questions are answered meanwhile."""
     end = None if seconds is None else time.monotonic() + seconds
     try:
         worker.send(pickle.dumps(task))

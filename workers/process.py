@@ -48,9 +48,9 @@ Finder = Callable[[Mapping[str, Any], str, float], Sequence[str]]
 
 @dataclass(frozen=True)
 class Kind:
-    """What a worker gets ready for: ``module`` of this package imports what its jobs need, by ``warm_up()``.
+    """A kind of worker: ``warm_up()`` of ``module`` in this package imports what its jobs need.
 
-    It leaves when nobody has asked for anything for ``idle_seconds``.
+    A worker exits after ``idle_seconds`` without a job.
     """
 
     module: str
@@ -77,9 +77,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a compilation may take: seconds in all, and bytes of memory in each worker. None is no limit of the user's.
+    """The user's limits for a compilation: seconds in total, and bytes of memory in each worker. None is no limit.
 
-    ``bundles`` is whether a step at which the compiler fails is saved.
+    ``bundles`` says whether a step at which the compiler fails is saved.
     """
 
     timeout: float | None = None
@@ -89,7 +89,7 @@ class Limits:
 
     @staticmethod
     def given(timeout: float | None, memory: int | None) -> Limits:
-        """What a user gives; CompileError for what is no limit."""
+        """The user's limits. Raises CompileError for an invalid one."""
         if timeout is not None and not timeout > 0:
             raise CompileError(f"timeout is {timeout}: give seconds, more than 0")
         if memory is not None and memory <= 0:

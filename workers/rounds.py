@@ -128,7 +128,7 @@ class Round:
             raise CompileTimeoutError(self._lookout.verdict(str(error)) if endless else str(error)) from None
 
     def _where(self) -> str:
-        """What the compilation is at: the first of the jobs that run, with its step."""
+        """The place that the compilation has reached: the first running job, with its step."""
         for running in self._running.values():
             return at(running.worker.where().where, self._jobs[running.index].what)
         return f"{self._jobs[self._waiting[0]].what}, which waited for a worker" if self._waiting else "its end"

@@ -160,7 +160,7 @@ class Crew:
             return None
 
     def starting(self) -> list[Connection]:
-        """What is ready when a worker that starts is."""
+        """The connections of starting workers, which become readable when their worker is ready."""
         with self._changed:
             return [worker.connection for worker in self._starting]
 

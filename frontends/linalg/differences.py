@@ -1,4 +1,4 @@
-"""What differs between texts of one program for several sizes: extents of types, numbers in attributes, constants."""
+"""Finds differences between texts of one program for several sizes: extents, numbers in attributes, constants."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class _Comparison:
 
 
 def _form(op: ir.Operation) -> tuple[Any, ...]:
-    """What is the same of an op at all sizes."""
+    """The parts of an op that are equal at all sizes."""
     blocks = tuple(len(block.arguments) for region in op.regions for block in region.blocks)
     return op.name, len(op.operands), len(op.results), blocks, *op.attributes
 

@@ -62,7 +62,7 @@ def _is_open(value: ir.Value) -> bool:
 
 
 def _emit(constant: ir.Value, extent: Extent | tuple[Extent, ...]) -> ir.Value:
-    """What takes the place of a constant: an extent in its type, or a tensor of this shape that holds its number."""
+    """The replacement of a constant: an extent in its type, or a tensor of this shape that holds its number."""
     if not isinstance(extent, tuple):
         return const(extent, constant.type)  # type: ignore[arg-type]  # a number too
     op = defining_op(constant)

@@ -33,9 +33,9 @@ def converted(program: bytes, name: str) -> Answer:
 
 
 def read_file(path: str, label: str, limits: ModelLimits) -> Package:
-    """What is in an exported program's file, which errors call ``label``; torch has read it once, without weights.
+    """Read an exported program's file, which errors call ``label``; torch has read it once, without weights.
 
-    Raises ModelError for what is no such file, or would run code that is in it.
+    Raises ModelError for any other file, or one that would run code in it.
     """
     from .archive import rehearse
     from .package import read_package

@@ -264,7 +264,7 @@ def _multi_head_attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> Any:
-    """What nn.MultiheadAttention is at inference, if nobody asks for its weights."""
+    """nn.MultiheadAttention at inference, without its weights as a result."""
     if need_weights or query is not key or key is not value:
         return NotImplemented
     made = _self_attention(query, heads, (qkv_weight, qkv_bias), (weight, bias), mask, mask_type)
@@ -306,7 +306,7 @@ def _encoder_layer(
     mask: torch.Tensor | None = None,
     mask_type: int | None = None,
 ) -> torch.Tensor:
-    """What nn.TransformerEncoderLayer is at inference."""
+    """nn.TransformerEncoderLayer at inference."""
     functional = torch.nn.functional
     split, join = (qkv_weight, qkv_bias), (weight, bias)
     first, second = (first_scale, first_shift), (second_scale, second_shift)
@@ -354,9 +354,9 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
 
 
 def _pad(x: torch.Tensor, amounts: Sequence[int], value: float = 0) -> Any:
-    """What negative amounts leave out is sliced off first.
+    """Pad, and slice off first what negative amounts leave out.
 
-    MLIR folds a ``tensor.pad`` that gives a tensor of the same shape, also where it moves the elements along an axis.
+    MLIR folds a ``tensor.pad`` that keeps the shape, even if it moves the elements along an axis.
     """
     if all(amount >= 0 for amount in amounts):
         return NotImplemented

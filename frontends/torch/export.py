@@ -1,4 +1,4 @@
-"""What a user gives to an ``ExportedProgram``: a module, a traced or scripted one, or an exported program."""
+"""Turns a user's object into an ``ExportedProgram``: a module, a traced or scripted one, or an exported program."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _grown(value: Any, dims: Any) -> Any:
 
 
 def _second_size(dim: Any, extent: int) -> int:
-    """What an axis is that is said to be ``dim``, where its size is 1, or computed from one that is, for two."""
+    """A second size for an axis described by ``dim``: for 1, or a size computed from 1, the one that belongs to 2."""
     if dim is None or isinstance(dim, int) or dim is Dim.STATIC:
         return extent
     of = getattr(dim, "fn", lambda root: root)

@@ -49,7 +49,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Border:
-    """What a graph takes and gives. A result is ``TENSOR``, a constant, or an extent of symbols named as arguments."""
+    """The interface of a graph. A result is ``TENSOR``, a constant, or an extent of symbols named like arguments."""
 
     arguments: tuple[Argument, ...]
     results: tuple[Any, ...]

@@ -25,7 +25,7 @@ NEXT = ".next"  # behind the name of a buffer that the module changes: its value
 
 
 class _Result(Enum):
-    """What a result of a module is that is no constant."""
+    """The kinds of a module's results that are not constants."""
 
     TENSOR = "tensor"
 
@@ -170,21 +170,21 @@ class TorchModule:
         return pytree.tree_unflatten(results, self._out)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What pickle keeps."""
+        """Pickle the program and the nesting of its arguments and results."""
         with self._lock or contextlib.nullcontext():
             states = dict(self.states)
         nested = tuple(pytree.tree_unflatten(range(spec.num_leaves), spec) for spec in (self._in, self._out))
         return _unpickle, (self.module, nested, self._results, states, self._scalars, self._names)
 
     def __getattr__(self, name: str) -> Any:
-        """What a ``tilewright.Module`` has: ``export_library``, ``inputs``, ``profile`` and the rest."""
+        """The attributes of ``tilewright.Module``: ``export_library``, ``inputs``, ``profile`` and the rest."""
         if name == "module" or name.startswith("__"):  # what copies and pickles a Module is none of this
             raise AttributeError(name)
         return getattr(self.module, name)
 
 
 def _unpickle(module: Module, nested: tuple[Any, Any], *rest: Any) -> TorchModule:
-    """What was pickled; torch warns of a spec that was."""
+    """Restore a pickled module. torch warns of a pickled spec."""
     given, made = map(pytree.tree_structure, nested)
     return TorchModule(module, (given, made), *rest)
 
@@ -217,7 +217,7 @@ def _flat_arguments(spec: Any) -> int:
 
 
 def _unflatten(spec: Any, results: Sequence[Any]) -> Callable[[list[torch.Tensor]], Any]:
-    """What nests a program's outputs as the module nests its results."""
+    """A function that nests a program's outputs as the module nests its results."""
     if spec.is_leaf() and results == [TENSOR]:
         return lambda made: made[0]
     if spec.type is tuple and all(child.is_leaf() for child in spec.children()) and all(r is TENSOR for r in results):

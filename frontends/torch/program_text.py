@@ -45,7 +45,7 @@ REMEDY = "write it by torch.export.save"
 
 
 class BadProgramError(ValueError):
-    """What is wrong with a program's text, and what to do about it."""
+    """An error in a program's text, with a remedy."""
 
     def __init__(self, wrong: str, remedy: str = REMEDY) -> None:
         super().__init__(wrong)
@@ -93,7 +93,7 @@ def check_program(data: bytes, limits: ModelLimits) -> Program:
 
 
 def load_json(data: bytes) -> Any:
-    """What JSON says; BadProgramError for what is none."""
+    """Parse JSON. Raises BadProgramError if it is not valid."""
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:

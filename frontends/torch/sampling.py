@@ -96,12 +96,12 @@ def _told(points: Sequence[Point], sizes: Sequence[Any]) -> int:
 
 
 def ranges(program: ExportedProgram) -> dict[str, Any]:
-    """What the program's symbols may be, by their names; torch has such constraints for expressions too."""
+    """The ranges of the program's symbols by their names; torch has such constraints for expressions, too."""
     return {str(size): within for size, within in program.range_constraints.items() if isinstance(size, sympy.Symbol)}
 
 
 def number_at(size: int | torch.SymInt, point: Point) -> int:
-    """What a size is at a sample."""
+    """The value of a size at a sample."""
     if isinstance(size, int):
         return size
     return _number(size.node.expr, point)

@@ -177,7 +177,7 @@ def changed(module: Module) -> list[str]:
 
 
 def versions() -> list[str]:
-    """What a conversion depends on beside the compiler itself."""
+    """The versions that a conversion depends on, besides the compiler's."""
     return [f"{name} {version(name)}" for name in ("torch", "torch-mlir")]
 
 
@@ -215,7 +215,7 @@ def _given(name: str, shape: Sequence[int], dtype: Any = "float32") -> TensorInf
 
 
 def _key(entry: Any) -> str:
-    """What a step into a nested structure is called: a key, an index, an attribute."""
+    """The name of a step into a nested structure: a key, an index, an attribute."""
     for field in ("key", "idx", "name"):
         if hasattr(entry, field):
             return str(getattr(entry, field))

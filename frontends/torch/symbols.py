@@ -23,7 +23,7 @@ _SQUEEZE = torch.ops.aten.squeeze
 
 
 class Symbols:
-    """What the sizes in a program are. A symbol bears the name of the first input that has it: ``x.0``, ``n``."""
+    """The sizes in a program. A symbol has the name of the first input that has it: ``x.0``, ``n``."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -50,7 +50,7 @@ class Symbols:
         return [self._result(node) if isinstance(node, Node) else None for node in output.args[0]]
 
     def scalars(self) -> dict[str, Extent]:
-        """What inputs are that are sizes, by their names."""
+        """The inputs that are sizes, as extents by their names."""
         found = {name: node.meta.get("val") for name, node in self._nodes.items() if node.op == "placeholder"}
         return {name: self.extent(size, name) for name, size in found.items() if isinstance(size, torch.SymInt)}
 

@@ -1,1 +1,1 @@
-"""What passes ask of IR: kinds of ops, costs, equal sizes, groups, layouts. Nothing here changes IR."""
+"""Analyses of IR: kinds of ops, costs, equal sizes, groups, layouts. Nothing here changes IR."""

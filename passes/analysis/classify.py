@@ -1,4 +1,4 @@
-"""What an op computes, read from its indexing maps, iterator types and body; never from its name.
+"""Classifies ops by their indexing maps, iterator types and bodies, never by their names.
 
 ``classify`` is the one place that decides this: named ops, generics of any frontend, and generics whose loops or
 operand layouts a pass has permuted are the same thing to every later stage. Each kind (``kinds.py``) says which loops

@@ -1,4 +1,4 @@
-"""What a kernel has to do, counted from its structured ops before any of them is lowered."""
+"""The work of a kernel, counted from its structured ops before any of them is lowered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``@main`` costs as it was imported: arithmetic, and the memory of what is alive at a time. Changes nothing."""
+"""The cost of ``@main`` as imported: arithmetic, and the memory of values that are alive together. Changes nothing."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Joins = Callable[[ir.Operation, "Group"], bool]
 
 @dataclass
 class Facts:
-    """What the rules ask of an op again and again."""
+    """A cache of the facts about ops that the rules need repeatedly."""
 
     order: dict[ir.Operation, int]
     kinds: dict[ir.Operation, OpClass] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def inserted_into(function: func.FuncOp) -> int | None:
 
 
 def _last(function: func.FuncOp) -> ir.Operation | None:
-    """What makes a kernel's one result."""
+    """The op that computes a kernel's only result."""
     *_, ret = operations(function)
     return defining_op(ret.operands[0]) if len(ret.operands) == 1 else None
 

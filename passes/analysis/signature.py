@@ -1,4 +1,4 @@
-"""What a kernel takes and gives, for people: shapes, and how its data lies in memory."""
+"""Kernel signatures for people: shapes, and the layout of the data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _text(type_: ir.Type) -> str:
 
 
 def _layout(op: ir.Operation) -> str:
-    """What one op says of layouts."""
+    """The layout that one op implies."""
     if op.name == "linalg.unpack":
         [tile, *_] = ir.DenseI64ArrayAttr(op.attributes["static_inner_tiles"])
         return f"weight in blocks of {tile}"

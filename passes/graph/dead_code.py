@@ -1,4 +1,4 @@
-"""What nobody reads is not computed."""
+"""Removes ops and inputs that nobody reads."""
 
 from __future__ import annotations
 

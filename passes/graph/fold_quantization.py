@@ -207,9 +207,9 @@ def _of_channels(product: Product, numbers: Scale | int | ir.Value | None) -> bo
 
 
 def _first(user: ir.Operation, number: int) -> tuple[ir.Operation, int] | None:
-    """What an elementwise op does first to an operand of its own, and the operand's place there; None for all but this.
+    """The first op on an operand in an elementwise body, and the operand's place there; None for all others.
 
-    It adds to it or takes the larger of it and 0, and no more, or it divides it by a number.
+    The body only adds to the operand, or only takes the maximum with 0, or it divides the operand by a number.
     """
     if user.name != "linalg.generic" or not is_map(user) or number >= num_inputs(user):
         return None

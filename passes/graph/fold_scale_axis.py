@@ -92,7 +92,7 @@ class _Folder:
             drop_identity(drop_unused_inputs(op))
 
     def _edits(self, op: ir.Operation, product: ir.Operation, data: int, known: int) -> Edits:
-        """What equals the product's multiplication of operand ``data`` by ``known``."""
+        """The edits that equal multiplying the product's operand ``data`` by ``known``."""
         factor = self.search.known(op, product.operands[known])
         if factor is None or self.search.known(op, product.operands[data]) is not None:
             return None

@@ -210,7 +210,7 @@ def _kernel(
 
 
 def _text(function: func.FuncOp) -> str:
-    """What makes two kernels equal: their text without locations and without the name."""
+    """The text of a kernel without locations and name: equal kernels have the same."""
     return str(function.operation.get_asm(enable_debug_info=False, use_local_scope=True))
 
 
@@ -220,7 +220,7 @@ def _name(text: str, group: list[ir.Operation]) -> str:
 
 
 def _words(op: ir.Operation) -> list[str]:
-    """What an op does, for the kernel's name: the kind of a heavy op, the arithmetic of a light one."""
+    """An op's words in the kernel's name: the kind of a heavy op, the arithmetic of a light one."""
     kind = classify(op)
     if type(kind) in _WORDS:
         return [_WORDS[type(kind)]]

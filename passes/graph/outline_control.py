@@ -97,7 +97,7 @@ def _outline(module: ir.Module, title: str, block: ir.Block, order: dict[ir.Valu
 
 
 def _cheap_around(ops: Sequence[ir.Operation], order: dict[ir.Value, int]) -> list[ir.Operation]:
-    """What is cheap and made around a block for its ops, in order; sizes are handed over as arguments."""
+    """The cheap ops outside a block that its ops use, in order. Sizes are passed as arguments instead."""
     found: dict[ir.Operation, None] = {}
     pending = list(ops)
     while pending:

@@ -69,7 +69,7 @@ class PadRows(Pass):
 
 
 def _walked_rows(op: ir.Operation) -> ir.Value | None:
-    """What a product with a packed weight reads in rows a multiple of 4 kB long, before views of it; else None."""
+    """The operand of a product with a packed weight, without views, if its rows are a multiple of 4 kB; else None."""
     kind = classify(op) if op.name == "linalg.generic" else None
     if not isinstance(kind, Contraction | Conv):
         return None

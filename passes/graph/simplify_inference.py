@@ -1,4 +1,4 @@
-"""What does nothing at inference goes: a dropout, an identity, a multiplication by one."""
+"""Removes ops that do nothing at inference: dropouts, identities, multiplications by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What depends on weights alone is computed once, ahead of time, by functions of their own."""
+"""Moves values that depend on weights only to separate functions, which run once, ahead of time."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def _function(
 
 
 def _fingerprint(function: func.FuncOp) -> str:
-    """What a function computes from which params: its text without its own name and locations."""
+    """A hash of a function's text without its name and locations: equal ones compute the same from the same params."""
     symbol, prepares = (function.attributes[name] for name in ("sym_name", tw.PREPARES))
     function.attributes["sym_name"] = ir.StringAttr.get("f")
     del function.attributes[tw.PREPARES]

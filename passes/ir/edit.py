@@ -31,7 +31,7 @@ def program_order(function: func.FuncOp) -> dict[ir.Value, int]:
 
 
 def body_of(op: ir.Operation) -> Callable[..., ir.Value]:
-    """What a generic of one result computes of scalars, to be emitted again: for ``builders.generic``."""
+    """The scalar computation of a generic with one result, as a function for ``builders.generic``."""
 
     def body(*arguments: ir.Value) -> ir.Value:
         mapping: dict[ir.Value, ir.Value] = dict(zip(op.regions[0].blocks[0].arguments, arguments, strict=True))

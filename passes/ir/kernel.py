@@ -1,8 +1,8 @@
-"""What the passes on kernels share: how a kernel looks between them, and upstream passes run on one.
+"""Helpers of the passes on kernels: the form of a kernel between passes, and upstream passes run on one.
 
 A kernel begins as ``func @k(inputs…) -> result`` on tensors. ``apply-schedule`` makes it ``func @k(inputs…, results…,
 lo, hi)`` on buffers, ``plan-scratch`` puts ``scratch`` before ``lo``, and ``wrap-kernel`` ends with the function that
-``program.Kernel`` describes. What a pass has to say to those after it is an attribute of the function.
+``program.Kernel`` describes. Passes communicate by attributes of the function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the program itself carries out beside its kernels: views, calls of the host, control flow, and its bodies."""
+"""The ops that the program runs itself, besides its kernels: views, calls of the host, control flow and its bodies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ VIEWS = ("tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
 def base_of(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
+    """The source of a view, through all views."""
     while (op := defining_op(value)) is not None and op.name in VIEWS:
         value = op.operands[0]
     return value

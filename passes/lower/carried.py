@@ -100,7 +100,7 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
 
 
 def _view(value: ir.Value) -> ir.Value:
-    """What a value is a view of."""
+    """The source of a view, through all views."""
     op = defining_op(value)
     while op is not None and op.name in _VIEWS:
         value = op.operands[0]

@@ -79,7 +79,7 @@ def _call(number: int, call: Call, kernel: Kernel, program: Program) -> str:
 
 
 def report_texts(program: Program) -> Iterator[str]:
-    """What ``main`` says of each report, as constants."""
+    """The message of ``main`` for each report, as constants."""
     for number, report in enumerate(program.reports):
         yield packed.constant_bytes(f"tw_report_text_{number}", report.text.encode(errors="replace") + b"\0")
 

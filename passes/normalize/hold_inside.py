@@ -1,4 +1,4 @@
-"""What bodies read at places that data tell is held within the tensor that they read, and a run beyond is refused."""
+"""Clamps data-dependent reads in bodies to the tensor, and refuses runs with indices out of range."""
 
 from __future__ import annotations
 

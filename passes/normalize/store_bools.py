@@ -64,7 +64,7 @@ def _retype_values(op: ir.Operation) -> None:
 
 
 def _rewrite(op: ir.Operation, bits: list[ir.Value]) -> None:
-    """What ends in a tensor of bytes becomes a byte, what comes from one a bit, which is added to ``bits``."""
+    """Make values that are stored in a tensor bytes, and values that are loaded bits, which are added to ``bits``."""
     if op.name == "arith.constant":
         _rewrite_constant(op)
     elif op.name == "tensor.extract" and _is_bit(op.results[0].type):

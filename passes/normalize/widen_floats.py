@@ -68,7 +68,7 @@ def _reduce_wide(op: ir.Operation) -> None:
 
 
 def _widen(start: ir.Value, wide: ir.Type) -> ir.Value:
-    """What a reduction begins with as float32; a number that it has everywhere stays one."""
+    """The initial value of a reduction as float32. A splat stays a splat."""
     number = splat_of(start)
     if number is None:
         return builders.convert_elements(start, wide)

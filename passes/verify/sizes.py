@@ -1,8 +1,8 @@
-"""What a kernel states of its sizes, and that its ops rely on nothing else.
+"""Checks that a kernel's ops rely only on the equal sizes that the kernel states.
 
-A kernel states which of the extents that it is called with are the same size (``tw.same_sizes``); every two others may
-differ. `outline` writes that down from the ops of the group, whose loops prove it; guarded runs hold callers to it
-(``runtime/guarded.py``). An op of a later pass must not walk two extents together that are not stated to be one.
+A kernel states which extents of its arguments are equal (``tw.same_sizes``); all others may differ. `outline` derives
+this from the group's ops, whose loops prove it, and guarded runs check callers (``runtime/executors/guarded.py``). An
+op of a later pass must not walk two extents together unless they are stated to be equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What lies where a file is to be written. What Tilewright did not make is not replaced, nor what another program has.
+"""Checks files before they are replaced: those that Tilewright did not make, or of another program, are kept.
 
 A program's other files bear its name: ``net.so`` and ``net.safetensors``, ``libnet.a``, ``libnet.h`` and
 ``libnet.safetensors``. Programs of several kinds may have one name (``net.so``, ``net.o``); they share weights that are
@@ -79,7 +79,7 @@ def _fingerprint(path: Path) -> bytes:
 
 
 def _content(path: Path, most: int = -1) -> bytes:
-    """What is in the file, ``most`` bytes of it; nothing where there is none."""
+    """The content of the file, at most ``most`` bytes; empty if there is no file."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             return file.read(most)

@@ -22,7 +22,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def machine(data: bytes) -> str:
-    """What Linux calls the machine that an ELF file is for; "" for one that we make no code for."""
+    """Linux's name of an ELF file's machine; "" for one that is no target."""
     return _MACHINES.get(int.from_bytes(data[18:20], "little"), "")
 
 

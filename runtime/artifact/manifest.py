@@ -1,4 +1,4 @@
-"""What a compiled program says about itself; it travels inside the program's object code as JSON."""
+"""The manifest: a compiled program's description of itself, which its object code contains as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ABI = 3  # of the code: what `create` and `run_calls` take, how kernels are call
 
 @dataclass(frozen=True)
 class RoutineRecord:
-    """What the runtime needs of a program that it carries out: its steps, and the kernels in the table's order."""
+    """The parts of a program that the VM needs: its steps, and the kernels in the table's order."""
 
     routine: Routine
     kernels: tuple[Kernel, ...]
@@ -75,7 +75,7 @@ class Manifest:
 
     @property
     def steps(self) -> RoutineRecord | None:
-        """What the runtime carries out, of a program without an entry."""
+        """The VM's record of a program without an entry; None for others."""
         return RoutineRecord(self.routine, self.kernels) if self.routine else None
 
     @property
@@ -90,12 +90,12 @@ class Manifest:
 
     @property
     def programs(self) -> tuple[Manifest, ...]:
-        """What is said of each program for the target; of this one first."""
+        """The manifests of all programs for the target, this one first."""
         return (self, *self.specialized)
 
     @property
     def by_target(self) -> tuple[Manifest, ...]:
-        """What is said of the programs for each target."""
+        """The manifests for all targets, this one first."""
         return (self, *self.variants)
 
     @property
@@ -104,7 +104,7 @@ class Manifest:
         return [called(shapes(each.inputs), self.inputs) for each in self.specialized]
 
     def alone(self, number: int) -> Manifest:
-        """What is said of the programs for the ``number``-th target, without those for others."""
+        """The manifest for the ``number``-th target, without those for others."""
         return replace(self.by_target[number], variants=())
 
     @property
@@ -165,7 +165,7 @@ class Manifest:
 
     @staticmethod
     def _of(fields: dict[str, Any]) -> Manifest:
-        """What ``_fields`` gave."""
+        """The inverse of ``_fields``."""
         known = fields.pop("ranges")
         validate_ranges(known)
         for key in ("inputs", "outputs", "params"):

@@ -257,7 +257,7 @@ def read_text(path: Path, sealed: bool = True) -> tuple[Code, str]:
 
 
 def read_description(code: Code, where: str) -> Manifest:
-    """What a program's code says about it; ArtifactError, naming ``where``, if that is not one of a program."""
+    """The manifest in a program's code. Raises an ArtifactError that names ``where`` if there is none."""
     return Manifest.from_json(_description(code, where), where)
 
 

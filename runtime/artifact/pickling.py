@@ -1,6 +1,6 @@
-"""What pickle keeps of a program: where its files are, or its code and its weights.
+"""Pickles of programs: the paths of its files, or its code and weights.
 
-It is code that runs when it is loaded: unpickle only what comes from where you trust.
+Loading runs code: unpickle only data from sources that you trust.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Kept = InFiles | Whole
 
 
 def kept(program: Program, protocol: int) -> Kept:
-    """What pickle's ``protocol`` keeps of a program; one in an engine of this process becomes objects."""
+    """The pickled form of a program for pickle's ``protocol``. A program in this process's engine becomes objects."""
     if program.path is not None:
         return InFiles(program.path, program.code.digest)
     weights = program.weights.data if program.weights is not None and program.weights.in_file else None

@@ -28,7 +28,7 @@ class Recipe(Protocol):
     """How a program was compiled, so that the texts of its stages can be made when they are asked for."""
 
     def text(self, kind: TextKind) -> bytes:
-        """What a stage made, as UTF-8. CompileError where there is no such text, or it cannot be made again."""
+        """The text of a stage as UTF-8. Raises CompileError if there is none, or if it cannot be made again."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""Whether a manifest can be true: what the runtime relies on when it gives kernels memory.
+"""Checks that a manifest describes a possible program, before the runtime gives kernels memory.
 
-The text comes from a file. Its seal finds damage, but anyone may make a seal. What kernels do with memory that is as
-large as their signatures say is up to the code.
+The text comes from a file. Its seal detects damage, but anyone can make a seal. What kernels do with memory of the
+size in their signatures is up to the code.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def choose(manifest: Manifest, where: str, wanted: str | None = None) -> tuple[i
 
 
 def names(manifest: Manifest) -> tuple[str, ...]:
-    """What a variant is called by: its target, and the CPU that this names."""
+    """The names of a variant: its target, and the CPU in it."""
     words = manifest.target.split()
     return (manifest.target, *(word.removeprefix("-mcpu=") for word in words if word.startswith("-mcpu=")))
 

@@ -43,8 +43,7 @@ class _DuplicateNameError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What the file says of one tensor: its dtype by the format's name, and where it lies, in bytes from the file's
-    begin."""
+    """One tensor in the header: its dtype by the format's name, and its offsets in bytes from the file's beginning."""
 
     dtype: str
     shape: tuple[int, ...]

@@ -31,7 +31,7 @@ _PACKED = "__tvm_ffi_"
 
 
 def library_name(path: Path) -> str:
-    """What the names in the library ``path`` begin with: ``net`` in ``libnet.a``."""
+    """The prefix of the names in the library ``path``: ``net`` in ``libnet.a``."""
     return prefix(path.stem.removeprefix("lib"))
 
 
@@ -86,7 +86,7 @@ def _archive(objects: Sequence[bytes], output: Path, name: str, public: dict[str
 
 
 def _run(tool: str, *arguments: str | Path) -> str:
-    """What one of LLVM's tools prints. ArtifactError where it fails."""
+    """Run one of LLVM's tools and return its output. Raises ArtifactError if it fails."""
     try:
         done = subprocess.run([_tools() / tool, *arguments], capture_output=True, text=True)
     except OSError as error:

@@ -18,7 +18,7 @@ _FLOATS = ("==", ">", ">=", "<", "<=", "!=")
 
 @dataclass(frozen=True)
 class Expression:
-    """What C has for an op on scalars: ``text`` takes its operands. ``real``: it gives a double; None: as they are."""
+    """The C expression of an op on scalars: ``text`` takes its operands. ``real``: a double; None: as they are."""
 
     text: Callable[[Mapping[str, Any]], str]
     real: bool | None = False

@@ -72,7 +72,7 @@ class Interface:
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
-        """What C calls the sizes that a run gives; of a program without open sizes there are none."""
+        """The C names of the dynamic sizes; empty for a program without any."""
         return tuple(distinct(f"dim_{identifier(str(size))}" for size in self._sizes))
 
     @property
@@ -154,7 +154,7 @@ class Interface:
         return f"{{{name}, {{{code}, {bits}, 1}}, {len(tensor.info.shape)}, {self._shape(tensor)}}}"
 
     def _variants(self) -> Iterator[str]:
-        """What there is for each target, the table of it, and that of functions which are linked in."""
+        """The declarations for each target, their table, and the table of functions that are linked in."""
         rows: list[str] = []
         for i, (number, program) in enumerate(self.programs):
             suffix = f"_{i}" if i else ""

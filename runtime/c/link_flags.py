@@ -1,4 +1,4 @@
-"""What a C compiler needs to build a program on a header: where tvm-ffi's headers are, and the libraries."""
+"""The C compiler's flags for a program that uses a header: paths of tvm-ffi's headers, and libraries."""
 
 from __future__ import annotations
 

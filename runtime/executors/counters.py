@@ -50,7 +50,7 @@ class Times:
 
 
 class Uncounted:
-    """What runs a program without counting its calls."""
+    """The mixin of runners that do not count their calls."""
 
     counters: None = None
 
@@ -61,9 +61,9 @@ class Uncounted:
 
 
 class Counting(Protocol):
-    """What counts a program's calls; several threads may make them at once.
+    """Counters of a program's calls, which several threads may make at once.
 
-    ``on`` says whether runs that begin are counted. ``times`` and ``reset`` are exact while no run is under way.
+    ``on`` says whether new runs are counted. ``times`` and ``reset`` are exact while no run is in progress.
     """
 
     @property
@@ -74,7 +74,7 @@ class Counting(Protocol):
 
     @property
     def times(self) -> Times:
-        """What was counted since the last ``reset``."""
+        """The counts since the last ``reset``."""
         ...
 
     def reset(self) -> None:

@@ -61,7 +61,7 @@ class Executor:
 
     @property
     def library(self) -> Library:
-        """What the kernels are in."""
+        """The library with the kernels."""
         return self._library
 
     def run(

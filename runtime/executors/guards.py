@@ -53,7 +53,7 @@ class Guarded:
             zone[:] = pattern
 
     def damage(self, owner: np.ndarray) -> str:
-        """What was written to a zone, as far as it goes; "" for nothing."""
+        """Describe what was written to a zone; "" if nothing was."""
         (before, known), (behind, expected) = self._zones(owner)
         if (wrong := before != known).any():
             return f"{self.zone - int(np.argmax(wrong))} bytes before {self.label}"
@@ -119,7 +119,7 @@ class Guards(Pool):
             self._mine.__dict__.update(before)
 
     def damage(self) -> str:
-        """What was written to the zones of any buffer that is still used; "" for nothing. It is told once."""
+        """Describe, once, what was written to the zones of any buffer in use; "" if nothing was."""
         found = ""
         for key, buffer in list(self._buffers.items()):
             owner = buffer.owner()

@@ -53,7 +53,7 @@ class Runner(Protocol):
 
     @property
     def counters(self) -> Counting | None:
-        """What counts the program's calls, if anything does."""
+        """The counters of the program's calls, or None."""
         ...
 
     def count(self, on: bool) -> None:
@@ -174,12 +174,12 @@ class Carried:
 
 
 def start(program: Program, threads: int, number: int = 0, executor: str | None = None) -> Runner:
-    """What runs the ``number``-th of an artifact's programs: ahead of time, or by the VM, unless it is said how.
+    """A runner for the ``number``-th of an artifact's programs: its entry or the VM, or as ``executor`` says.
 
-    With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and what they write is checked.
+    With TILEWRIGHT_DEBUG=1 in the environment kernels are called one by one, and their writes are checked.
 
-    InputError for an executor that is not known, or cannot run this program; ArtifactError for code that lacks what it
-    needs.
+    Raises InputError for an executor that is unknown or cannot run this program, and ArtifactError for code that lacks
+    a function.
     """
     manifest = program.manifest.programs[number]
     kinds = {"vm": Carried} if manifest.steps else {"aot": Entry, "graph": Graph}
@@ -195,7 +195,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
 
 
 def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:
-    """What runs the ``number``-th of an artifact's programs with a look at all that its kernels write."""
+    """A runner for the ``number``-th of an artifact's programs that checks all writes of its kernels."""
     from .guarded import GuardedRoutine  # few programs run so, and loading should be quick
     from .guarded_calls import GuardedCalls
 
@@ -218,9 +218,9 @@ def _refusal(executor: str, manifest: Manifest) -> str:
 
 
 def start_timed(program: Program, threads: int, number: int = 0) -> Runner:
-    """What runs the ``number``-th of an artifact's programs with counters of its own.
+    """A runner for the ``number``-th of an artifact's programs with its own counters.
 
-    An entry that was compiled without a profile is not used: its calls are made from a table.
+    An entry without a profile is not used: its calls are made from a table.
     """
     manifest = program.manifest.programs[number]
     if manifest.steps is None and not manifest.profile:

@@ -19,7 +19,7 @@ from ..vm.recording import LoadedKernel
 
 @dataclass(frozen=True)
 class Memory:
-    """What the slots of a run lie on; it must live as long as calls are made on it.
+    """The memory of a run's slots, which must outlive the calls on it.
 
     ``bases`` are the addresses of the arena, the inputs, the outputs and the weights, in this order; ``scratch`` is
     that of the scratch memory. ``owned`` keeps them valid.

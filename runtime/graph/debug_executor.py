@@ -107,7 +107,7 @@ class DebugModule:
         return outputs
 
     def first_nonfinite(self, inputs: Mapping[str, Any], watch: Watched = "nonfinite") -> NonFinite | None:
-        """What ``run`` with this watch would stop at, if at anything."""
+        """The place where ``run`` with this watch would stop, or None."""
         return self._watched(inputs, watch)[1]
 
     def debug_get_output(self, node: int | str, index: int = 0, inputs: Mapping[str, Any] | None = None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What the calls of a run made, in files that are written as it goes: never more than one result is in memory."""
+"""Writes the results of a run's calls to files as it goes: only one result is in memory at a time."""
 
 from __future__ import annotations
 

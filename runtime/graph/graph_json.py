@@ -133,7 +133,7 @@ def _span(slot: Slot, nbytes: int) -> tuple[int, int]:
 
 
 def _without(part: tuple[int, int, Output], begin: int, end: int) -> Iterator[tuple[int, int, Output]]:
-    """What is left of a part when the bytes from ``begin`` to ``end`` are another's."""
+    """The remains of a part after the bytes from ``begin`` to ``end`` go to another one."""
     low, high, by = part
     if low < min(high, begin):
         yield low, min(high, begin), by

@@ -31,7 +31,7 @@ def total_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """What can be had without swapping."""
+    """The bytes that are available without swapping."""
     with open("/proc/meminfo") as file:
         fields = dict(line.split(":", 1) for line in file)
     left = int(fields["MemAvailable"].split()[0]) << 10

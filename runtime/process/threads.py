@@ -52,7 +52,7 @@ class Team:
     """Threads that share the steps of kernels, which the ``tw_run_calls`` at an address calls."""
 
     class _Context(ctypes.Structure):
-        """What ``tw_parallel_for`` knows of a program."""
+        """The context of a program for ``tw_parallel_for``."""
 
         _fields_ = (("threads", ctypes.c_int32), ("lock", ctypes.c_void_p), ("credit", ctypes.c_int64))
 

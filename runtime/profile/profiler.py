@@ -1,4 +1,4 @@
-"""What a program's calls cost: a report of their times and work, as a table, CSV, JSON or a trace for Perfetto."""
+"""Profiles of a program's calls: their times and work as a table, CSV, JSON or a trace for Perfetto."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def op(self) -> str:
-        """What it computes, without what tells it from others of the kind: ``conv2d_add_max``."""
+        """The kind of computation, the name without its hash: ``conv2d_add_max``."""
         return _HASH.sub("", self.name)
 
     @property
@@ -73,9 +73,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What ``runs`` of the program ``model`` cost; ``rows`` are its calls in their order.
+    """The profile of ``runs`` of the program ``model``; ``rows`` are its calls in order.
 
-    ``elapsed`` are the nanoseconds from the beginnings to the ends of all runs, where that was measured. ``executor``
+    ``elapsed`` are the nanoseconds from the beginnings to the ends of all runs, if measured. ``executor``
     says how they were made, ``device`` on what. ``rates`` are those of the machine, if known, for as many threads as
     there were: ``flops`` and ``bytes`` a second. ``trace`` has single events of the first runs; their ``call`` is the
     number of a row.
@@ -169,7 +169,7 @@ class Report:
         }
 
     def head(self) -> list[str]:
-        """What is said of the whole, line by line."""
+        """The lines about the whole program."""
         spent = self.total if self.elapsed is None else self.elapsed
         device = ", ".join(f"{name} {value}" for name, value in self.device.items())
         made = f"{self.runs} runs, {rate(spent, self.runs) * 1e-6:.3f} ms each"

@@ -19,7 +19,7 @@ WARM_UP = 2  # runs that are not counted: they touch the memory, and start the t
 
 
 class Profiler:
-    """What the calls of a module cost. ``runners`` run the programs of ``manifest``, which is that of all."""
+    """The profiler of a module's calls. ``runners`` run the programs of ``manifest``, which describes them all."""
 
     def __init__(self, manifest: Manifest, threads: int, runners: Sequence[Runner]) -> None:
         self._manifest, self._threads, self._runners = manifest, threads, runners
@@ -45,9 +45,9 @@ class Profiler:
                 runner.counters.reset()
 
     def report(self, rates: Mapping[str, float] | None = None) -> Report:
-        """What was counted since loading or ``reset``, by all threads; exact while no call is under way.
+        """The counts of all threads since loading or ``reset``; exact while no call is in progress.
 
-        Rows are the calls of all programs. InputError where none are counted; ``rates`` as in ``Module.profile``.
+        Rows are the calls of all programs. Raises InputError if none are counted; ``rates`` as in ``Module.profile``.
         """
         counted = [
             (number, runner.counters.times)

@@ -1,4 +1,4 @@
-"""What work takes at least, from the rates of the machine: S. Williams et al., "Roofline", CACM 52(4), 2009."""
+"""The minimal time of work, from the rates of the machine: S. Williams et al., "Roofline", CACM 52(4), 2009."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Bound = Literal["compute", "memory"]
 
 
 def bound(flops: float, nbytes: float, rates: Mapping[str, float]) -> Bound:
-    """What limits work of so many operations and bytes; ``rates`` has the ``flops`` and ``bytes`` of a second."""
+    """The bound of work with so many operations and bytes; ``rates`` are ``flops`` and ``bytes`` per second."""
     return "compute" if flops / rates["flops"] > nbytes / rates["bytes"] else "memory"
 
 

@@ -1,7 +1,7 @@
-"""What single steps of a routine do: actions on registers.
+"""The actions of single steps of a routine on registers.
 
-Tensors are numpy arrays of the kernels' element types, sizes are Python's numbers. Views and sizes ask of a tensor only
-for its shape and for another one, so that they also work on tensors without data (``recording.Shaped``).
+Tensors are numpy arrays of the kernels' element types, sizes are Python's numbers. Views and sizes read and change
+only the shape of a tensor, so they also work on tensors without data (``recording.Shaped``).
 """
 
 from __future__ import annotations

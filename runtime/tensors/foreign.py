@@ -24,7 +24,7 @@ _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 class _Owner:
-    """What numpy asks for memory; keeps the capsule, which gives the tensor back when it goes."""
+    """An array interface for numpy. It keeps the capsule, which releases the tensor when it goes."""
 
     def __init__(self, capsule: Any, interface: dict[str, Any]) -> None:
         self._capsule = capsule

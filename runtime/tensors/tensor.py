@@ -37,7 +37,7 @@ def empty(info: TensorInfo) -> np.ndarray:
 
 
 def allocator(info: TensorInfo) -> Callable[[], np.ndarray]:
-    """What makes arrays for an output, as ``empty`` does, without looking at ``info`` again."""
+    """A function that allocates arrays for an output, as ``empty`` does, without reading ``info`` again."""
     return partial(_empty, info.nbytes, numpy_dtype(info.dtype), info.static_shape)
 
 
@@ -54,9 +54,9 @@ def aligned_bytes(nbytes: int) -> np.ndarray:
 
 
 def as_array(value: Any, info: TensorInfo) -> Any:
-    """What the caller gave for input ``info`` as a contiguous array of any shape; InputError where the dtype differs.
+    """The caller's value for input ``info`` as a contiguous array of any shape. Raises InputError if the dtype differs.
 
-    Copies only what is not contiguous or not aligned to its elements.
+    Copies only arrays that are not contiguous or not aligned to their elements.
     """
     if info.dtype in OBJECTS:
         return _as_object(value, info)
@@ -77,7 +77,7 @@ def order_inputs(inputs: Mapping[str, Any], infos: Sequence[TensorInfo]) -> list
 
 
 def names_message(given: Mapping[str, Any], names: Sequence[str]) -> str:
-    """What is wrong with the names of inputs."""
+    """The message about wrong names of inputs."""
     unknown = [name for name in given if name not in names]
     missing = [name for name in names if name not in given]
     parts = [f"unknown input '{name}'" for name in unknown] + [f"input '{name}' is missing" for name in missing]

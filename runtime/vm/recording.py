@@ -55,8 +55,8 @@ class LoadedKernel:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What of a segment's calls no size changes, but by a choice of tensors: which memory each word means, and how long
-    it is used.
+    """The part of a segment's calls that is equal for all sizes, except for selected tensors: the memory that each word
+    means, and how long it is used.
 
     ``bases`` has the base of each word; ``offsets`` where its offset is in a table of 0, the places of what is inside,
     and the sizes, in this order.
@@ -147,8 +147,8 @@ class Shaped:
 
 
 class Tape:
-    """What steps of a segment note in their order: of calls a row of the table, their sizes, and the tensors they make;
-    of choices of tensors their conditions.
+    """The records of a segment's steps in order: for calls a row of the table, their sizes and results; for selections
+    of tensors their conditions.
 
     A row has what ``tw_run_calls`` reads: address, number of words, extent, pieces, scratch bytes of a thread.
     """

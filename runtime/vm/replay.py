@@ -26,7 +26,7 @@ ELEMENTS |= {"f64": "f8", "index": "i8", "i128": "c16"}  # others are held as by
 
 @dataclass(frozen=True)
 class Resources:
-    """What all segments of a program share; ``params`` are the weights by their registers."""
+    """The resources that all segments of a program share; ``params`` are the weights by their registers."""
 
     kernels: Mapping[str, LoadedKernel]
     params: Mapping[int, np.ndarray]

@@ -69,7 +69,7 @@ def _count(model: kernels.KernelModel, made: Stepwise) -> list[int]:
 
 
 def judge(times: Mapping[str, Sequence[float]], runs_of_peak: float) -> dict[str, Any]:
-    """What bounds a kernel, and its share of that: the least time over the measured one, round by round.
+    """The bound of a kernel, and its share of that: the minimal time over the measured one, round by round.
 
     ``times`` are seconds of the ``kernel``, of the multiply-adds of ``peak``, of which its own are ``runs_of_peak``
     times as many, and of the ``copy`` of its bytes.

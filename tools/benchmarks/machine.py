@@ -1,4 +1,4 @@
-"""What one core of this machine can do at most: work to be measured beside a kernel's, in the same process."""
+"""The peak rates of one core of this machine: work that is measured along with a kernel's, in the same process."""
 
 from __future__ import annotations
 

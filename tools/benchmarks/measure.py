@@ -60,7 +60,7 @@ def interleave(
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
-    """What half, 90 % and 99 % of one or more values do not exceed."""
+    """The 50th, 90th and 99th percentiles of one or more values."""
     return {f"p{q}": float(np.percentile(values, q)) for q in (50, 90, 99)}
 
 

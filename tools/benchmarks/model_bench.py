@@ -111,7 +111,7 @@ def _load(program: str, threads: Sequence[int]) -> dict[int, Module]:
 def _prepare(
     modules: Mapping[int, Module], inputs: Mapping[str, np.ndarray], rivals: Sequence[str], path: str
 ) -> tuple[dict[Run, Callable[[], object]], Errors]:
-    """What is to be measured, and each rival's distance from our answers, output by output."""
+    """The runs to measure, and each rival's distance from our answers, output by output."""
     runs: dict[Run, Callable[[], object]] = {}
     errors: Errors = {}
     shapes = {name: array.shape for name, array in inputs.items()}
@@ -178,7 +178,7 @@ def _run(
 
 
 def _machine_speedup(threads: int, base: int, times: Mapping[Run, Sequence[float]]) -> dict[str, Any]:
-    """What the threads would gain if all they did were arithmetic, and how much of that they do gain."""
+    """The speedup of threads that only do arithmetic, and the share of it that ours reach."""
     if threads == base:
         return {}
     ours, machine = (
@@ -231,7 +231,7 @@ def _rows(record: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def tail(calls: Mapping[str, float]) -> tuple[str, str]:
-    """What nine in ten calls took at most, and 99 in a hundred, in ms."""
+    """The 90th and 99th percentiles of the times of calls, in ms."""
     return _digits(calls["p90"] * 1e3, 4), _digits(calls["p99"] * 1e3, 4)
 
 

@@ -1,4 +1,4 @@
-"""What a process holds that loads and runs a program and does nothing else.
+"""Measures the resident memory of a process that only loads and runs a program.
 
 ``python -m tilewright.tools.benchmarks.resident PROGRAM SHAPES`` prints it.
 """

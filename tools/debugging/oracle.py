@@ -1,7 +1,7 @@
-"""What a model should give: the answers of onnxruntime, or where that lacks an op those of onnx's own reference.
+"""The expected results of a model: those of onnxruntime, or of onnx's reference if onnxruntime lacks an op.
 
-Nodes are run one by one, so that every value in the model is known, and with noise if wanted: each rounding is then
-one of many possible ones, and the spread of the results tells how far right answers may lie apart (stochastic
+Nodes run one by one, so every value in the model is known. They run with noise on request: each rounding is then one of
+many possible ones, and the spread of the results shows how far apart correct answers may be (stochastic
 arithmetic: J. Vignes, "A stochastic arithmetic for reliable scientific computation", 1993).
 """
 
@@ -243,7 +243,7 @@ def _schema(node: NodeProto, opsets: Iterable[onnx.OperatorSetIdProto]) -> defs.
 
 
 def _input_types(node: NodeProto, schema: defs.OpSchema) -> list[str]:
-    """What the schema calls the type of each input."""
+    """The schema's name for the type of each input."""
     return [schema.inputs[min(i, len(schema.inputs) - 1)].type_str for i in range(len(node.input))]
 
 

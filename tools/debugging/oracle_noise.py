@@ -82,7 +82,7 @@ def shaken_operands(node: NodeProto, feeds: Mapping[str, Any], noise: Noise) -> 
 
 
 def shaken_results(node: NodeProto, feeds: Mapping[str, Any], results: list[Any], noise: Noise) -> list[Any]:
-    """What a node gives for these inputs, with noise unless it is exact."""
+    """A node's results for these inputs, with noise unless the node is exact."""
     if node.op_type in EXACT:
         return results
     gated = _gated(node, feeds)
@@ -122,7 +122,7 @@ def _data(resize: NodeProto) -> list[str]:
 
 
 def _gated(node: NodeProto, feeds: Mapping[str, Any]) -> Any:
-    """What is multiplied with a factor that has an error of float32's size, be it tiny itself; 0 without one."""
+    """The operand of a factor whose error is of float32's size even if the factor is tiny; 0 without one."""
     if node.op_type in _GATED:
         with np.errstate(all="ignore"):
             return sum(np.abs(a.astype(np.float64)) for a in feeds.values())

@@ -60,7 +60,7 @@ def reduce(model: ModelProto, inputs: Mapping[str, np.ndarray], fails: Test, rec
 
 
 def size(case: Case) -> tuple[int, ...]:
-    """What is to become small, the most important first."""
+    """The sizes to minimize, the most important first."""
     arrays = [*case.inputs.values(), *map(numpy_helper.to_array, case.model.graph.initializer)]
     details = sum(len(node.attribute) + len(node.input) for node in case.nodes)
     return len(case.nodes), len(case.model.graph.output), details, sum(a.size for a in arrays), len(arrays)

@@ -24,7 +24,7 @@ from tilewright.tools.reduce import shrink
 
 @dataclass
 class Finding:
-    """What was found. ``node`` is the first bad one, whose ``output`` differs as ``reason`` says; there is none where
+    """The result of a search. ``node`` is the first bad one, whose ``output`` differs as ``reason`` says; None if the
     nodes differ only together. ``inside`` are the Ifs in whose branches it is, the outermost first. ``case`` shows the
     fault: the node ``alone``, or the fewest nodes that do. ``nonfinite`` is the first value with NaN or infinities that
     the reference has not. ``notes`` are sentences for the user."""
@@ -189,7 +189,7 @@ def _branch_of(node: NodeProto, case: Case) -> ModelProto:
 
 
 def _hidden(walk: Walk, found: Finding) -> list[str]:
-    """What is said of nodes whose graphs have values that were not compared."""
+    """The note about nodes whose graphs have values that were not compared."""
     names = [called(node) for node in walk.model.graph.node if any(True for _ in nested_graphs(node))]
     names = [name for name in names if name not in found.inside]
     return [f"values inside of {', '.join(names)} are not compared, only what comes out"] if names else []

@@ -1,4 +1,4 @@
-"""What becomes of a model on given inputs: it agrees with the oracle, or fails in one of a few ways."""
+"""Judges a model on given inputs: it agrees with the oracle, or fails in one of a few ways."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def run_ours(model: bytes, inputs: Arrays, context: Mapping[str, Any] | None = N
 
 
 def _content(array: np.ndarray) -> object:
-    """What makes two results the same: all bits, and of text the words."""
+    """A key by which two results are equal: all bits, or the words of strings."""
     return (array.shape, array.tolist()) if array.dtype.kind == "O" else array.tobytes()
 
 

@@ -1,3 +1,3 @@
-"""What files of the zoo say of who made them."""
+"""The producer's name in files of the zoo."""
 
 PRODUCER = "tilewright.zoo"

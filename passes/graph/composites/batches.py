@@ -91,7 +91,7 @@ def _merged_dim(view: ir.Operation, extents: Sequence[int]) -> int | None:
 
 
 def _whole(view: ir.Operation) -> ir.Value | None:
-    """What a view of a view has been before, if that is the same."""
+    """The source of a view of a view, if it has the same shape."""
     inner = defining_op(view.operands[0])
     if inner is None or inner.name not in VIEWS or not is_static(view.results[0]):
         return None

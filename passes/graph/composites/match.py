@@ -1,4 +1,4 @@
-"""What a composite's file gives the pass: a function that takes a root op apart, and what it found."""
+"""The types that composites share: ``Match``, a composite that was found, and ``Rows``, the tensor it works on."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Rows:
         return itself(self.x)
 
     def reduced(self, atom: object, name: str) -> tuple[Sum, tuple[int, ...]] | None:
-        """What a reduction by the op ``name`` combines, and over which axes; None for any other atom.
+        """The term that a reduction by the op ``name`` combines, and its axes; None for any other atom.
 
-        The axes are the innermost ones: along others no kernel takes whole rows, and one pass more is one kernel more.
+        The axes are the innermost ones: along others no kernel reads whole rows, and each pass is another kernel.
         """
         made = self.reader.reduction(atom, self.x) if isinstance(atom, Read) else None
         if made is None or made.name != name:

@@ -135,7 +135,7 @@ def _variance(base: Sum, rows: Rows, centred: bool) -> tuple[tuple[int, ...], fl
 
 
 def _at_least_zero(term: tuple[Product, float]) -> Sum | None:
-    """What a maximum of something and 0 is taken of: a variance, which is not negative but for rounding."""
+    """The operand x of max(x, 0): a variance, which is negative only by rounding."""
     p, n = term
     call = Sum(frozenset({(p, 1.0)})).atom
     if n != 1 or not isinstance(call, Call) or call.name != "arith.maximumf":

@@ -1,4 +1,4 @@
-"""What an element of a tensor is made of: the bodies of all ops on the way as one scalar expression."""
+"""Reads an element of a tensor as one scalar expression, through the bodies of all ops on the way."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Reader:
         return read(value)
 
     def _operand(self, value: ir.Value, m: ir.AffineMap, loops: list[int | None]) -> Sum:
-        """What an op reads of a tensor by a map, over the dims that go with ``loops``."""
+        """The element of a tensor that an op reads by a map, over the dims that go with ``loops``."""
         dims = [(dim_of(e), is_zero(e)) for e in m.results]
         if any(d not in loops and not zero for d, zero in dims):
             raise UnreadableError

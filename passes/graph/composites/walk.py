@@ -33,7 +33,7 @@ def is_plain_float(value: ir.Value) -> bool:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What is found out about single ops again and again, whatever they read; ops that are erased must be forgotten."""
+    """A cache of facts about single ops, independent of their operands. Erased ops must be forgotten."""
 
     _in_place: dict[ir.Value, bool] = field(default_factory=dict)
     _steps: dict[ir.Value, bool] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Surroundings:
         return sorted(maps, key=lambda o: sum(o.is_before_in_block(other) for other in maps if other != o))
 
     def others(self, value: ir.Value, x: ir.Value) -> set[ir.Value] | None:
-        """What a value is made of besides ``x`` by such ops, not looked at beyond some; None if not of ``x`` at all."""
+        """The values besides ``x`` that a value is computed from by such ops, up to a limit; None without ``x``."""
         found: set[ir.Value] = set()
         pending, seen = [value], {value}
         while pending and len(found) <= _MAX_OTHERS and len(seen) <= 2 * _MAX_OPS:

@@ -75,7 +75,7 @@ class Blocked:
 
     @property
     def middle(self) -> int:
-        """What is taken from unsigned numbers, and from their zero points, to make them signed."""
+        """The number subtracted from unsigned numbers and their zero points to make them signed."""
         return 0 if self.numbers.signed else 1 << (self.bits - 1)
 
 
@@ -155,7 +155,7 @@ _SHIFTS = {"arith.shrsi": True, "arith.shrui": False}
 
 
 def _widen(value: ir.Value) -> tuple[ir.Value, bool]:
-    """What a scalar is widened from, and whether that is signed."""
+    """The scalar from which a value is widened, and whether it is signed."""
     signed = True
     while (op := defining_op(value)) is not None and op.name in _WIDENS:
         value, signed = op.operands[0], _WIDENS[op.name]

@@ -69,9 +69,9 @@ class Product:
 
 @dataclass
 class Epilogue:
-    """What follows a product: a bias, over the product's loops, and the step of a quantisation.
+    """The ops after a product: a bias, over the product's loops, and the step of a quantization.
 
-    ``done`` are the ops of bodies that these stand for, each with the place of its operand that is the product.
+    ``done`` are the ops in bodies that these replace, each with the place of its operand that is the product.
     """
 
     bias: Scale | None = None
@@ -80,7 +80,7 @@ class Epilogue:
 
 
 def emit(product: Product, epilogue: Epilogue) -> ir.Value:
-    """What equals the product, with its bias and over its step, at the insertion point."""
+    """Emit the folded product with its bias, divided by its step, at the insertion point."""
     channels = _Channels(product)
     factor = channels.factor()
     whole, rest = channels.bias(epilogue, factor) if factor is not None and epilogue.bias is not None else (None, None)
@@ -195,7 +195,7 @@ class _Channels:
         return builders.generic([sums, *tensors], [out], [every, *maps, every], kinds, _with_numbers(body, numbers))[0]
 
     def factor(self) -> Numbers | None:
-        """What a sum is multiplied by, the data's scale times the weight's; None where it stays an integer."""
+        """The factor of a sum, the data's scale times the weight's; None if it stays an integer."""
         weight, data = self.product.factor, self.product.data.scale
         if weight is None or data is None:
             return None

@@ -1,4 +1,4 @@
-"""What is stored of a weight that is quantised in blocks, and how kernels read it."""
+"""The packed form of a block-quantized weight, and how kernels read it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def scale(weight: Blocked, factor: float) -> ir.Value:
 
 
 def zero(weight: Blocked) -> ir.Value | float | None:
-    """What is taken from the numbers of `codes`: one for all, or (block, column) in bytes or floats; None for 0."""
+    """The zero points of the numbers of `codes`: one for all, or (block, column) as bytes or floats; None for 0."""
     if not isinstance(weight.zero, Parameter):
         return (weight.zero or 0) - weight.middle or None
     kind, byte = builders.element_of(weight.zero.value), ir.IntegerType.get_signless(8)

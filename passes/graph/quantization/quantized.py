@@ -37,7 +37,7 @@ class Quantized:
 
 
 def read(value: ir.Value, weights: Set[ir.Value]) -> Quantized | None:
-    """What a tensor's elements are, if they are differences of bytes and a zero point, scaled or not; else None."""
+    """Read a tensor whose elements are bytes minus a zero point, scaled or not; None for all others."""
     steps: list[ir.Operation] = []
     found = _Arithmetic(weights)
     while (op := defining_op(value)) is not None:
@@ -169,7 +169,7 @@ def _read_flipped(op: ir.Operation, number: int, made: ir.Value) -> None:
 
 
 class _Arithmetic:
-    """What bodies do to bytes, from the last op back: scaled, made a float, less a zero point, widened."""
+    """Arithmetic of bodies on bytes, from the last op back: scale, convert to float, subtract a zero point, widen."""
 
     def __init__(self, weights: Set[ir.Value]) -> None:
         self.search = Search(weights)

@@ -223,7 +223,7 @@ def _empty_generic(
 
 
 def _elements(values: Sequence[ir.Value]) -> list[ir.Type]:
-    """What a body gets of each operand."""
+    """The type of each operand's element in a body."""
     return [builders.element_of(v) if is_tensor(v) else v.type for v in values]
 
 

@@ -58,9 +58,9 @@ def _is_elementwise(op: ir.Operation) -> bool:
 
 
 def zeros_around(value: ir.Value) -> tuple[ir.Value, list[int]] | None:
-    """What a value is with zeros around it, and how many of them before it; None for all else.
+    """The operand of a padding by zeros, and the number of zeros before it; None for all other values.
 
-    Where sizes are open, it is inserted into a filled tensor.
+    With dynamic sizes the operand is inserted into a filled tensor.
     """
     op = defining_op(value)
     if op is None:

@@ -1,4 +1,4 @@
-"""What the expansions are written with: constants, polynomials, bits, powers of two. All on float32 scalars."""
+"""Building blocks of the expansions: constants, polynomials, bits, powers of two. All on float32 scalars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a block's function is called with: parts of the kernel's tensors where they lie, sizes, and places."""
+"""The arguments of a block's function: parts of the kernel's tensors in place, sizes, and places."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def given_to(
     arguments: Mapping[ir.Value, ir.Value | Held],
     own: Sequence[ir.Value],
 ) -> dict[ir.Value, ir.Value]:
-    """What the arguments of a block's function are for the parts of ``source`` that it is computed from.
+    """The arguments of a block's function for the parts of ``source`` from which it is computed.
 
     ``own``: those between the tensors and the sizes that bodies compute with.
     """
@@ -46,7 +46,7 @@ def given_to(
 
 
 def _made_here(value: ir.Value, arguments: Mapping[ir.Value, ir.Value | Held]) -> ir.Value | Held:
-    """What an argument is here, or a constant that is made here."""
+    """The value of an argument here, or a constant that is emitted here."""
     op = defining_op(value)
     return arguments[value] if op is None else op.clone().results[0]
 

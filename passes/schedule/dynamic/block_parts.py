@@ -1,4 +1,4 @@
-"""What a block of a kernel of open sizes needs: parts of the kernel's tensors, and the function that computes it."""
+"""The inputs of a block in a kernel of dynamic sizes: parts of the kernel's tensors, and the block's function."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..tiling.open_border import OpenBorder
 
 @dataclass(frozen=True)
 class Parts:
-    """What a region of a kernel's result depends on.
+    """The dependencies of a region of a kernel's result.
 
-    regions: the parts of its tensors. One that is read at computed places is there whole; its open extents are -1.
-    sources: what a block is given besides arguments, and where that lies: parts of their slices, and of constants.
-    sizes: the scalar arguments that bodies compute with. places: where the loops begin that bodies ask for the place
-    of, by op and loop; of those alone that are cut.
+    regions: the parts of its tensors. A tensor that is read at computed places is whole; its dynamic extents are -1.
+    sources: the other inputs of a block, and where they lie: parts of the arguments' slices, and of constants.
+    sizes: the scalar arguments that bodies compute with. places: the beginnings of loops whose index a body uses, by
+    op and loop; only of loops that are cut.
     """
 
     regions: dict[ir.Value, Region] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Parts:
             raise NotSchedulable("a value of which a block's ops need different parts")
 
     def inputs(self, function: func.FuncOp) -> list[ir.Value]:
-        """What a block is given of tensors: the arguments that the result depends on, in order, then other sources."""
+        """The tensors that a block takes: the arguments that the result depends on, in order, then other sources."""
         return [*(value for value in function.arguments if value in self.regions), *self.sources]
 
     def origin(self, value: ir.Value) -> tuple[ir.Value, Region]:
@@ -176,7 +176,7 @@ def _slice(op: ir.Operation, part: Region, rows: bool, known: SizeClasses) -> Re
 def _need_operands(
     op: ir.Operation, part: Region, sums: Mapping[int, Interval], parts: Parts, rows: bool, known: SizeClasses
 ) -> None:
-    """What a block of a structured op's result reads and computes with."""
+    """Add the parts that a block of a structured op's result reads and computes with."""
     maps, extents = indexing_maps(op), known.loops(op)
     loops = [sums.get(loop, Interval(Linear(), n)) for loop, n in enumerate(extents)]
     for interval, expression in zip(part, maps[-1].results, strict=True):
@@ -215,7 +215,7 @@ def _is_part(value: ir.Value) -> bool:
 
 
 def _need_captures(op: ir.Operation, parts: Parts, rows: bool, known: SizeClasses) -> None:
-    """What a body uses from outside: tensors that it reads at places which it computes, sizes, constants."""
+    """Add what a body captures: tensors that it reads at computed places, sizes, constants."""
     for value in captures(op):
         source = defining_op(value)
         if isinstance(value.type, ir.RankedTensorType):

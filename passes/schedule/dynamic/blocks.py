@@ -152,9 +152,9 @@ def _has_common(version: Version) -> bool:
 
 
 def _panels(versions: Sequence[Version], shared: bool) -> int:
-    """What the steps of all versions' blocks are cut into: parts that are worth it, or with ``shared`` weights all.
+    """The number of parts that the steps of all versions' blocks are cut into: as many as pay, or all if ``shared``.
 
-    Blocks that are summed up in chunks stay whole.
+    Blocks that are summed in chunks stay whole.
     """
     blocks = [block for version in versions for block in version.blocks]
     if any(block.sums for block in blocks):

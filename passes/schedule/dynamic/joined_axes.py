@@ -114,7 +114,7 @@ def _agrees(op: ir.Operation, at: Places, count: int) -> bool:
 
 
 def _reads(op: ir.Operation, first: int, count: int) -> dict[ir.Value, int] | None:
-    """What an op reads along the axes of its result from ``first`` on, and where they begin there."""
+    """The operands read along the result's ``count`` axes from ``first`` on, with the first of these axes in each."""
     if op.name in ("tensor.empty", "linalg.fill"):
         return {op.operands[1]: first} if op.name == "linalg.fill" else {}
     if op.name != "linalg.generic" or any(inner.name == "linalg.index" for inner in body_ops(op)):

@@ -29,7 +29,7 @@ Arguments = Mapping[ir.Value, "ir.Value | Held"]
 
 
 def part_of_kind(blocks: Blocks) -> type[Part]:
-    """What computes the blocks of a kernel."""
+    """The class that computes the blocks of a kernel."""
     if isinstance(blocks, OpenRows):
         return RowPart
     return AttentionPart if isinstance(blocks, OpenAttention) else Part

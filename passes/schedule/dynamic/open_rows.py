@@ -59,7 +59,7 @@ class OpenRows(Blocks):
 
     @property
     def measured(self) -> tuple[func.FuncOp, ...]:
-        """What is made of each element, or of a row that is one step where one element is made of it."""
+        """The function as often as one element costs: for each of the chunk, or once for a row of one element."""
         return (self.row.function,) * (1 if min(self.versions[0].sizes, default=1) < 0 else self.row.chunk)
 
     @property

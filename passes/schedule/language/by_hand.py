@@ -32,7 +32,7 @@ def given(config: Mapping[str, Any], kernel: str) -> Schedule | None:
 
 
 def key_text(config: Mapping[str, Any], kernels: Iterable[str] | None = None) -> str:
-    """What the cache tells schedules by: those of the kernels, or all; "" for none."""
+    """The schedules' part of the cache key: those of the kernels, or all; "" for none."""
     names = config.get(SCHEDULES, {}) if kernels is None else kernels
     found = {name: given(config, name) for name in sorted(names)}
     return (

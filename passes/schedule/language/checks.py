@@ -1,4 +1,4 @@
-"""What the primitives of a schedule refuse, each in one line: which loop, why, and what would do."""
+"""Checks of a schedule's primitives. Each error is one line: which loop, why, and what would work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What schedules are made of, without IR: the named axes of a kernel's values, and the loops over them.
+"""The parts of schedules, without IR: the named axes of a kernel's values, and the loops over them.
 
 An axis in two parts is two loops: splitting ``n`` by 32 gives ``n.0``, which goes in steps of 32, and ``n.1``, the
 elements of such a step; splitting ``n.1`` gives ``n.1.0`` and ``n.1.1``. Two loops in one are called ``b*n.0``.

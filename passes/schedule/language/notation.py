@@ -91,7 +91,7 @@ def values_to_json(values: Sequence[Value]) -> dict[str, Any]:
 
 
 def values_from_json(data: Mapping[str, Any]) -> tuple[Value, ...]:
-    """What ``values_to_json`` made. Raises ScheduleError for what is none of that."""
+    """The inverse of ``values_to_json``. Raises ScheduleError for any other data."""
     try:
         return tuple(
             Value(

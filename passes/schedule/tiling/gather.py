@@ -107,7 +107,7 @@ class _Body:
             self.uniform[op.results[0]] = self.loops[loop].offset.as_value()
 
     def _shifted(self, op: ir.Operation) -> Interval | None:
-        """What counts along the row, from another place on, if an addition is of that and of what is the same in it."""
+        """The interval of a sum of an index along the row and a value that is the same in the whole row; else None."""
         for lane, shift in (list(op.operands), list(op.operands)[::-1]):
             if lane in self.lanes and self._is_uniform(shift):
                 counted = self.lanes[lane]

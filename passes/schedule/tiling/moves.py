@@ -49,7 +49,7 @@ class Move:
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
-        """What is the same for boxes beside each other, which are done row by row."""
+        """A key that is the same for neighbouring boxes, which are processed row by row."""
         return self.start[:-1], self.sizes[:-1], (self.shared,)
 
     def __str__(self) -> str:

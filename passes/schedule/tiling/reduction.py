@@ -258,7 +258,7 @@ def _combine(
 
 
 def _neutral(op: ir.Operation) -> ir.Value:
-    """What partial results begin with: what the op's own does where that is filled, else by its combiner."""
+    """The initial value of partial results: the op's own if that is a fill, otherwise the combiner's neutral one."""
     initial = op.operands[len(op.operands) - 1]
     fill, combiner = defining_op(initial), _combiner(op)
     if fill is not None and fill.name == "linalg.fill":

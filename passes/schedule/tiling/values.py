@@ -72,7 +72,7 @@ def values_of(function: func.FuncOp) -> tuple[Value, ...]:
 
 
 def value_name(value: ir.Value) -> str:
-    """What schedules call a value other than the result: "%arg1" for argument 1, "%5" for what op 5 makes."""
+    """The name in schedules of a value other than the result: "%arg1" for argument 1, "%5" for the value of op 5."""
     op = defining_op(value)
     if op is None:
         return f"{ARGUMENT}{ir.BlockArgument(value).arg_number}"
@@ -119,7 +119,7 @@ def name_value(value: ir.Value, name: str) -> Named:
 
 
 def _intrinsic(anchor: ir.Operation, kind: OpClass, stepped: bool) -> str:
-    """What tiles of an anchor's values can become; ``stepped`` says whether it is a sum that goes step by step."""
+    """The intrinsic that tiles of an anchor's values can become; ``stepped`` says whether its sum goes step by step."""
     if isinstance(kind, Transform):
         return "linear_transform"
     if grouped_loop(anchor, kind) is not None:
