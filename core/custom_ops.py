@@ -85,12 +85,12 @@ def register_op(
     if domain in _ONNX:
         raise InputError(f"'{name}' cannot be registered: the domain is ONNX's own, give the operator one of yours")
     if not op or any(not part.isprintable() or "::" in part for part in (domain, op)):
-        raise InputError(f"'{name}' cannot be registered: it is no name of a domain and an operator")
+        raise InputError(f"'{name}' cannot be registered: it is not the name of a domain and an operator")
     for given in (function, *([infer] if infer is not None else [])):
         if not callable(given):
-            raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is no function")
+            raise InputError(f"'{name}' cannot be registered: a {type(given).__name__} is not a function")
     if name in _OPERATORS and not override:
-        raise InputError(f"an operator '{name}' is registered already: override=True takes its place")
+        raise InputError(f"an operator '{name}' is registered already: override=True replaces it")
     _OPERATORS[name] = Operator(function, infer)
     return function
 

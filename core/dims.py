@@ -41,7 +41,7 @@ def parse(text: str) -> Given:
         return Dim(text)
     found = _SIZES.fullmatch(text)
     if not found:
-        raise ModelError(f"'{text}' is no dimension: give a number, a range as 1..8, a name, both as name=1..8, or ?")
+        raise ModelError(f"'{text}' is not a dimension: give a number, a range (1..8), a name, both (name=1..8), or ?")
     low = int(found["low"])
     high = low if found["to"] is None else int(found["high"]) if found["high"] else None
     if high is not None and high < low:

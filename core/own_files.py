@@ -45,7 +45,7 @@ def refusal(found: os.stat_result, folder: bool = False) -> str:
     if stat.S_ISLNK(found.st_mode):
         return "is a link"
     if not (stat.S_ISDIR if folder else stat.S_ISREG)(found.st_mode):
-        return "is no folder" if folder else "is no regular file"
+        return "is not a folder" if folder else "is not a regular file"
     if found.st_uid != os.geteuid():
         return "belongs to another user"
     return "can be written by others" if found.st_mode & _OTHERS else ""

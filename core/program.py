@@ -44,7 +44,7 @@ class Slot:
         """The inverse of ``str``. Raises ValueError for any other text."""
         match = _SLOT.fullmatch(text)
         if match is None:
-            raise ValueError(f"'{text}' is no slot")
+            raise ValueError(f"'{text}' is not a slot")
         space, number = match[1] or "arena", int(match[2])
         return Slot("arena", offset=number) if match[1] is None else Slot(cast("Space", space), number)
 

@@ -27,7 +27,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 
 def _refuse_special(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def folders_of(path: Path) -> tuple[Path, ...]:

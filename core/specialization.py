@@ -85,7 +85,7 @@ def _for_run(name: str, said: int | str, what: str) -> int | None:
         return size
     if size == Dim():
         return None
-    raise ModelError(f"{what}: '{said}' for '{name}' is no size: it is compiled already, so give a number for a run")
+    raise ModelError(f"{what}: '{said}' for '{name}' is not a size: it is compiled already, so give a number for a run")
 
 
 def _plain(sizes: Any) -> Sizes:
@@ -117,7 +117,7 @@ def _resolve(sizes: Sizes, inputs: Sequence[TensorInfo], where: str) -> Shapes:
     bound: dict[Extent, int] = {}
     symbols = [n for info in tensors.values() for n in info.shape if isinstance(n, Sym)]
     if not symbols:
-        raise ModelError(f"{where}: no input has an open size, so the program has these sizes, or none")
+        raise ModelError(f"{where}: no input has a dynamic size, so the program has these sizes, or none")
     for name, size in sizes.items():
         if isinstance(size, int):
             _bind(_symbol(name, symbols, where), size, bound, where)

@@ -104,10 +104,10 @@ def empty(shape: int | Sequence[int], dtype: Any = "float32", device: str | tvm_
     _check_device(device)
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     if any(not isinstance(extent, int) or extent < 0 for extent in extents):
-        raise InputError(f"{list(extents)} is no shape: extents are integers of at least 0")
+        raise InputError(f"{list(extents)} is not a shape: extents are integers of at least 0")
     name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
     if name not in DTYPES:
-        raise InputError(f"dtype '{name}' is none of a program's: choose from {', '.join(DTYPES)}")
+        raise InputError(f"dtype '{name}' is not supported: choose from {', '.join(DTYPES)}")
     kind = numpy_dtype(name)
     return NDArray(tensor.aligned_bytes(math.prod(extents) * kind.itemsize).view(kind).reshape(extents))
 
@@ -120,9 +120,9 @@ def _array(source: Any) -> np.ndarray:
         try:
             found = np.asarray(source)
         except ValueError as error:
-            raise InputError(f"what is given is no array: {str(error).splitlines()[0]}") from error
+            raise InputError(f"the value is not an array: {str(error).splitlines()[0]}") from error
     else:
         found = array_on(source)
     if found.dtype.name not in DTYPES:
-        raise InputError(f"dtype '{found.dtype}' is none of a program's: choose from {', '.join(DTYPES)}")
+        raise InputError(f"dtype '{found.dtype}' is not supported: choose from {', '.join(DTYPES)}")
     return found

@@ -18,9 +18,9 @@ def register_func(name: str, function: Callable[..., Any] | None = None, overrid
     if function is None:
         return lambda decorated: register_func(name, decorated, override)
     if not callable(function):
-        raise InputError(f"'{name}' cannot be registered: a {type(function).__name__} is no function")
+        raise InputError(f"'{name}' cannot be registered: a {type(function).__name__} is not a function")
     if not override and tvm_ffi.get_global_func(name, allow_missing=True) is not None:
-        raise InputError(f"a function '{name}' is registered already: override=True takes its place")
+        raise InputError(f"a function '{name}' is registered already: override=True replaces it")
     tvm_ffi.register_global_func(name, function, override=override)
     return function
 

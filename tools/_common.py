@@ -83,7 +83,7 @@ def parser(name: str, description: str, arguments: str = "[options] model") -> P
     result.add_argument("-h", "--help", action="help", help=argparse.SUPPRESS)
     result.add_argument("--version", action=_ShowVersion, help=argparse.SUPPRESS)
     result.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    result.add_argument("--quiet", action="store_true", help="print no more than what was asked for")
+    result.add_argument("--quiet", action="store_true", help="print only what was asked for")
     return result
 
 
@@ -128,7 +128,7 @@ def _number(text: str, fits: Callable[[float], bool], what: str) -> float:
     except ValueError:
         value = float("nan")  # which is no number, and fits nowhere
     if not fits(value):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number that is {what}")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number that is {what}")
     return value
 
 
@@ -167,7 +167,7 @@ def add_input_shape(cli: argparse.ArgumentParser) -> None:
     That is the shape of an input, or the size of a name, as ``compile`` takes them.
     """
     kind = {"type": input_shapes, "action": _Shapes, "default": [], "metavar": "N:1..8,3,?,64"}
-    cli.add_argument("--input-shape", help="shape of input N where the file is open", **kind)
+    cli.add_argument("--input-shape", help="sizes of input N that the file leaves dynamic", **kind)
 
 
 class _Shapes(argparse.Action):
@@ -215,7 +215,7 @@ def input_shape(text: str) -> tuple[str, tuple[int | str, ...]]:
 
 def add_specialize(cli: argparse.ArgumentParser) -> None:
     """Add ``--specialize``, which may be repeated: ``args.specialize`` is a list of sizes as ``compile`` takes them."""
-    text = "sizes that get a program of their own"
+    text = "add a program for exactly these sizes"
     cli.add_argument("--specialize", type=sizes, action="append", default=[], metavar="N:1,3", help=text)
 
 
@@ -399,7 +399,7 @@ def check_outputs(outputs: Mapping[str, str | Path | None], *read: str | Path | 
 def add_level(cli: argparse.ArgumentParser) -> None:
     """Add ``-O``, and ``--opt-level``, what it is in Python."""
     kind = {"dest": "opt_level", "type": int, "choices": range(4), "default": 3, "metavar": "N"}
-    cli.add_argument("-O", help="optimisation level, 0 to 3 (3)", **kind)
+    cli.add_argument("-O", help="optimization level, 0 to 3 (3)", **kind)
     cli.add_argument("--opt-level", help=argparse.SUPPRESS, **kind)
 
 
@@ -433,7 +433,7 @@ def read_schedules(path: Path) -> dict[str, Any]:
 
 def add_untrusted(cli: argparse.ArgumentParser) -> None:
     """Add ``--untrusted``."""
-    cli.add_argument("--untrusted", action="store_true", help="limit what the model may be; no external data")
+    cli.add_argument("--untrusted", action="store_true", help="stricter limits on the model; no external data")
 
 
 def add_register(cli: argparse.ArgumentParser) -> None:

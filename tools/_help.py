@@ -14,7 +14,7 @@ class About(NamedTuple):
 
 ABOUT = {
     "compile": About(
-        "MODEL.so and MODEL.safetensors beside the model, or FILE of -o; a summary on stdout",
+        "MODEL.so and MODEL.safetensors next to the model, or FILE of -o; a summary on stdout",
         ("model.onnx", "--input-shape x:1..8,3,224,224 -o out.so model.onnx"),
     ),
     "run": About(
@@ -22,7 +22,7 @@ ABOUT = {
         ("model.so --inputs x.npz --outputs y.npz", "model.onnx --fill random --rounds 20 --threads 2"),
     ),
     "bench": About(
-        "a table on stdout, as markdown also in the file of -o; progress on stderr",
+        "a table on stdout, and as markdown in the file of -o; progress on stderr",
         ("model.onnx --compare onnxruntime --threads 1 --threads 2", "--kernels -o kernels.md"),
     ),
     "check": About(
@@ -33,7 +33,7 @@ ABOUT = {
         "a table and each kernel on stdout; a picture in the file of --plot",
         ("model.onnx --top 5", "model.onnx --all --full --plot kernels.svg"),
     ),
-    "inspect": About("facts on stdout; nothing of the program is run", ("model.so", "model.so --verify --json")),
+    "inspect": About("facts on stdout; runs no code of the program", ("model.so", "model.so --verify --json")),
     "profile": About(
         "a table on stdout; all rows in the file of --csv, the first runs in that of --trace",
         ("model.so --inputs x.npz --by op", "model.onnx --rounds 50 --trace trace.json"),
@@ -44,15 +44,15 @@ ABOUT = {
         ("ls", "prune 500MB"),
     ),
     "debug": About(
-        "what was found on stdout; exit code 1 if something is wrong; files in the folder of --save or --dump-dir",
+        "findings on stdout; exit code 1 if something is wrong; files in the folder of --save or --dump-dir",
         ("model.onnx --against onnxruntime --save fault", "model.so --watch nan --inputs x.npz"),
     ),
     "reduce": About(
-        "the small model in FILE of -o (reduced.onnx), its inputs beside it (reduced_inputs.npz)",
+        "the small model in FILE of -o (reduced.onnx), its inputs next to it (reduced_inputs.npz)",
         ("model.onnx", "model.onnx --inputs x.npz --budget 120 -o small.onnx"),
     ),
     "header": About(
-        "MODEL.h beside the program, or FILE of -o; a C program in the file of --example",
+        "MODEL.h next to the program, or FILE of -o; a C program in the file of --example",
         ("model.so", "model.so -o include/model.h --example main.c"),
     ),
     "opt": About(

@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"{', '.join(rivals.RIVALS)} (our program for all sizes); may be repeated",
     )  # fmt: skip
     add_target(cli)
-    cli.add_argument("--kernels", action="store_true", help="measure standard kernels, or those named, not models")
+    cli.add_argument("--kernels", action="store_true", help="measure standard or named kernels, not models")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     add_rounds(cli, 9, "rounds of measurement")
     add_inputs(cli)
@@ -85,7 +85,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--seed is {args.seed}: it must be at least 0")
     if args.kernels and (args.compare or args.input_shape or args.threads != [1]):
         others = "--compare, --input-shape and --threads"
-        raise InputError(f"--kernels measures kernels of its own, on one thread: leave {others} out")
+        raise InputError(f"--kernels measures its standard kernels on one thread: leave {others} out")
     check_target(args, [] if args.kernels else args.models)
     for name in args.compare:
         rivals.require(name)

@@ -24,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Do what is asked; the exit code is 1 where ``verify`` found damage."""
     args = _parser().parse_args(argv)
     if args.action != "prune" and (args.all or args.size is not None):
-        raise CompileError(f"{args.action} takes neither a size nor --all: they say what prune leaves")
+        raise CompileError(f"{args.action} takes neither a size nor --all: they are for prune")
     if args.all and args.size is not None:
-        raise CompileError("prune --all leaves nothing: leave the size out")
+        raise CompileError("prune --all keeps nothing: leave out the size")
     cache = _open()
     code = {"ls": _ls, "prune": _prune, "verify": _verify}[args.action](cache, args)
     if notes := cache.close():
@@ -37,8 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     cli = parser("cache", "show the compile cache, make it smaller, or check it", "[options] ls|prune|verify [size]")
     cli.add_argument("action", choices=("ls", "prune", "verify"), metavar="ls|prune|verify", help="what to do")
-    cli.add_argument("size", nargs="?", type=_size, help="what prune leaves, the last used: 500MB (the cache's limit)")
-    cli.add_argument("--all", action="store_true", help="prune leaves nothing")
+    cli.add_argument("size", nargs="?", type=_size, help="size that prune keeps, newest first: 500MB (its limit)")
+    cli.add_argument("--all", action="store_true", help="prune keeps nothing")
     return cli
 
 

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    cli = parser("check", "show what a model needs, and all that is unsupported in it, without compiling it")
+    cli = parser("check", "describe a model and all that is unsupported in it, without compiling it")
     cli.add_argument("model", type=file_name, help="the ONNX file")
     add_input_shape(cli)
     add_specialize(cli)

@@ -14,10 +14,10 @@ from tilewright.tools._common import USER_ERROR, command, show
 COMMANDS = {
     "compile": "compile an ONNX model to a native program",
     "run": "run a compiled program or a model",
-    "bench": "measure models, against other runtimes if wanted, or kernels",
-    "check": "show what a model needs and what is unsupported in it, without compiling it",
+    "bench": "measure models, also against other runtimes, or kernels",
+    "check": "describe a model and what is unsupported in it, without compiling it",
     "explain": "show a model's kernels, their work and time",
-    "inspect": "show what a compiled program says about itself, without loading it",
+    "inspect": "describe a compiled program, without loading it",
     "profile": "time a model's or a program's kernels: a table, CSV, JSON, a trace for Perfetto",
     "cache": "show, prune or verify the compile cache",
     "debug": "find the first wrong node of a model, and the pass that makes it wrong",
@@ -40,7 +40,7 @@ def usage() -> str:
     """The text of ``tilewright --help``."""
     rows = (f"  {name:<12}{text}" for name, text in COMMANDS.items())
     head = ("usage: tilewright COMMAND [OPTIONS]", "", "A deep-learning compiler on MLIR.", "", "commands:")
-    return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version tells the version."))
+    return "\n".join((*head, *rows, "", "tilewright COMMAND --help says more; tilewright --version shows the version."))
 
 
 @command

@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("-o", "--output", type=file_name, metavar="FILE", help="the file to write; - prints text")
     add_input_shape(cli)
     add_specialize(cli)
-    cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all it may use)")
+    cli.add_argument("--threads", type=int, metavar="N", help="threads of the program (all available)")
     add_level(cli)
     cli.add_argument(
         "--emit",
@@ -120,12 +120,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     cli.add_argument("--workers", type=int, metavar="N", help="compile processes; 0 compiles in this one")
     add_no_cache(cli)
-    cli.add_argument("--timeout", type=float, metavar="S", help="seconds that the whole may take")
-    cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory that each compile process may have")
+    cli.add_argument("--timeout", type=float, metavar="S", help="time limit in seconds")
+    cli.add_argument("--memory-limit", type=_size, metavar="4G", help="memory limit of each compile process")
     add_register(cli)
     add_untrusted(cli)
-    cli.add_argument("--profile", action="store_true", help="a program that times its kernels' calls")
-    cli.add_argument("--help-passes", action=_HelpPasses, help="show the options on passes, and exit")
+    cli.add_argument("--profile", action="store_true", help="make the program time its kernel calls")
+    cli.add_argument("--help-passes", action=_HelpPasses, help="show the options for passes, and exit")
     _add_options_on_passes(cli, lambda text: argparse.SUPPRESS)  # the others fill a screen
     return cli
 

@@ -59,14 +59,14 @@ def _parser() -> argparse.ArgumentParser:
     from tilewright.tools.reduce import add_limits
 
     cli = parser("debug", "find the first wrong node of a model, and the pass that makes it wrong")
-    cli.add_argument("model", type=file_name, help="the ONNX file; to watch or dump also a program")
+    cli.add_argument("model", type=file_name, help="the ONNX file; with --watch or --dump-dir also a program")
     text = "onnxruntime or reference: compare node by node"
     cli.add_argument("--against", choices=_AGAINST, metavar="WHO", help=text)
-    text = "nan, inf or nonfinite: stop where one is made"
+    text = "nan, inf or nonfinite: stop at the first one"
     cli.add_argument("--watch", choices=("nan", "inf", "nonfinite"), metavar="W", help=text)
     cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help="write the result of each kernel there")
-    cli.add_argument("--save", type=file_path, metavar="DIR", help="write what shows the fault, with its inputs")
-    text = "most bytes of nodes' values at a time (1g)"
+    cli.add_argument("--save", type=file_path, metavar="DIR", help="write a model that shows the fault, and its inputs")
+    text = "bytes of nodes' values at a time, at most (1g)"
     cli.add_argument("--memory", type=nbytes, default=10**9, metavar="N", help=text)
     add_level(cli)
     add_inputs(cli)
@@ -90,7 +90,7 @@ def _check(args: argparse.Namespace) -> None:
     if args.against and Path(args.model).suffix in PROGRAMS:
         raise InputError(f"'{args.model}' is compiled already: give its ONNX model to compare with {args.against}")
     if args.save and args.save.exists() and not args.save.is_dir():
-        raise InputError(f"cannot write into {args.save}: it is no folder")
+        raise InputError(f"cannot write into {args.save}: it is not a folder")
     if args.save and not args.against:
         raise InputError("--save writes what --against finds: give both")
 

@@ -66,11 +66,11 @@ def _included(header: Path, source: Path) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     cli = parser("header", "write a C header for a compiled program", "[options] model.so")
-    cli.add_argument("program", nargs="?", type=file_name, help="what compile wrote")
+    cli.add_argument("program", nargs="?", type=file_name, help="a compiled program")
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="the header (model.h)")
     cli.add_argument("--example", type=file_path, metavar="FILE", help="also write a C program that runs it")
-    cli.add_argument("--name", help="what names in the header begin with (the file's name)")
-    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="of the N-th specialized program")
+    cli.add_argument("--name", help="prefix of names in the header (the file's name)")
+    cli.add_argument("--specialized", type=int, default=0, metavar="N", help="use the N-th specialized program")
     cli.add_argument("--link-flags", action="store_true", help="print what cc needs to build C that includes a header")
     return cli
 

@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    about = "show what a compiled program says about itself, without loading it"
+    about = "describe a compiled program, without loading it"
     cli = parser("inspect", about, "[options] model.so|model.tw|model.o")
     cli.add_argument("program", type=file_name, help=argparse.SUPPRESS)
     cli.add_argument("--verify", action="store_true", help="read and hash the weights, too")

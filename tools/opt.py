@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument("--schedules", type=file_path, metavar="FILE", help="JSON: the schedules of some kernels, by name")
     cli.add_argument("--emit", choices=KINDS, metavar="KIND", help="code of an LLVM-dialect module: llvm asm obj")
     cli.add_argument("--list", action="store_true", help="list the passes")
-    cli.add_argument("--repro", metavar="BUNDLE", help="do the step of a crash bundle again")
+    cli.add_argument("--repro", metavar="BUNDLE", help="repeat the step of a crash bundle")
     cli.add_argument("--print-ir-after", action="append", default=[], metavar="PASS", help="or `all`; on stderr")
     text = "write the module after each pass to a file of DIR"
     cli.add_argument("--dump-dir", type=file_path, metavar="DIR", help=text)
@@ -46,9 +46,10 @@ def _parser() -> argparse.ArgumentParser:
 def _list() -> None:
     from tilewright.passes.pipeline import PASSES
 
+    width = max(map(len, PASSES)) + 2
     for name, cls in sorted(PASSES.items()):
         options = " ".join(f"{option}={value}" for option, value in vars(cls()).items())
-        show([f"{name:<16}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}"])
+        show([f"{name:<{width}}{(cls.__doc__ or '').splitlines()[0]}{f'  {{{options}}}' if options else ''}"])
 
 
 def _run(args: argparse.Namespace) -> None:

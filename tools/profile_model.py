@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     add_rounds(cli, 10, "runs to measure, after two others")
     add_level(cli)
     cli.add_argument("--sort", choices=KEYS, default="time", metavar="KEY", help=f"{', '.join(KEYS)} (time)")
-    cli.add_argument("--by", choices=_TOGETHER, default="call", help="what a row is of (call)")
+    cli.add_argument("--by", choices=_TOGETHER, default="call", help="what each row stands for (call)")
     cli.add_argument("--top", type=int, metavar="N", help="show only the first N rows")
     cli.add_argument("--csv", type=file_path, metavar="FILE", help="write all rows as comma-separated values")
     text = "write the first runs for Perfetto, chrome://tracing"

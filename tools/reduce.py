@@ -87,7 +87,7 @@ def add_limits(cli: argparse.ArgumentParser, timeout: float) -> None:
 def tolerance_of(args: argparse.Namespace) -> tuple[float, float] | None:
     """The tolerance that was asked for; None for that of each dtype."""
     if args.atol and args.rtol is None:
-        raise InputError("--atol counts beside --rtol: give both")
+        raise InputError("--atol needs --rtol: give both")
     return None if args.rtol is None else (args.rtol, args.atol)
 
 

@@ -84,9 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_argument(
         "--rtol", type=not_negative, default=1e-4, help="relative error |a-b|/|b| (Euclidean) to accept (1e-4)"
     )
-    cli.add_argument("--atol", type=not_negative, default=1e-6, help="or difference of each element to accept (1e-6)")
+    cli.add_argument("--atol", type=not_negative, default=1e-6, help="or difference of each element (1e-6)")
     cli.add_argument("--print-top", type=int, default=0, metavar="N", help="print each output's N largest elements")
-    add_rounds(cli, 1, "runs, whose times are told")
+    add_rounds(cli, 1, "timed runs")
     add_level(cli)
     cli.add_argument("--threads", type=int, metavar="N", help="threads (default: all this process may use)")
     add_input_shape(cli)
@@ -99,8 +99,8 @@ def _parser() -> argparse.ArgumentParser:
 def add_inputs(cli: argparse.ArgumentParser) -> None:
     """Add ``--inputs``, ``--fill`` and ``--seed``."""
     cli.add_argument("--inputs", type=file_path, metavar="X.npz", help="arrays by input name")
-    cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="inputs to make up (random)")
-    cli.add_argument("--seed", type=int, default=0, help="of random inputs: normal floats, 0s and 1s (0)")
+    cli.add_argument("--fill", choices=("random", "zeros", "ones"), default="random", help="made-up inputs (random)")
+    cli.add_argument("--seed", type=int, default=0, help="for random inputs: normal floats, 0s and 1s (0)")
 
 
 def given_inputs(infos: Sequence[TensorInfo], args: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -119,7 +119,7 @@ def given_arrays(path: Path, infos: Sequence[TensorInfo]) -> dict[str, np.ndarra
     for info in infos:
         array = arrays.get(info.name)
         if array is not None and not is_open(info.shape) and info.dtype not in OBJECTS and array.shape != info.shape:
-            raise InputError(f"{path} has '{info.name}' of shape {array.shape}, which is to be {info.static_shape}")
+            raise InputError(f"{path} has '{info.name}' of shape {array.shape}, expected {info.static_shape}")
     return arrays
 
 
@@ -144,7 +144,7 @@ def fill(infos: Sequence[TensorInfo], how: str, seed: int) -> dict[str, np.ndarr
     Raises InputError for what is no tensor of numbers.
     """
     if other := next((info for info in infos if info.dtype in OBJECTS), None):
-        raise InputError(f"input '{other.name}' is a {other.dtype}: made-up inputs are numbers, it has to be given")
+        raise InputError(f"input '{other.name}' is a {other.dtype}: made-up inputs are numbers, give it with --inputs")
     if seed < 0:
         raise InputError(f"--seed is {seed}: it must be at least 0")
     random = np.random.default_rng(seed)

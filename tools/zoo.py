@@ -32,7 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     text = "the network's name, see --list"
     cli.add_argument("name", nargs="?", choices=networks.NAMES, metavar="name", help=text)
     cli.add_argument("-o", "--output", type=file_path, metavar="FILE", help="where to write it (default: NAME.onnx)")
-    cli.add_argument("--list", action="store_true", help="list the networks; with --quiet their names alone")
+    cli.add_argument("--list", action="store_true", help="list the networks; with --quiet only their names")
     return cli
 
 
@@ -48,7 +48,7 @@ def _write(args: argparse.Namespace) -> None:
     path = args.output or Path(f"{args.name}.onnx")
     check_outputs({"-o": path})
     if args.output is None and path.exists() and not networks.made(path):
-        raise InputError(f"cannot write {path}: a file is there that is not of the zoo; give -o another name")
+        raise InputError(f"cannot write {path}: the file there is not from the zoo; give -o another name")
     start = time.perf_counter()
     with replacing(path) as temporary, progress(f"writing {path}", args):
         model = networks.build(args.name)

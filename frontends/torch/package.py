@@ -54,7 +54,7 @@ def refuse_odd_file(path: str, label: str, limits: ModelLimits) -> None:
     except ValueError:
         raise ModelError(f"{label!r}: cannot be read: the path has a null character") from None
     if not stat.S_ISREG(status.st_mode):
-        raise ModelError(f"{label}: cannot be read: it is no regular file")
+        raise ModelError(f"{label}: cannot be read: it is not a regular file")
     if limits.file_bytes is not None and status.st_size > limits.file_bytes:
         raise ModelError(f"{label} has {status.st_size} bytes, at most {limits.file_bytes} are read of a model like it")
 

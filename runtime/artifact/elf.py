@@ -32,7 +32,7 @@ def section(data: bytes, name: str) -> bytes | None:
         header = HEADER.unpack_from(data)
         begin, size, count, names = header[6], header[11], header[12], header[13]
         if not is_elf(data) or size != SECTION.size or names >= count:
-            raise ElfError("its header is none of a 64-bit ELF file")
+            raise ElfError("its header is not that of a 64-bit ELF file")
         rows = [SECTION.unpack_from(data, begin + size * i) for i in range(count)]
     except (struct.error, OverflowError) as error:
         raise ElfError("it ends before its section headers do") from error

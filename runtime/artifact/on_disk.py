@@ -203,7 +203,7 @@ def load(
     source = Path(path)
     code, whole = read(source, sealed)
     if digest is not None and code.digest != digest:
-        raise ArtifactError(f"{path} is not the program that was pickled: its file is another one by now")
+        raise ArtifactError(f"{path} is not the program that was pickled: its file was replaced since")
     _, manifest = choose(whole, str(path), variant)
     weights = stored_weights(source, code, whole)
     if weights is not None:
@@ -286,7 +286,7 @@ def _read_folder(folder: Path) -> tuple[bytes, ...]:
         lines = [line.split() for line in read_regular(folder / _SUMS).decode().splitlines()]
         objects = {name: read_regular(folder / Path(name).name) for _, name in lines}
     except FileNotFoundError as error:
-        raise ArtifactError(f"{folder} is not a program made by Tilewright, or not whole") from error
+        raise ArtifactError(f"{folder} is not a program made by Tilewright, or incomplete") from error
     except OSError as error:
         raise ArtifactError(f"cannot read {folder}: {error.strerror}") from error
     except ValueError as error:

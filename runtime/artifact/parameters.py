@@ -71,7 +71,7 @@ def _read(given: bytes | str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except OSError as error:
         raise InputError(f"cannot read {where}: {error.strerror}") from error
     except SafetensorError as error:
-        raise InputError(f"{where} is no safetensors file: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{where} is not a safetensors file: {str(error).splitlines()[0]}") from error
     return {name: _array(name, entry) for name, entry in tensors}
 
 

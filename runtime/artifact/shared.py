@@ -43,7 +43,7 @@ def compiler(machine: str = "") -> list[str] | None:
         try:
             return shlex.split(os.environ["CC"])
         except ValueError as error:
-            raise ArtifactError(f"CC is {os.environ['CC']!r}, which is no command: {error}") from error
+            raise ArtifactError(f"CC is {os.environ['CC']!r}, which is not a command: {error}") from error
     found = next(filter(None, map(shutil.which, [f"{machine}-linux-gnu-gcc"] if foreign else _COMPILERS)), None)
     if found:
         return [found]
@@ -116,7 +116,7 @@ def read_shared(path: Path, sealed: bool = True) -> bytes:
     if not is_sealed(data):
         if not sealed:
             return data
-        raise ArtifactError(f"{path} is not a program made by Tilewright, or is truncated: its checksum is not there")
+        raise ArtifactError(f"{path} is not a program made by Tilewright, or is truncated: its checksum is missing")
     if end != _SEAL + hashlib.sha256(body).hexdigest().encode() + b"\n":
         raise ArtifactError(f"{path} is damaged: its checksum is not that of its content; copy or compile it again")
     return data

@@ -120,7 +120,7 @@ def _parse(text: str) -> tuple[list[int | None], str]:
     """The extents, None for an open one, and the element type of a type in a signature."""
     match = _TYPE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no type")
+        raise ValueError(f"{text!r} is not a type")
     return [None if n == "?" else int(n) for n in match[1].split("x")[:-1]], match[2]
 
 

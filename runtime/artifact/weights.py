@@ -178,7 +178,7 @@ class Weights:
         try:
             return Weights.of_file(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), str(path))
         except FileNotFoundError as error:
-            raise ArtifactError(f"the weights file {path} is missing: it belongs beside the program") from error
+            raise ArtifactError(f"the weights file {path} is missing: it belongs next to the program") from error
         except OSError as error:
             raise ArtifactError(f"cannot read the weights file {path}: {error.strerror}") from error
 

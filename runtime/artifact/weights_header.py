@@ -85,7 +85,7 @@ def decode(data: np.ndarray, where: str) -> Header:
     except _DuplicateNameError as error:
         raise ArtifactError(f"{where} is not a weights file: its header has {error} twice") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise ArtifactError(f"{where} is not a weights file: its header is none of that format") from error
+        raise ArtifactError(f"{where} is not a weights file: its header is not of that format") from error
     _check_places(tensors, begin, len(data), where)
     return Header(str(fingerprint), tensors, begin, len(data))
 
@@ -103,7 +103,7 @@ def _entry(record: Mapping[str, Any], begin: int) -> Entry:
     (first, last), shape, dtype = record["data_offsets"], record["shape"], record["dtype"]
     numbers = (first, last, *shape)
     if not all(type(number) is int and number >= 0 for number in numbers):
-        raise ValueError("sizes and places are numbers that are not negative")
+        raise ValueError("sizes and places must not be negative")
     if math.prod(shape) * _WIDTHS[dtype] != last - first:
         raise ValueError("its size is not that of its elements")
     return Entry(dtype, tuple(shape), begin + first, begin + last)

@@ -44,9 +44,7 @@ class GuardedRoutine(Uncounted):
         try:
             self._routines = Routines(library, record, params, threads, self._watch, self._guards)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(
-                f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
-            ) from error
+            raise ArtifactError(f"program '{manifest.name}' has a step that cannot be run: {error!r}") from error
 
     def run(self, inputs: Sequence[Any], deadline: Deadline | None = None) -> list[Any]:
         """See ``Runner``. GuardError for a kernel that writes what it should not, or not what it should."""

@@ -143,9 +143,7 @@ class Carried:
         try:
             self._untimed = Routines(library, manifest.steps, params, threads, watch, pool)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(
-                f"program '{manifest.name}' has a step that cannot be carried out: {error!r}"
-            ) from error
+            raise ArtifactError(f"program '{manifest.name}' has a step that cannot be run: {error!r}") from error
         self._make_timed = partial(TimedRoutine, library, manifest.steps, params, threads)
         self._timed: TimedRoutine | None = None
         if manifest.profile:
@@ -191,7 +189,7 @@ def start(program: Program, threads: int, number: int = 0, executor: str | None 
     try:
         return kind(Numbered(program.library, program.first + number), manifest, program.weights, threads)
     except (RuntimeError, AttributeError) as error:  # objects are linked when their functions are asked for
-        raise ArtifactError(f"the code of program '{manifest.name}' is not whole: {first_line(error)}") from error
+        raise ArtifactError(f"the code of program '{manifest.name}' is incomplete: {first_line(error)}") from error
 
 
 def start_guarded(program: Program, threads: int, number: int = 0) -> Runner:

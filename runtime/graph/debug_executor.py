@@ -254,7 +254,7 @@ def _result(made: MadeCall, index: int) -> np.ndarray:
     if not 0 <= index < len(made.results):
         raise InputError(f"{made} has {len(made.results)} results, there is no number {index}")
     if not isinstance(made.results[index], np.ndarray):
-        raise InputError(f"{made}: its result {index} is no tensor")
+        raise InputError(f"{made}: its result {index} is not a tensor")
     return made.results[index]
 
 

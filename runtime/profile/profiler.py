@@ -228,7 +228,7 @@ class Report:
             trace = tuple(Event(**event) for event in fields.pop("trace"))
             return Report(**fields, rows=rows, trace=trace)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError("the text is no profile that this version wrote: profile the model again") from error
+            raise InputError("the text is not a profile of this version: profile the model again") from error
 
     def chrome_trace(self) -> str:
         """The first runs' calls in the Trace Event Format, as chrome://tracing and ui.perfetto.dev open it.

@@ -38,7 +38,7 @@ def array_on(value: Any) -> np.ndarray:
     what is no tensor, or of a dtype that no program takes.
     """
     if not hasattr(value, "__dlpack__"):
-        raise InputError(f"a {type(value).__name__} is no tensor: give a numpy array, or what has __dlpack__")
+        raise InputError(f"a {type(value).__name__} is not a tensor: give a numpy array, or what has __dlpack__")
     try:
         capsule = _capsule(value)
     except (BufferError, ValueError, TypeError, RuntimeError) as error:
@@ -48,7 +48,7 @@ def array_on(value: Any) -> np.ndarray:
         raise InputError("the tensor is on another device than the CPU: copy it there first")
     name = numpy_name(tensor.code, tensor.bits, tensor.lanes)
     if name is None:
-        raise InputError(f"the tensor's dtype (DLPack code {tensor.code}, {tensor.bits} bits) is none of a program's")
+        raise InputError(f"the tensor's dtype (DLPack code {tensor.code}, {tensor.bits} bits) is not supported")
     dtype = numpy_dtype(name)
     shape = tuple(tensor.shape[: tensor.ndim])
     strides = tuple(n * dtype.itemsize for n in tensor.strides[: tensor.ndim]) if tensor.strides else None

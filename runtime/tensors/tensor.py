@@ -138,7 +138,7 @@ def _import(value: Any, info: TensorInfo) -> np.ndarray:
             return np.asarray(value)
         return np.from_dlpack(value) if numpy_dtype(info.dtype).isbuiltin == 1 else _stored_as(array_on(value), info)
     except (BufferError, ValueError, TypeError, RuntimeError, InputError) as error:
-        raise InputError(f"input '{info.name}' is no array: {error}") from error
+        raise InputError(f"input '{info.name}' is not an array: {error}") from error
 
 
 def _stored_as(array: np.ndarray, info: TensorInfo) -> np.ndarray:

@@ -144,7 +144,7 @@ def test_what_a_user_says_of_a_dimension(written, found):
 
 @pytest.mark.parametrize("written", ["", "-1", "8..1", "..8", "n8..9", "n=", "=3", "n m", "1...3", "1.5", "n=?"])
 def test_what_says_no_dimension_is_refused(written):
-    with pytest.raises(ModelError, match=r"is no dimension|is a range without a size"):
+    with pytest.raises(ModelError, match=r"is not a dimension|is a range without a size"):
         parse(written)
 
 

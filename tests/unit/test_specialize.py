@@ -247,7 +247,7 @@ def test_sizes_that_do_not_fit_are_refused(sizes: Any, message: str) -> None:
 
 
 def test_a_model_without_open_sizes_is_refused() -> None:
-    with pytest.raises(tw.ModelError, match="specialization x:2: no input has an open size"):
+    with pytest.raises(tw.ModelError, match="specialization x:2: no input has a dynamic size"):
         compiled(model("g (float[2] x) => (float[2] y) { y = Exp(x) }"), [{"x": (2,)}])
 
 

@@ -79,7 +79,7 @@ def _rivals_file(model: str) -> str:
         return model
     path = Path(model).with_suffix(".onnx")
     if not path.is_file():
-        raise InputError(f"cannot compare '{model}': its model '{path}' is not there; give the ONNX file instead")
+        raise InputError(f"cannot compare '{model}': its model '{path}' is missing; give the ONNX file instead")
     return str(path)
 
 

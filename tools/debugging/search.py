@@ -92,7 +92,7 @@ class Search:
     def _verdicts(self, group: Group, found: Finding) -> Iterator[tuple[Group, Verdict]]:
         """The verdicts of a group's nodes with all their values as outputs; by halves where those cannot be had."""
         case = group.exposed
-        verdict = self.judged(case) if case else Verdict("unknown", "it takes or makes what is no tensor of numbers")
+        verdict = self.judged(case) if case else Verdict("unknown", "it takes or makes what is not a tensor of numbers")
         if verdict.kind in ("agrees", "differs") or time.monotonic() > self.end:
             yield group, verdict
         elif len(group.nodes) > 1:

@@ -167,7 +167,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     cache.path("kernels", KEY).unlink()
     os.mkfifo(cache.path("kernels", KEY))
     assert cache.read("kernels", KEY) is None
-    assert "is no regular file" in cache.notes[0]
+    assert "is not a regular file" in cache.notes[0]
 
 
 def test_what_is_checked_is_what_was_opened(tmp_path, monkeypatch):
@@ -196,8 +196,8 @@ def test_what_is_checked_is_what_was_opened(tmp_path, monkeypatch):
         (stat.S_IFREG | 0o620, 0, "can be written by others"),
         (stat.S_IFREG | 0o602, 0, "can be written by others"),
         (stat.S_IFREG | 0o600, 1, "belongs to another user"),
-        (stat.S_IFIFO | 0o600, 0, "is no regular file"),
-        (stat.S_IFDIR | 0o700, 0, "is no regular file"),
+        (stat.S_IFIFO | 0o600, 0, "is not a regular file"),
+        (stat.S_IFDIR | 0o700, 0, "is not a regular file"),
         (stat.S_IFLNK | 0o777, 0, "is a link"),
     ],
 )

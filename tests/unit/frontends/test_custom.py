@@ -186,9 +186,9 @@ def test_refuses_to_register_in_one_line():
     tw.register_op("my.domain", "Twist", twist)
     refused(lambda: register("my.domain", "Twist", twist), "registered already: override=True", tw.InputError)
     refused(lambda: register("", "Relu", twist), "the domain is ONNX's own", tw.InputError)
-    refused(lambda: register("my\n", "Op", twist), "is no name of a domain", tw.InputError)
-    refused(lambda: register("my", "Op", 3), "a int is no function", tw.InputError)
-    refused(lambda: register("my", "Op", twist, infer=3), "a int is no function", tw.InputError)
+    refused(lambda: register("my\n", "Op", twist), "is not the name of a domain", tw.InputError)
+    refused(lambda: register("my", "Op", 3), "a int is not a function", tw.InputError)
+    refused(lambda: register("my", "Op", twist, infer=3), "a int is not a function", tw.InputError)
     other = tw.register_op("my.domain", "Twist", override=True)(same)
     assert other is same and tw.check_model(twisted()).problems[0].kind == "rule"
 

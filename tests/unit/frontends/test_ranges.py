@@ -100,7 +100,7 @@ def test_ranges_decide_what_may_be_repeated():
         ({"x": ["1..8", "4..8"]}, "input 'x' is A,3 in the file, which does not allow 1..8,4..8"),
         ({"x": ["1..8"]}, "input 'x' has 2 dimensions (A,3), the given shape 1 (1..8)"),
         ({"x": ["8..1", 3]}, "the shape given for input 'x': '8..1' is a range without a size"),
-        ({"x": ["a b", 3]}, "the shape given for input 'x': 'a b' is no dimension"),
+        ({"x": ["a b", 3]}, "the shape given for input 'x': 'a b' is not a dimension"),
         ({"x": ["n=1..4", 3], "y": ["n=5..", 3]}, "'n' is given as 1..4 and as 5..: no size is both"),
         ({"x": ["n=1..2", "n"]}, "'n' is given as 1..2 and as 3: no size is both"),
         ({"w": ["1..4"]}, "has no input 'w'; its inputs are x, y"),

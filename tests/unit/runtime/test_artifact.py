@@ -160,10 +160,10 @@ def test_refuses_a_folder_with_a_changed_or_missing_object(tmp_path):
     last.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     refused(lambda: tw.load_module(folder), f"damaged: '{last.name}'")
     last.unlink()
-    refused(lambda: tw.load_module(folder), "not whole")
+    refused(lambda: tw.load_module(folder), "incomplete")
     sums = (folder / "SHA256SUMS").read_text().splitlines(keepends=True)
     (folder / "SHA256SUMS").write_text("".join(sums[1:-1]))
-    refused(lambda: tw.load_module(folder), "the code of program 'affine' is not whole|not a program")
+    refused(lambda: tw.load_module(folder), "the code of program 'affine' is incomplete|not a program")
     (folder / "SHA256SUMS").write_text("what is this")
     refused(lambda: tw.load_module(folder), "p.tw is damaged")
 

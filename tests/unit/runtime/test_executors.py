@@ -92,7 +92,7 @@ WANT = r"must be a contiguous float32 tensor of shape \(64, 128\) on the CPU; "
         (lambda: (x().astype(np.float64), x()), f"input 'x' {WANT}the tensor's dtype is float64"),
         (lambda: (x(), x()[:3].copy()), rf"output 'y' {WANT}the tensor's shape is \(3, 128\)"),
         (lambda: (np.asfortranarray(x()), x()), f"input 'x' {WANT}the tensor is not contiguous"),
-        (lambda: (x(), 3), f"output 'y' {WANT}a int is no tensor"),
+        (lambda: (x(), 3), f"output 'y' {WANT}a int is not a tensor"),
     ],
 )
 def test_main_of_the_graph_executor_checks_its_arguments(arguments, message):

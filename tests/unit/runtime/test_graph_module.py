@@ -99,7 +99,7 @@ class Lent:
         (lambda g: g.set_input("x", x().astype(int)), "input 'x' must be float32, got int64"),
         (lambda g: g.set_input_zero_copy("x", np.asfortranarray(x())), "the tensor is not contiguous"),
         (lambda g: g.set_output_zero_copy("y", x().astype(np.float16)), "the tensor's dtype is float16"),
-        (lambda g: g.set_output_zero_copy("y", [1.0]), "a list is no tensor: give a numpy array"),
+        (lambda g: g.set_output_zero_copy("y", [1.0]), "a list is not a tensor: give a numpy array"),
         (lambda g: GraphModule(g.module, 7), "num_threads is 7, but the module was loaded with 2"),
     ],
 )
@@ -161,7 +161,7 @@ def test_parameters_are_replaced_in_one_object(graph, tmp_path):
         ({"c": x()}, "the program has no parameter 'c': those to replace are b"),
         ({"b": x()[:1]}, r"parameter 'b' must have shape \(64, 128\), got \(1, 128\)"),
         ({"b": x().astype(np.float64)}, "parameter 'b' must be float32, got float64"),
-        (b"nothing", "the parameters is no safetensors file"),
+        (b"nothing", "the parameters is not a safetensors file"),
         ("/nowhere/b.safetensors", "cannot read /nowhere/b.safetensors: No such file"),
     ],
 )

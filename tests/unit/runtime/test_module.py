@@ -51,7 +51,7 @@ def test_run_copies_what_is_not_contiguous(module):
         ({"x": x().astype(np.float64)}, "input 'x' must be float32, got float64"),
         ({"x": x().T}, r"input 'x' must have shape \(64, 128\), got \(128, 64\)"),
         ({"x": "text"}, "input 'x' must be float32, got <U4"),
-        ({"x": [[1.0], [1.0, 2.0]]}, "input 'x' is no array"),
+        ({"x": [[1.0], [1.0, 2.0]]}, "input 'x' is not an array"),
     ],
 )
 def test_refuses_wrong_inputs_in_one_line(module, inputs, message):

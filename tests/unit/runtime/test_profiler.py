@@ -68,7 +68,7 @@ def test_json_round_trip(made):
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 0}', '{"format": 1, "rows": [{}], "trace": []}'])
 def test_refuses_text_that_is_no_report(text):
-    with pytest.raises(tw.InputError, match="the text is no profile") as error:
+    with pytest.raises(tw.InputError, match="the text is not a profile") as error:
         Report.from_json(text)
     assert "\n" not in str(error.value)
 

@@ -66,7 +66,7 @@ def test_another_cpu(exported: Path) -> None:
 @pytest.mark.parametrize("name", ["pipe.so", "pipe.o"])
 def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    refused(lambda: tw.load_module(tmp_path / name), f"cannot read .*{name}: it is no regular file")
+    refused(lambda: tw.load_module(tmp_path / name), f"cannot read .*{name}: it is not a regular file")
 
 
 def test_pipes_and_folders_in_the_place_of_parts(exported: Path, tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ def test_pipes_and_folders_in_the_place_of_parts(exported: Path, tmp_path: Path)
     folder = affine_module(2).export_library(tmp_path / "p.tw")
     (folder / "0000.o").unlink()
     os.mkfifo(folder / "0000.o")
-    refused(lambda: tw.load_module(folder), "cannot read .*p.tw: it is no regular file")
-    refused(lambda: tw.load_module(tmp_path), "is not a program made by Tilewright, or not whole")
+    refused(lambda: tw.load_module(folder), "cannot read .*p.tw: it is not a regular file")
+    refused(lambda: tw.load_module(tmp_path), "is not a program made by Tilewright, or incomplete")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -143,22 +143,22 @@ def with_header(path: Path, change: Callable[[dict[str, Any]], object] | bytes) 
             "truncated: it has .* bytes of",
         ),
         (lambda h: h.pop("c"), "damaged: 3 bytes follow its last weight"),
-        (lambda h: h["a"].update(data_offsets=[64, 0]), "its header is none of that format"),
-        (lambda h: h["a"].update(data_offsets=[-64, 0]), "its header is none of that format"),
-        (lambda h: h["a"].update(data_offsets=[0.0, 64.0]), "its header is none of that format"),
-        (lambda h: h["a"].update(shape=[1 << 70]), "its header is none of that format"),
-        (lambda h: h["a"].update(shape=[True, 16]), "its header is none of that format"),
-        (lambda h: h["a"].update(dtype="F128"), "its header is none of that format"),
-        (lambda h: h["a"].pop("dtype"), "its header is none of that format"),
-        (lambda h: h.update(__metadata__=[]), "its header is none of that format"),
+        (lambda h: h["a"].update(data_offsets=[64, 0]), "its header is not of that format"),
+        (lambda h: h["a"].update(data_offsets=[-64, 0]), "its header is not of that format"),
+        (lambda h: h["a"].update(data_offsets=[0.0, 64.0]), "its header is not of that format"),
+        (lambda h: h["a"].update(shape=[1 << 70]), "its header is not of that format"),
+        (lambda h: h["a"].update(shape=[True, 16]), "its header is not of that format"),
+        (lambda h: h["a"].update(dtype="F128"), "its header is not of that format"),
+        (lambda h: h["a"].pop("dtype"), "its header is not of that format"),
+        (lambda h: h.update(__metadata__=[]), "its header is not of that format"),
         (lambda h: h.update(__metadata__={}), "has the weights of another program"),
         (lambda h: h["a"].update(dtype="I32"), r"has the weight 'a' as I32\[4, 4\], the program has F32\[4, 4\]"),
         (lambda h: h["a"].update(shape=[2, 8]), r"has the weight 'a' as F32\[2, 8\], the program has F32\[4, 4\]"),
         (lambda h: h.update(x=h.pop("a")), "does not have the weight 'a' of 64 bytes"),
         (b'{"a": 1, "a": 2}', "its header has 'a' twice"),
-        (b"[" * 100_000, "its header is none of that format"),
-        (b"[]", "its header is none of that format"),
-        (b"\xff\xfe", "its header is none of that format"),
+        (b"[" * 100_000, "its header is not of that format"),
+        (b"[]", "its header is not of that format"),
+        (b"\xff\xfe", "its header is not of that format"),
     ],
 )
 def test_headers_that_cannot_be(weights_file: Path, change: Any, message: str) -> None:

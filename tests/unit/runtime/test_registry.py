@@ -60,7 +60,7 @@ def test_refuses_in_one_line(name):
         tw.register_func(name, lambda: 2)
     tw.register_func(name, lambda: 3, override=True)
     assert tw.get_global_func(name)() == 3
-    with pytest.raises(tw.InputError, match="a int is no function"):
+    with pytest.raises(tw.InputError, match="a int is not a function"):
         tw.register_func("tw.test.other", wrong)
     assert tw.get_global_func("tw.test.nothing", allow_missing=True) is None
     with pytest.raises(tw.InputError, match=r"no function 'tw.test.nothing' is registered"):

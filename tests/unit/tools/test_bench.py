@@ -290,7 +290,7 @@ def test_takes_inputs_that_are_given(program, tmp_path, capsys):
     write_arrays(tmp_path / "small.npz", {name: array[:1] for name, array in arrays.items()})
     assert bench.main([program, "--inputs", str(tmp_path / "x.npz"), *FEW]) == 0
     assert bench.main([program, "--inputs", str(tmp_path / "small.npz"), *FEW]) == 2
-    assert "which is to be (2, 16)" in capsys.readouterr().err
+    assert "expected (2, 16)" in capsys.readouterr().err
 
 
 def test_a_program_of_open_sizes_has_nothing_to_measure(path, capsys):

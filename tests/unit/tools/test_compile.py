@@ -76,7 +76,7 @@ def test_an_object_can_be_linked_elsewhere(path, tmp_path):
     assert compile_tool.main([path, "--emit", "obj", "--quiet"]) == 0
     subprocess.run(["cc", "-shared", "net.o", "-o", "own.so"], cwd=tmp_path, check=True)
     (tmp_path / "net.safetensors").rename(tmp_path / "own.safetensors")
-    with pytest.raises(tw.ArtifactError, match="checksum is not there"):
+    with pytest.raises(tw.ArtifactError, match="checksum is missing"):
         tw.load_module(tmp_path / "own.so")
     check(tw.load_module(tmp_path / "own.so", sealed=False))
 

@@ -70,10 +70,10 @@ def test_sizes_of_made_up_inputs_are_given_for_a_compiled_program(sizes, capsys)
         (["run", "fixed.so", "--input-shape", "q:9,9"], "fixed.so: has no input 'q'; its inputs are x"),
         (["run", "fixed.so", "--input-shape", "n=9"], "there is no size 'n'; those of the inputs are none"),
         (["run", "open.so", "--input-shape", "x:2,16", "--input-shape", "n=3"], "'n' is 2 and 3: give it one size"),
-        (["run", "open.so", "--input-shape", "x:1..8,16"], "'1..8' for 'x' is no size: it is compiled already"),
+        (["run", "open.so", "--input-shape", "x:1..8,16"], "'1..8' for 'x' is not a size: it is compiled already"),
         (["run", "open.onnx", "--input-shape", "seq=1"], "there is no size 'seq'; those of the inputs are n"),
         (["run", "open.onnx", "--input-shape", "n=1", "--input-shape", "n=1"], "'n' is given twice"),
-        (["run", "open.onnx", "--input-shape", "n="], "'n=' is not NAME=SIZE: '' is no dimension"),
+        (["run", "open.onnx", "--input-shape", "n="], "'n=' is not NAME=SIZE: '' is not a dimension"),
         (["run", "open.onnx", "--input-shape", "=1"], "'=1' is not NAME=SIZE: it has no name"),
         (["check", "open.onnx", "--input-shape", "x:4,16", "--input-shape", "n=2"], "'n' is given as 2, and as 4 of 'x'"),
     ],
@@ -87,7 +87,7 @@ def test_arrays_have_the_size_that_is_given(capsys, tmp_path):
     given = ["run", "open.so", "--inputs", str(tmp_path / "x.npz"), "--input-shape"]
     assert cli.main([*given, "n=2"]) == 0
     capsys.readouterr()
-    assert "has 'x' of shape (2, 16), which is to be (3, 16)" in refused([*given, "n=3"], capsys)
+    assert "has 'x' of shape (2, 16), expected (3, 16)" in refused([*given, "n=3"], capsys)
 
 
 @pytest.mark.parametrize("option", [{"n": 3}, {"n": "3"}, {"x": ["n", 16], "n": 3}, {"x": [3, 16]}])
@@ -132,20 +132,20 @@ def test_a_name_may_have_a_range():
         (["run", "fixed.so", "--outputs", "y.npz", "--expect", "y.npz"], "'y.npz' is read; give --outputs another name"),
         (["run", "fixed.so", "--seed", "-1"], "--seed is -1"),
         (["run", "fixed.so", "--print-top", "-1"], "--print-top is -1"),
-        (["run", "fixed.so", "--rtol", "nan"], "'nan' is no number that is 0 or more"),
+        (["run", "fixed.so", "--rtol", "nan"], "'nan' is not a number that is 0 or more"),
         (["profile", "fixed.so", "--csv", "a", "--trace", "a"], "cannot write a: --csv writes it"),
         (["profile", "fixed.so", "--seed", "-1"], "--seed is -1"),
         (["bench", "fixed.so", "--seed", "-1"], "--seed is -1"),
         (["bench", "fixed.so", "-o", "fixed.so"], "'fixed.so' is read"),
-        (["bench", "--kernels", "softmax", "--threads", "2"], "--kernels measures kernels of its own, on one thread"),
-        (["debug", "open.onnx", "--timeout", "nan"], "'nan' is no number that is more than 0"),
-        (["debug", "open.onnx", "--save", "open.onnx"], "cannot write into open.onnx: it is no folder"),
-        (["debug", "open.onnx", "--input-shape", "n=2", "--atol", "1"], "--atol counts beside --rtol"),
+        (["bench", "--kernels", "softmax", "--threads", "2"], "--kernels measures its standard kernels on one thread"),
+        (["debug", "open.onnx", "--timeout", "nan"], "'nan' is not a number that is more than 0"),
+        (["debug", "open.onnx", "--save", "open.onnx"], "cannot write into open.onnx: it is not a folder"),
+        (["debug", "open.onnx", "--input-shape", "n=2", "--atol", "1"], "--atol needs --rtol"),
         (["reduce", "open.onnx", "-o", "open.onnx"], "'open.onnx' is read"),
         (["cache", "ls", "5MB"], "ls takes neither a size nor --all"),
         (["opt", "deep.json", "--passes", "fuse-ops{"], "the options in 'fuse-ops{' have no end"),
         (["opt", "deep.json", "--print-ir-after", "x"], "there is no pass 'x'"),
-        (["zoo", "resnet18"], "resnet18.onnx: a file is there that is not of the zoo"),
+        (["zoo", "resnet18"], "resnet18.onnx: the file there is not from the zoo"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_in_one_line(words, message, capsys):
@@ -169,7 +169,7 @@ def test_a_folder_in_place_of_a_library_says_why(monkeypatch, capsys, tmp_path):
     assert "net.tw (" in out.splitlines()[-1]
     monkeypatch.setenv("CC", '"cc')
     assert compile_tool.main(["open.onnx", "--workers", "0", "-o", str(tmp_path / "net.so")]) == 2
-    assert "which is no command: No closing quotation" in capsys.readouterr().err
+    assert "which is not a command: No closing quotation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", [b"\xff.onnx", b"new\nline.onnx", b"\x1b[31m.onnx"])

@@ -102,7 +102,7 @@ def test_inputs_are_given_to_explain_and_profile(tmp_path: Path, capsys: pytest.
     model, rounds = str(tmp_path / "net.onnx"), ["--rounds", "1", "--no-cache", "-O", "1", "--quiet"]
     for command in (explain.main, profile_model.main, run.main):
         assert command([model, "--inputs", str(tmp_path / "x.npz"), *rounds]) == 0
-        for name, said in (("other", "'x' of shape (2, 6), which is to be (4, 6)"), ("unknown", "unknown input 'y'")):
+        for name, said in (("other", "'x' of shape (2, 6), expected (4, 6)"), ("unknown", "unknown input 'y'")):
             capsys.readouterr()
             assert command([model, "--inputs", str(tmp_path / f"{name}.npz"), *rounds]) == 2
             assert said in capsys.readouterr().err
