@@ -86,12 +86,31 @@ def _output(args: argparse.Namespace) -> Path:
         raise ModelError(f"'{args.model}' is a folder; give the path of an ONNX file")
     if args.output is None:
         path = Path(args.model).with_suffix(right)
-        return path.with_name(f"lib{path.name}") if args.emit == "lib" else path
+        path = path.with_name(f"lib{path.name}") if args.emit == "lib" else path
+        _demand_own(path, Path(args.model))
+        return path
     path = Path(args.output)
     others = [SUFFIXES[kind] for kind in PROGRAMS if kind != "so"]  # a program's name may end with .tw, too
     if args.emit in PROGRAMS and path.suffix != right and (args.emit != "so" or path.suffix in others):
         raise ArtifactError(f"cannot write {path}: for --emit {args.emit} give a name that ends with {right}")
     return path
+
+
+def _demand_own(path: Path, model: Path) -> None:
+    """Raise ArtifactError if a path that nobody gave has another model's program: net.pt2 of net.onnx beside it."""
+    from tilewright.runtime.artifact.on_disk import read
+    from tilewright.runtime.process.files import sha256
+
+    other = model.with_suffix(".onnx" if model.suffix == ".pt2" else ".pt2")
+    if not path.exists() or not other.exists():
+        return
+    try:
+        made_from = read(path)[1].source
+        onnx_hash = sha256(other if model.suffix == ".pt2" else model)  # a .pt2 file has another kind of hash
+    except (ArtifactError, OSError):
+        return
+    if (made_from == onnx_hash) == (model.suffix == ".pt2"):
+        raise ArtifactError(f"cannot write {path}: it may be the program of {other}; give a name with -o")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -103,3 +105,18 @@ def test_headers_and_examples_of_others_stay(model, tmp_path, capsys):
         assert cli.main(["header", program, *words]) == 2
         assert "a file is there that Tilewright did not make" in capsys.readouterr().err
         assert file.read_text() == "int main(void);"
+
+
+def test_two_models_of_one_name_take_turns_only_by_name(model, tmp_path, capsys):
+    pair = [str(tmp_path / f"net{suffix}") for suffix in (".onnx", ".pt2")]
+    code = "import sys, torch; torch.export.save(torch.export.export(torch.nn.ReLU(), (torch.ones(2),)), sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, pair[1]], check=True)
+    for first, second in (pair, pair[::-1]):
+        shape = {pair[0]: ["--input-shape", "n=4"]}
+        for _ in range(2):  # its own program is made again
+            assert cli.main(["compile", first, *shape.get(first, ())]) == 0
+        before = (tmp_path / "net.so").read_bytes()
+        assert cli.main(["compile", second, *shape.get(second, ())]) == 2
+        assert f"it may be the program of {first}; give a name with -o" in capsys.readouterr().err
+        assert (tmp_path / "net.so").read_bytes() == before
+        (tmp_path / "net.so").unlink()
