@@ -1,12 +1,12 @@
 """``compile`` and ``build``: the one place where frontends, passes, workers and runtime meet.
 
-import + graph passes  ->  Plan        one job
-Plan                   ->  Kernels     one job for each
-Kernels, weights       ->  prepared weights, streamed into a file by running the @prepare programs
-Program, Kernels       ->  entry       one job
-objects                ->  Module      linked in this process
+A ``Compilation`` goes through five steps; workers do the jobs.
 
-What the cache has is not done again: of a known program nothing is, and of another one its known kernels are not.
+settle      path, bytes, torch module  ->  Source      in this process
+look up     Source, options            ->  Product     from the cache, if it has the program: that is all
+plan        Source                     ->  Plan        import and graph passes, one job
+compile     Plan                       ->  Kernels     those that the cache lacks, one job for each
+assemble    Kernels, weights           ->  Product     weights prepared by running kernels here; the entry is one job
 """
 
 from __future__ import annotations
@@ -16,36 +16,34 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, overload
+from typing import TYPE_CHECKING, Any, get_args, overload
 
-from .. import workers
 from ..core import custom_ops
 from ..core.dims import InputShapes
 from ..core.errors import CompileError
 from ..core.limits import broken_bound, limits_for
 from ..core.model import Model
-from ..core.printed import count_text
-from ..core.progress import LOG, Listening, teller
+from ..core.progress import Listening, teller
 from ..core.specialization import Sizes
 from ..core.target import Target
 from ..frontends.foreign import ForeignSource
 from ..runtime.artifact import belongings, on_disk
 from ..runtime.artifact.manifest import Manifest
 from ..runtime.artifact.shared import compiler, no_compiler
-from ..runtime.artifact.source import Recipe, TextKind
+from ..runtime.artifact.source import TextKind
 from ..runtime.c import archive
 from ..runtime.module import Module
-from ..runtime.process.threads import usable_cpus
-from ..workers import Pool
 from ..workers.process import Limits
 from . import assembly, stages
 from .assembly import Product, Stepwise
 from .cache import compile_cache
 from .checking import check_model, import_model, specialized_shapes  # noqa: F401  (parts of this interface)
+from .compilation import Compilation, RequestedSizes
+from .jobs import Planned
+from .kernels import compile_kernels
 from .options import CompileReport, ExecutorKind, Options, WeightsPlace
-from .planning import Asked, plan_model, plan_source, settled_source
+from .planning import plan, settled_source
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,9 +54,6 @@ if TYPE_CHECKING:
 
 Source = str | os.PathLike[str] | bytes | ForeignSource
 CacheChoice = bool | str | os.PathLike[str]
-Made = TypeVar("Made")
-
-_MOST_WORKERS = 16
 
 
 @overload
@@ -175,13 +170,10 @@ def compile(
         progress=progress,
     )
     options.refuse_foreign()
-    report = CompileReport()
-    source = settled_source(source, example_inputs, dynamic_shapes)
-    asked = Asked.of(input_shapes, specialize)
-    made = _product(source, asked, options, workers, report)
-    recipe = stages.FileRecipe(source, made.manifest.source, asked, options, partial(_pool, workers, options))
-    module = _module(made, options, report, recipe, max_concurrency)
-    return source.wrapped(module) if isinstance(source, ForeignSource) else module
+    settled = settled_source(source, example_inputs, dynamic_shapes)
+    compilation = Compilation.start(settled, options, workers, RequestedSizes.of(input_shapes, specialize))
+    module = _make_module(compilation, max_concurrency)
+    return settled.wrapped(module) if isinstance(settled, ForeignSource) else module
 
 
 def build(
@@ -207,12 +199,10 @@ def build(
     asked = {"cache": cache, "limits": limits, "profile": profile, "progress": progress}
     options = make_options(target, num_threads, opt_level, executor, **asked)
     options.refuse_foreign()
-    report = CompileReport()
-    pool = _pool(workers, options)
-    planned = plan_model(model, options, pool, report)
-    made = _settle(assembly.make(planned, options, pool, report), options, report)
-    recipe = stages.PlanRecipe(planned.plan, options, partial(_pool, workers, options))
-    return _module(made, options, report, recipe, max_concurrency)
+    compilation = Compilation.start(model, options, workers)
+    planned = plan(compilation, "")
+    # What is kept for the texts of the program's stages has the plan, not the weights.
+    return _make_module(replace(compilation, source=planned), max_concurrency, replace(planned, params={}))
 
 
 def compile_to_file(
@@ -238,8 +228,9 @@ def compile_to_file(
     belongings.demand_program(path)  # and again when it is written: this one is for those who wait
     if options.weights == "beside" and suffix != on_disk.FOLDER_SUFFIX:
         belongings.demand_weights(on_disk.weights_path(path))
-    report = CompileReport()
-    made = _product(source, Asked.of(input_shapes, specialize), options, workers, report, path.parent)
+    sizes = RequestedSizes.of(input_shapes, specialize)
+    compilation = Compilation.start(settled_source(source), options, workers, sizes, path.parent)
+    made, report = _make_product(compilation), compilation.report
     save = on_disk.save_object if suffix == ".o" else on_disk.save
     options.progress(f"writing {path.name}")
     with report.stage("link"):
@@ -271,7 +262,8 @@ def emit(
     """
     options = options or make_options()
     options.refuse_several(f"--emit {kind}")
-    return stages.emit(settled_source(source), kind, Asked.of(input_shapes), options, _pool(workers, options))
+    sizes = RequestedSizes.of(input_shapes)
+    return stages.emit(Compilation.start(settled_source(source), options, workers, sizes), kind)
 
 
 def stepwise(
@@ -281,13 +273,16 @@ def stepwise(
     workers: int | None = None,
 ) -> Stepwise:
     """Compile a model to kernels that can be called, and measured, one by one."""
-    options, report = options or make_options(), CompileReport()
+    options = replace(options or make_options(), executor="objects")
     options.refuse_several("calling kernels one by one")
     options.refuse_foreign()
-    pool = _pool(workers, options)
+    compilation = Compilation.start(settled_source(source), options, workers, RequestedSizes.of(input_shapes))
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        planned = plan_source(settled_source(source), Asked.of(input_shapes), options, pool, folder, report)
-        return _settle(assembly.make_stepwise(planned, options, pool, report), options, report)
+        planned = plan(compilation, folder)
+        assembly.check_stepwise(planned.plan)
+        made = assembly.assemble_stepwise(compilation, planned, compile_kernels(compilation, planned.plan))
+    compilation.finish()
+    return made
 
 
 def make_options(
@@ -322,69 +317,72 @@ def make_options(
     accepted = limits_for(untrusted)
     allowed = (limits or Limits()).within(accepted.seconds, accepted.memory_bytes)
     first, *others = Target.parse_all(target)
-    settings = (first, level, context, accepted)
-    tell = teller(progress)
-    options = Options(*settings, executor, num_threads, tell, store, allowed, tuple(others), weights, profile)
+    options = Options(
+        target=first,
+        opt_level=level,
+        context=context,
+        model_limits=accepted,
+        executor=executor,
+        num_threads=num_threads,
+        progress=teller(progress),
+        cache=store,
+        limits=allowed,
+        variants=tuple(others),
+        weights=weights,
+        profile=profile,
+    )
     if executor == "engine":
         options.refuse_several("an engine")
     return options
 
 
-def _pool(count: int | None, options: Options) -> Pool:
-    if count is not None and count < 0:
-        raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
-    if options.context and not options.context.forks():
-        count = 0
-    if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
-        raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
-    return workers.pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).limited(options.limits)
-
-
-def _product(
-    source: Source | ModelProto,
-    asked: Asked,
-    options: Options,
-    workers: int | None,
-    report: CompileReport,
-    weights_folder: Path | None = None,
-) -> Product:
+def _make_product(compilation: Compilation) -> Product:
     """The program from the cache; else it is compiled, and put there."""
-    source = settled_source(source)
-    pool, cache, request = _pool(workers, options), options.cache, None
-    if isinstance(source, ForeignSource):
-        source.prepare(pool, options.model_limits)
-    if cache and options.executor == "objects":  # an engine holds code that is in this process alone
-        with report.stage("cache"):
-            placed = (options.weights, options.variants)
-            own = tuple(sorted(custom_ops.registered_ops()))
-            others = (options.num_threads, options.profile, options.model_limits, own, *placed, *asked.specialize)
-            request = compile_cache.request(cache, source, asked.shapes, others, options)
-            found = compile_cache.find_program(cache, request) if request else None
-        if found:
-            return _settle(assembly.of_cache(found, report), options, report)
-    pool.start()
+    request = _request_program(compilation)
+    product = _find_product(compilation, request) or _compile_product(compilation, request)
+    compilation.finish()
+    return product
+
+
+def _request_program(compilation: Compilation) -> compile_cache.Request | None:
+    """What to ask the cache for, if whole programs are looked up and the source can be read."""
+    source, sizes, options, cache = compilation.source, compilation.sizes, compilation.options, compilation.cache
+    if cache is None or not compilation.keeps_program:
+        return None
+    assert not isinstance(source, Model | Planned)
+    with compilation.report.stage("cache"):
+        own = tuple(sorted(custom_ops.registered_ops()))
+        others = (options.num_threads, options.profile, options.model_limits, own, options.weights, options.variants)
+        settings = compilation.settings(options.target)
+        return compile_cache.request(cache, source, sizes.shapes, (*others, *sizes.specialize), settings)
+
+
+def _find_product(compilation: Compilation, request: compile_cache.Request | None) -> Product | None:
+    if request is None:
+        return None
+    with compilation.report.stage("cache"):
+        found = compile_cache.find_program(request)
+    return assembly.restore_product(compilation, found) if found else None
+
+
+def _compile_product(compilation: Compilation, request: compile_cache.Request | None) -> Product:
+    compilation.pool.start()
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
-        planned = plan_source(source, asked, options, pool, folder, report)
-        made = assembly.make(planned, options, pool, report, weights_folder, keep=request is not None)
-    if cache and request:
-        with report.stage("cache"):
-            found = compile_cache.Found(made.code, made.manifest, made.weights, report.of_program())
-            compile_cache.keep_program(cache, request, planned, found)
-    return _settle(made, options, report)
+        planned = plan(compilation, folder)
+        assembly.check_plan(compilation, planned.plan)
+        kernels = compile_kernels(compilation, planned.plan)
+        product = assembly.assemble(compilation, planned, kernels)
+    if request is not None:
+        with compilation.report.stage("cache"):
+            made = compile_cache.Found(product.code, product.manifest, product.weights, compilation.report.of_program())
+            compile_cache.keep_program(request, planned.files, made)
+    return product
 
 
-def _settle(made: Made, options: Options, report: CompileReport) -> Made:
-    """What was made, with the cache kept to its size and what went wrong with it in the report."""
-    if options.cache:
-        report.notes += options.cache.close()
-    how = "taken from the cache" if report.cached else "compiled"
-    LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), count_text(report.kernels, "kernel"))
-    return made
-
-
-def _module(
-    made: Product, options: Options, report: CompileReport, recipe: Recipe, max_concurrency: int | None
-) -> Module:
+def _make_module(compilation: Compilation, max_concurrency: int | None, kept: Planned | None = None) -> Module:
+    """The linked program. Texts of its stages are made of ``kept``, or else of the source."""
+    product, report = _make_product(compilation), compilation.report
+    recipe = stages.TextRecipe(replace(compilation, source=kept or compilation.source), product.manifest.source)
     with report.stage("link"):
-        program = on_disk.assemble(made.link(), made.code, made.manifest, made.weights, "the program")
-        return Module(program, options.num_threads, report, max_concurrency, recipe=recipe)
+        program = on_disk.assemble(product.link(), product.code, product.manifest, product.weights, "the program")
+        return Module(program, compilation.options.num_threads, report, max_concurrency, recipe=recipe)

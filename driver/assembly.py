@@ -1,8 +1,8 @@
-"""From a plan to a product: kernels compiled, weights prepared, an entry around them."""
+"""From compiled kernels to a product: weights prepared, an entry around the kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -14,7 +14,7 @@ from ..core.errors import ArtifactError, CompileError
 from ..core.model import open_sizes
 from ..core.program import WEIGHTS_SECTION, WEIGHTS_SYMBOL, Kernel, Plan, Program, Step
 from ..core.sizes import is_open
-from ..core.target import Target, host
+from ..core.target import Target
 from ..runtime.artifact.elf_object import data_object
 from ..runtime.artifact.manifest import Manifest, RoutineRecord
 from ..runtime.artifact.on_disk import Code
@@ -22,17 +22,13 @@ from ..runtime.artifact.weights import ALIGNMENT, Weights, WeightsWriter
 from ..runtime.executors.executor import Executor, Steps
 from ..runtime.executors.timed import TimedRoutine
 from ..runtime.process.link import Library, link
-from ..workers import Pool
 from ..workers.process import Job
 from . import jobs
 from .cache import compile_cache
-from .cache.store import Cache
+from .compilation import Compilation
 from .jobs import Planned
-from .kernels import Part, compile_kernels, notes_on
-from .options import CompileReport, Options
+from .kernels import CompiledKernels, kernel_names, notes_on
 
-# How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
-_ONCE = 1
 # Bytes of weights that may be a part of the code, which each loading reads and hashes as a whole.
 MOST_INSIDE = 16 << 20
 
@@ -82,36 +78,33 @@ class Stepwise:
         return self.weights.arrays(self.program.params) if self.weights else []
 
 
-def make(
-    planned: Planned,
-    options: Options,
-    pool: Pool,
-    report: CompileReport,
-    weights_folder: Path | None = None,
-    keep: bool = False,
-) -> Product:
-    """Compile the kernels, prepare the weights and emit the entry.
-
-    ``weights_folder`` is where the weights will be saved; with ``keep`` that is the cache, if it can have them.
-    """
-    plan = planned.plan
-    report.notes += planned.notes
-    _check_place(plan, options)
-    names, whole = _called(plan.programs), options.executor == "engine"
-    main = [] if whole else _main_parts(plan, options)
-    kernels, weights = _make_parts(planned, main, options, pool, report, weights_folder, keep)
-    if whole and plan.main.routine is not None:
+def check_plan(compilation: Compilation, plan: Plan) -> None:
+    """Raise CompileError for what the options ask for and a program of this plan cannot have."""
+    options, nbytes = compilation.options, sum(info.nbytes for info in plan.params)
+    if options.weights == "inside" and nbytes > MOST_INSIDE:
+        limit = MOST_INSIDE >> 20
+        raise CompileError(
+            f"the weights have {nbytes} bytes, at most {limit} MiB go inside: leave them beside the program"
+        )
+    if options.executor == "engine" and plan.main.routine is not None:
         raise CompileError(f"{open_sizes(plan.main.inputs)}; the executor 'objects' takes that")
+
+
+def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> Product:
+    """Prepare the weights and emit the entry."""
+    plan, options, report = planned.plan, compilation.options, compilation.report
+    weights = _prepare_weights(compilation, planned, kernels.prepare)
     options.progress("making the entry")
     with report.stage("entry"):
-        describe = partial(_manifests, planned, weights, options)
-        if whole:
-            with pool.watching("the whole program"):
-                manifest, code, linker = _make_whole(plan, names, options, describe, report)
+        describe = partial(_manifests, compilation, planned, weights)
+        if options.executor == "engine":
+            with compilation.pool.watching("the whole program"):
+                manifest, code, linker = _make_whole(compilation, plan, describe)
         else:
-            manifest = describe(kernels)
-            code, linker = _make_objects(plan, kernels, manifest, weights, options.target, pool)
-    report.kernels, report.calls, report.prepared = len(names), len(plan.main.calls), len(plan.prepare)
+            manifest = describe(kernels.called)
+            code, linker = _make_objects(compilation, plan, kernels.called, manifest, weights)
+    report.kernels, report.calls = len(kernel_names(plan.programs)), len(plan.main.calls)
+    report.prepared = len(plan.prepare)
     report.arena_bytes, report.weight_bytes = plan.main.arena_bytes, manifest.weight_bytes
     report.code_bytes = code.nbytes
     report.specializations = manifest.specializations
@@ -119,91 +112,41 @@ def make(
     return Product(code, linker, manifest, None if manifest.weights_inside else weights)
 
 
-def of_cache(found: compile_cache.Found, report: CompileReport) -> Product:
-    """The program that the cache had; ``report`` says what it said when it was compiled."""
-    vars(report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
+def restore_product(compilation: Compilation, found: compile_cache.Found) -> Product:
+    """The program that the cache had; the report says what it said when that was compiled."""
+    vars(compilation.report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
     return Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
 
 
-def make_stepwise(planned: Planned, options: Options, pool: Pool, report: CompileReport) -> Stepwise:
-    """Compile a program whose kernels are called from Python, one by one. CompileError for inputs of no size."""
-    plan = planned.plan
+def check_stepwise(plan: Plan) -> None:
+    """Raise CompileError where inputs have dynamic sizes: kernels are called one by one for known ones."""
     if any(is_open(info.shape) for info in plan.main.inputs):
         raise CompileError(open_sizes(plan.main.inputs))
-    kernels, weights = _make_parts(planned, _main_parts(plan, options), options, pool, report)
-    return Stepwise(plan.main, kernels, _executor(kernels, pool), weights)
 
 
-def _make_parts(
-    planned: Planned,
-    main: Sequence[Part],
-    options: Options,
-    pool: Pool,
-    report: CompileReport,
-    weights_folder: Path | None = None,
-    keep: bool = False,
-) -> tuple[dict[str, Kernel], Weights | None]:
-    """The kernels ``main`` and the weights.
-
-    What prepares weights runs here and now, so it is code for this machine whatever the target.
-    """
-    plan = planned.plan
-    level = options.opt_level
-    prepare = [Part(name, host(), level) for name in _called(plan.prepare.values())]
-    once = level if options.context else min(_ONCE, level)  # a context says how all is compiled
-    prepare = [part if part in main else part._replace(opt_level=once) for part in prepare]
-    wanted = dict.fromkeys([*main, *prepare])
-    with report.stage("kernels"):
-        kernels = compile_kernels(plan, list(wanted), options, pool, report)
-    with report.stage("weights"):
-        executor = _executor({part.name: kernels[part] for part in prepare}, pool) if prepare else None
-        writer = partial(_stream_weights, planned, executor, pool, options)
-        weights = _write_weights(planned, writer, weights_folder, options.cache if keep else None)
-    return {part.name: kernels[part] for part in main}, weights
-
-
-def _main_parts(plan: Plan, options: Options) -> list[Part]:
-    """The kernels that the programs for each target call, to be compiled for it."""
-    groups = zip(plan.by_target, options.targets, strict=True)
-    return [Part(name, target, options.opt_level) for programs, target in groups for name in _called(programs)]
-
-
-def _check_place(plan: Plan, options: Options) -> None:
-    """Raise CompileError where the weights cannot be a part of the code and are to be."""
-    nbytes = sum(info.nbytes for info in plan.params)
-    if options.weights == "inside" and nbytes > MOST_INSIDE:
-        limit = MOST_INSIDE >> 20
-        raise CompileError(
-            f"the weights have {nbytes} bytes, at most {limit} MiB go inside: leave them beside the program"
-        )
-
-
-def _called(programs: Iterable[Program]) -> list[str]:
-    """The kernels that programs call, each once."""
-    return [*dict.fromkeys(call.kernel for program in programs for call in program.calls)]
+def assemble_stepwise(compilation: Compilation, planned: Planned, kernels: CompiledKernels) -> Stepwise:
+    """Prepare the weights of a program whose kernels are called from Python, one by one."""
+    weights = _prepare_weights(compilation, planned, kernels.prepare)
+    return Stepwise(planned.plan.main, kernels.called, _executor(compilation, kernels.called), weights)
 
 
 Linked = tuple[Code, Callable[[], Library]]
 
 
 def _make_objects(
-    plan: Plan,
-    kernels: Mapping[str, Kernel],
-    manifest: Manifest,
-    weights: Weights | None,
-    target: Target,
-    pool: Pool,
+    compilation: Compilation, plan: Plan, kernels: Mapping[str, Kernel], manifest: Manifest, weights: Weights | None
 ) -> Linked:
+    target = compilation.options.target
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
     work = [Job("the entry's support", jobs.emit_support, (target,))]
     for number, program in enumerate(plan.programs):
-        own = {name: bare[name] for name in _called([program])}
+        own = {name: bare[name] for name in kernel_names([program])}
         metadata = None if number else manifest.to_json()
         arguments = (program, own, metadata, number, target, manifest.profile)
         work.append(Job("the program's entry", jobs.emit_entry, arguments))
     if manifest.weights_inside:
         work.append(Job("the address of the weights", jobs.emit_weights_function, (target,)))
-    objects = [*pool.run(work), *(kernel.object for kernel in kernels.values())]
+    objects = [*compilation.pool.run(work), *(kernel.object for kernel in kernels.values())]
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, ALIGNMENT, like=objects[0]))
@@ -212,50 +155,47 @@ def _make_objects(
 
 
 def _make_whole(
-    plan: Plan,
-    names: Sequence[str],
-    options: Options,
-    describe: Callable[[Mapping[str, Kernel]], Manifest],
-    report: CompileReport,
+    compilation: Compilation, plan: Plan, describe: Callable[[Mapping[str, Kernel]], Manifest]
 ) -> tuple[Manifest, Code, Callable[[], Library]]:
     """Everything in one module for one ExecutionEngine; objects are made only when the program is exported."""
     from ..passes import whole
     from ..runtime.executors import engine
 
-    sources = {name: plan.kernels[name] for name in names}
-    context = options.pass_context()
+    options = compilation.options
+    sources = {name: plan.kernels[name] for name in kernel_names(plan.programs)}
+    context = compilation.settings(options.target).pass_context()
     module, kernels = whole.lower_program(
         plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile
     )
-    report.notes += notes_on(plan, kernels)
+    compilation.report.notes += notes_on(plan, kernels)
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 
 
-def _write_weights(
-    planned: Planned, stream: Callable[[Path | None], Weights], folder: Path | None, cache: Cache | None
-) -> Weights | None:
-    """Make the weights file of ``main``, on the cache's file system where there is room for it."""
-    params = planned.plan.params
-    if not params:
-        return None
-    if cache and (own := cache.folder_for(sum(info.nbytes for info in params))):
-        try:
-            return stream(own)
-        except ArtifactError as error:
-            cache.fail("written", error)
-    return stream(folder)
+def _prepare_weights(compilation: Compilation, planned: Planned, kernels: Mapping[str, Kernel]) -> Weights | None:
+    """Make the weights file of ``main``, on the cache's file system where it will be kept and there is room for it."""
+    params, cache = planned.plan.params, compilation.cache
+    with compilation.report.stage("weights"):
+        executor = _executor(compilation, kernels) if kernels else None
+        if not params:
+            return None
+        if cache and compilation.keeps_program and (own := cache.folder_for(sum(info.nbytes for info in params))):
+            try:
+                return _stream_weights(compilation, planned, executor, own)
+            except ArtifactError as error:
+                cache.fail("written", error)
+        return _stream_weights(compilation, planned, executor, compilation.weights_folder)
 
 
 def _stream_weights(
-    planned: Planned, executor: Executor | None, pool: Pool, options: Options, folder: Path | None
+    compilation: Compilation, planned: Planned, executor: Executor | None, folder: Path | None
 ) -> Weights:
     """Write weights into a file, one tensor at a time: prepared ones computed where they belong, the others copied."""
     plan, params = planned.plan, planned.params
     with WeightsWriter(plan.params, folder) as writer:
         for number, info in enumerate(plan.params):
-            options.progress("preparing weights", number, len(plan.params))
-            pool.check(f"the weight '{info.name}'")
+            compilation.options.progress("preparing weights", number, len(plan.params))
+            compilation.pool.check(f"the weight '{info.name}'")
             if info.name not in plan.prepare:
                 writer.write(info.name, params[info.name].array())
                 continue
@@ -267,29 +207,31 @@ def _stream_weights(
         return writer.finish()
 
 
-def _executor(kernels: Mapping[str, Kernel], pool: Pool) -> Executor:
-    [table] = pool.run([Job("the kernels' table", jobs.emit_kernel_table, (tuple(kernels),))])
+def _executor(compilation: Compilation, kernels: Mapping[str, Kernel]) -> Executor:
+    table = compilation.call("the kernels' table", jobs.emit_kernel_table, tuple(kernels))
     return Executor(link([*table, *(kernel.object for kernel in kernels.values())]), kernels)
 
 
-def _manifests(planned: Planned, weights: Weights | None, options: Options, kernels: Mapping[str, Kernel]) -> Manifest:
+def _manifests(
+    compilation: Compilation, planned: Planned, weights: Weights | None, kernels: Mapping[str, Kernel]
+) -> Manifest:
     """The main program's manifest, with those of the specialized ones, and of the same for other targets."""
-    plan = planned.plan
     variants = []
-    for programs, target in zip(plan.by_target, options.targets, strict=True):
-        main, *others = (_manifest(program, planned, weights, target, options, kernels) for program in programs)
+    for programs, target in zip(planned.plan.by_target, compilation.options.targets, strict=True):
+        main, *others = (_manifest(compilation, planned, weights, kernels, program, target) for program in programs)
         variants.append(replace(main, specialized=tuple(others)))
     return replace(variants[0], variants=tuple(variants[1:]))
 
 
 def _manifest(
-    program: Program,
+    compilation: Compilation,
     planned: Planned,
     weights: Weights | None,
-    target: Target,
-    options: Options,
     kernels: Mapping[str, Kernel],
+    program: Program,
+    target: Target,
 ) -> Manifest:
+    options = compilation.options
     settings: dict[str, object] = {"opt_level": options.opt_level}
     if options.num_threads is not None:
         settings["num_threads"] = options.num_threads
@@ -303,7 +245,7 @@ def _manifest(
         cpu_features=target.features,
         arena_bytes=program.arena_bytes,
         options=settings,
-        kernels=tuple(kernels[name].described for name in _called([program])),
+        kernels=tuple(kernels[name].described for name in kernel_names([program])),
         calls=() if program.routine else program.calls,
         routine=program.routine,
         reports=program.reports,

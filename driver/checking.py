@@ -18,7 +18,8 @@ from ..core.report import CheckReport, Specialization
 from ..core.specialization import Shapes, Sizes
 from ..workers.process import Job
 from . import jobs
-from .planning import Asked, as_file, model_bytes
+from .compilation import RequestedSizes
+from .planning import as_file, model_bytes
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -35,7 +36,7 @@ def check_model(
     Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
     is beyond the limits of a model that is ``untrusted``, or sizes that ``specialize`` gives do not fit it.
     """
-    asked = Asked.of(input_shapes, specialize)
+    asked = RequestedSizes.of(input_shapes, specialize)
     with _asking(source, limits_for(untrusted)) as ask:
         report = ask.examine(asked.shapes)
         specializations, problems = [], list(report.problems)
@@ -54,7 +55,7 @@ def specialized_shapes(
     limits: ModelLimits = ORDINARY,
 ) -> dict[str, Shapes]:
     """The shapes of all inputs in each specialization, by what it is called. Raises ModelError as ``check_model``."""
-    asked = Asked.of(input_shapes, specialize)
+    asked = RequestedSizes.of(input_shapes, specialize)
     with _asking(source, limits) as ask:
         return ask.specialized(asked)
 
@@ -70,7 +71,7 @@ def import_model(
     """
     limits = limits_for(untrusted)
     with _asking(source, limits) as ask:
-        ask.examine(Asked.of(input_shapes).shapes)
+        ask.examine(RequestedSizes.of(input_shapes).shapes)
     path = isinstance(source, (str, os.PathLike))
     return frontends.import_model(os.fspath(source) if path else model_bytes(source), input_shapes, limits)
 
@@ -84,7 +85,7 @@ class _Questions:
     def examine(self, shapes: InputShapes) -> CheckReport:
         return self._ask(Job(f"the check of {self._file[1]}", jobs.examine, (*self._file, shapes, self._limits)))
 
-    def specialized(self, asked: Asked) -> dict[str, Shapes]:
+    def specialized(self, asked: RequestedSizes) -> dict[str, Shapes]:
         if not asked.specialize:
             return {}
         arguments = (*self._file, asked.shapes, asked.specialize, self._limits)

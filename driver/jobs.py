@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,16 +56,6 @@ class Settings:
     context: PassContext | None = None
     model_limits: ModelLimits = ORDINARY
 
-    def fork(self, part: str) -> Settings:
-        """The settings to send to a worker that does a part of the work: a kernel, or the graph passes ("")."""
-        context = self.context.fork(part) if self.context else None
-        return Settings(self.target, self.opt_level, context, self.model_limits)
-
-    def join(self, part: str, forked: Settings) -> None:
-        """Take back what ``fork(part)`` gave, with what its instruments have seen."""
-        if self.context and forked.context:
-            self.context.join(part, forked.context)
-
     def schedules(self, kernel: str | None = None) -> str:
         """What tells the schedules given by hand, for one kernel or all, from others; "" for none."""
         if self.context is None:
@@ -73,14 +63,6 @@ class Settings:
         from ..passes.schedule.language import by_hand
 
         return by_hand.key_text(self.context.config, None if kernel is None else [kernel])
-
-    def check_schedules(self, kernels: Iterable[str]) -> None:
-        """Raise ScheduleError for a schedule given by hand for what is none of the kernels."""
-        if self.context is None:
-            return
-        from ..passes.schedule.language import by_hand
-
-        by_hand.check_names(self.context.config, kernels)
 
     def pass_context(self) -> PassContext:
         """The context to run passes in."""

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..core.breadcrumbs import in_words
 from ..core.errors import ModelError
-from ..core.program import Kernel, Plan
-from ..core.target import Target
-from ..workers import Pool
-from ..workers.process import Job
+from ..core.program import Kernel, Plan, Program
+from ..core.target import Target, host
 from . import jobs
 from .cache import compile_cache
-from .options import CompileReport, Options
+from .compilation import Compilation, PassJob
+
+# How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
+_ONCE = 1
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class CompiledKernels:
+    """Kernels by name: those that the programs call, for the target, and those that prepare weights, for this machine.
+
+    An engine compiles the programs' kernels itself: then there are none of them here.
+    """
+
+    called: Mapping[str, Kernel]
+    prepare: Mapping[str, Kernel]
+
+
+class _Part(NamedTuple):
     """A kernel to be compiled."""
 
     name: str
@@ -25,11 +37,32 @@ class Part(NamedTuple):
     opt_level: int
 
 
-def compile_kernels(
-    plan: Plan, wanted: Sequence[Part], options: Options, pool: Pool, report: CompileReport
-) -> dict[Part, Kernel]:
+def compile_kernels(compilation: Compilation, plan: Plan) -> CompiledKernels:
+    """Take a plan's kernels from the cache, and compile the others.
+
+    What prepares weights runs here and now, so it is code for this machine whatever the target.
+    """
+    options = compilation.options
+    groups = zip(plan.by_target, options.targets, strict=True) if options.executor == "objects" else ()
+    called = [_Part(name, target, options.opt_level) for programs, target in groups for name in kernel_names(programs)]
+    # A context says how all is compiled.
+    once = options.opt_level if options.context else min(_ONCE, options.opt_level)
+    prepare = [_Part(name, host(), options.opt_level) for name in kernel_names(plan.prepare.values())]
+    prepare = [part if part in called else part._replace(opt_level=once) for part in prepare]
+    with compilation.report.stage("kernels"):
+        kernels = _compile_parts(compilation, plan, [*dict.fromkeys([*called, *prepare])])
+    return CompiledKernels(*({part.name: kernels[part] for part in parts} for parts in (called, prepare)))
+
+
+def kernel_names(programs: Iterable[Program]) -> list[str]:
+    """The kernels that programs call, each once."""
+    return [*dict.fromkeys(call.kernel for program in programs for call in program.calls)]
+
+
+def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
     """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
-    nodes, kernels = _nodes(plan), _cached_kernels(plan, wanted, options)
+    options, report = compilation.options, compilation.report
+    nodes, kernels = _nodes(plan), _cached_kernels(compilation, plan, wanted)
     report.cached_kernels = len(kernels)
     ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
@@ -39,15 +72,15 @@ def compile_kernels(
 
     on_done(0)
     for part in ordered:
-        name, target, opt_level = part
-        settings = replace(options.fork(_label(part, options)), target=target, opt_level=opt_level)
-        work.append(Job(_describe(name, nodes[name]), jobs.compile_kernel, (plan.kernels[name], settings)))
-    for part, (kernel, forked) in zip(ordered, pool.run(work, on_done), strict=True):
-        options.join(_label(part, options), forked)
+        # Instruments tell a kernel for this machine from the target's, beside which it may be compiled.
+        label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
+        what, arguments = _describe(part.name, nodes[part.name]), (plan.kernels[part.name],)
+        work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label, part.opt_level))
+    for part, kernel in zip(ordered, compilation.run(work, on_done), strict=True):
         kernels[part] = kernel
-        if options.cache:
-            settings = replace(options, target=part.target, opt_level=part.opt_level)
-            compile_cache.keep_kernels(options.cache, plan.kernels, settings, {part.name: kernel})
+        if compilation.cache:
+            settings = compilation.settings(part.target, part.opt_level)
+            compile_cache.keep_kernels(compilation.cache, plan.kernels, settings, {part.name: kernel})
     for part, kernel in kernels.items():
         _check_scratch(kernel, nodes[part.name], options.model_limits.program_bytes)
         report.notes += notes_on(plan, {part.name: kernel})
@@ -68,23 +101,16 @@ def notes_on(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
     return [f"{_describe(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
 
 
-def _cached_kernels(plan: Plan, wanted: Sequence[Part], options: Options) -> dict[Part, Kernel]:
+def _cached_kernels(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
     """Those of the kernels that the cache has."""
-    found: dict[Part, Kernel] = {}
-    for target, opt_level in dict.fromkeys(part[1:] for part in wanted) if options.cache else ():
-        assert options.cache is not None
+    cache, found = compilation.cache, {}
+    for target, opt_level in dict.fromkeys(part[1:] for part in wanted) if cache else ():
+        assert cache is not None
         alike = [part for part in wanted if part[1:] == (target, opt_level)]
         sources = {part.name: plan.kernels[part.name] for part in alike}
-        kernels = compile_cache.find_kernels(
-            options.cache, sources, replace(options, target=target, opt_level=opt_level)
-        )
+        kernels = compile_cache.find_kernels(cache, sources, compilation.settings(target, opt_level))
         found |= {part: kernels[part.name] for part in alike if part.name in kernels}
     return found
-
-
-def _label(part: Part, options: Options) -> str:
-    """What instruments call the compilation of a kernel: one for this machine, beside the target's, goes by both."""
-    return part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
 
 
 def _nodes(plan: Plan) -> dict[str, list[str]]:

@@ -6,14 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..core.errors import TargetError
+from ..core.limits import ORDINARY, ModelLimits
 from ..core.progress import Teller
 from ..core.target import Target
 from ..workers.process import Limits
 from .cache.store import Cache
-from .jobs import Settings
+
+if TYPE_CHECKING:
+    from ..passes.infra.context import PassContext
 
 ExecutorKind = Literal["objects", "engine"]
 WeightsPlace = Literal["beside", "inside"]
@@ -68,9 +71,10 @@ class CompileReport:
 
 
 @dataclass(frozen=True)
-class Options(Settings):
-    """How to compile.
+class Options:
+    """How to compile. ``Compilation`` gives workers the part that they need (``jobs.Settings``).
 
+    ``context`` is the pass context that the user entered, if any; ``model_limits`` is what the import accepts.
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each
     compilation may take. With ``profile`` the program times its calls.
 
@@ -78,6 +82,10 @@ class Options(Settings):
     the program, or are a part of its code.
     """
 
+    target: Target
+    opt_level: int = 3
+    context: PassContext | None = None
+    model_limits: ModelLimits = ORDINARY
     executor: ExecutorKind = "objects"
     num_threads: int | None = None
     progress: Teller = field(default_factory=Teller, compare=False)

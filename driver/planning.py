@@ -13,17 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import frontends
-from ..core import dims, specialization
-from ..core.dims import InputShapes
+from ..core import specialization
 from ..core.errors import ModelError
 from ..core.model import Model, Param
-from ..core.specialization import Sizes
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..workers import Pool
 from ..workers.process import CONVERTER, Job
 from . import blame, jobs
+from .compilation import Compilation, PassJob
 from .jobs import Planned
-from .options import CompileReport, Options
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -31,66 +29,58 @@ if TYPE_CHECKING:
 _UNNAMED = "the model"  # that came as no file
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The sizes that a program is for: ``shapes`` of inputs, and ``specialize``, those with programs of their own."""
+def plan(compilation: Compilation, folder: str) -> Planned:
+    """Import the source and run the graph passes; a source that is planned already is left as it is.
 
-    shapes: InputShapes
-    specialize: tuple[Sizes, ...]
-
-    @staticmethod
-    def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> Asked:
-        """What a user gives; ModelError for what says no sizes."""
-        return Asked(dims.freeze(input_shapes), specialization.given(specialize))
-
-
-def plan_source(
-    source: str | os.PathLike[str] | bytes | ModelProto | ForeignSource,
-    asked: Asked,
-    options: Options,
-    pool: Pool,
-    folder: str,
-    report: CompileReport,
-) -> Planned:
-    """Import and plan. What does not come as a file is put into one, so that weights never travel between processes."""
+    Weights do not travel between processes. Those of a model, or of another frontend's source, stay here. What is not a
+    file is written to ``folder``, and so are large weights that the import decodes.
+    """
+    source = compilation.source
+    if isinstance(source, Planned):
+        return source
     if isinstance(source, ForeignSource):
-        return _plan_foreign(source, asked, options, pool, report)
+        compilation.options.progress(f"importing {source.name}")
+    with compilation.report.stage("import and plan"):
+        if isinstance(source, Model):
+            planned = _plan_model(compilation, source)
+        elif isinstance(source, ForeignSource):
+            planned = _plan_foreign(compilation, source)
+        else:
+            planned = _plan_file(compilation, source, folder)
+    compilation.report.notes += planned.notes
+    return planned
+
+
+def _plan_file(compilation: Compilation, source: str | os.PathLike[str] | bytes, folder: str) -> Planned:
     path, label = as_file(source, folder)
-    options.progress(f"importing {label}")
-    with report.stage("import and plan"):
-        parts = [_Part(titled(label), jobs.plan_file, (path, label, asked.shapes, folder))]
-        if asked.specialize:
-            arguments = (path, label, asked.shapes, asked.specialize, options.model_limits)
-            [found] = pool.run([Job(f"the inputs of {label}", jobs.specialized_shapes, arguments)])
-            if len(found) < len(asked.specialize):
-                report.notes.append("specializations of equal sizes are compiled once")
-            parts += [
-                _specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found.values(), 1)
-            ]
-        return _run_plans(parts, options, pool)
+    compilation.options.progress(f"importing {label}")
+    sizes, limits = compilation.sizes, compilation.options.model_limits
+    parts = [_Part(titled(label), jobs.plan_file, (path, label, sizes.shapes, folder))]
+    if sizes.specialize:
+        arguments = (path, label, sizes.shapes, sizes.specialize, limits)
+        found = compilation.call(f"the inputs of {label}", jobs.specialized_shapes, *arguments)
+        if len(found) < len(sizes.specialize):
+            compilation.report.notes.append("specializations of equal sizes are compiled once")
+        parts += [_specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found.values(), 1)]
+    return _run_plans(compilation, parts)
 
 
-def plan_model(model: Model, options: Options, pool: Pool, report: CompileReport) -> Planned:
-    """Plan a model of this process in a worker; its weights stay here."""
-    with report.stage("import and plan"), tempfile.TemporaryFile() as file:
+def _plan_model(compilation: Compilation, model: Model) -> Planned:
+    with tempfile.TemporaryFile() as file:
         model.module.operation.write_bytecode(file)
         file.seek(0)
         shell = replace(model, module=None, params=without_data(model.params))
-        arguments = (file.read(), shell)
-        planned = _run_plans([_Part(titled(model.name), jobs.plan_bytecode, arguments)], options, pool)
-        return replace(planned, params={name: model.params[name] for name in planned.params})
+        planned = _run_plans(compilation, [_Part(titled(model.name), jobs.plan_bytecode, (file.read(), shell))])
+    return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
-def _plan_foreign(source: ForeignSource, asked: Asked, options: Options, pool: Pool, report: CompileReport) -> Planned:
-    """Convert and plan; weights stay in this process."""
-    if asked.shapes or asked.specialize:
+def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:
+    if compilation.sizes.shapes or compilation.sizes.specialize:
         raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
-    options.progress(f"importing {source.name}")
-    with report.stage("import and plan"):
-        text = converted(source, pool)
-        shell = replace(text, params=without_data(text.params))
-        planned = _run_plans([_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))], options, pool)
-        return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
+    text = converted(source, compilation.pool)
+    shell = replace(text, params=without_data(text.params))
+    planned = _run_plans(compilation, [_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))])
+    return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
 
 
 def converted(source: ForeignSource, pool: Pool) -> LinalgText:
@@ -176,27 +166,28 @@ def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: s
     return _Part(what, jobs.plan_specialized, (path, label, shapes, folder), f"specialization_{number}")
 
 
-def _run_plans(parts: Sequence[_Part], options: Options, pool: Pool) -> Planned:
+def _run_plans(compilation: Compilation, parts: Sequence[_Part]) -> Planned:
     """The plans of all parts, for each of the targets, as one."""
+    options = compilation.options
     names = [target.cpu if len(options.targets) > 1 else "" for target in options.targets]
-    labels, work, made = [], [], []
+    work = []
     for (name, target), part in itertools.product(zip(names, options.targets, strict=True), parts):
-        labels.append(".".join(filter(None, (name, part.name))))
-        settings = replace(options.fork(labels[-1]), target=target)
+        label = ".".join(filter(None, (name, part.name)))
         what = f"{part.what} for {name}" if name else part.what
-        work.append(Job(what, part.function, (*part.arguments, settings), blame.nodes_at_fault))
+        work.append(PassJob(what, part.function, part.arguments, target, label, find=blame.nodes_at_fault))
 
     def on_done(number: int) -> None:
         if len(work) > 1:
             options.progress("planning for all sizes and targets", number, len(work))
 
-    for label, (planned, forked) in zip(labels, pool.run(work, on_done), strict=True):
-        options.join(label, forked)
-        made.append(planned)
-    if len(made) > 1:
+    planned = compilation.run(work, on_done)
+    if len(planned) > 1:
         # A symbol's name in MLIR text has no hyphen.
         targets = [name.replace("-", "_") for name in names for _ in parts] if len(names) > 1 else []
-        made = pool.run([Job("the plans of all sizes and targets", jobs.merge, (made, targets))])
-    [merged] = made
-    options.check_schedules(merged.plan.kernels)
+        planned = [compilation.call("the plans of all sizes and targets", jobs.merge, planned, targets)]
+    [merged] = planned
+    if options.context:
+        from ..passes.schedule.language import by_hand
+
+        by_hand.check_names(options.context.config, merged.plan.kernels)
     return merged

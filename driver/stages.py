@@ -4,91 +4,74 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..core.errors import CompileError
+from ..core.model import Model
 from ..core.program import Plan
 from ..frontends.foreign import ForeignSource, LinalgText
 from ..runtime.artifact.source import TextKind
 from ..runtime.process.files import sha256
-from ..workers import Pool
-from ..workers.process import Job
 from . import jobs
-from .options import CompileReport, Options
-from .planning import Asked, as_file, converted, plan_source, titled, without_data
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-Source = str | os.PathLike[str] | bytes | ForeignSource
+from .compilation import Compilation, PassJob
+from .jobs import Planned
+from .planning import as_file, converted, plan, titled, without_data
 
 
-def emit(source: Source | ModelProto, kind: TextKind, asked: Asked, options: Options, pool: Pool) -> bytes:
-    """What ``driver.emit`` says."""
+def emit(compilation: Compilation, kind: TextKind) -> bytes:
+    """The text that a stage made; see ``api.emit``."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         if kind == "linalg":
-            if isinstance(source, ForeignSource):
-                source.prepare(pool, options.model_limits)
-                return _linalg(converted(source, pool), pool)
-            path, label = as_file(source, folder)
-            options.progress(f"importing {label}")
-            arguments = (path, label, asked.shapes, options.model_limits)
-            return pool.run([Job(titled(label), jobs.import_text, arguments)])[0]
-        return emit_plan(plan_source(source, asked, options, pool, folder, CompileReport()).plan, kind, options, pool)
+            return _emit_import(compilation, folder)
+        return _emit_plan(compilation, plan(compilation, folder).plan, kind)
 
 
-def _linalg(source: LinalgText, pool: Pool) -> bytes:
+def _emit_import(compilation: Compilation, folder: str) -> bytes:
+    source = compilation.source
+    if isinstance(source, Model | Planned):
+        raise CompileError("the program was built of a Model: its 'linalg' is the text of that model's module")
+    if isinstance(source, ForeignSource):
+        return _emit_linalg(compilation, converted(source, compilation.pool))
+    path, label = as_file(source, folder)
+    options = compilation.options
+    options.progress(f"importing {label}")
+    shapes = compilation.sizes.shapes
+    return compilation.call(titled(label), jobs.import_text, path, label, shapes, options.model_limits)
+
+
+def _emit_linalg(compilation: Compilation, source: LinalgText) -> bytes:
     """The text as it came, or that for all sizes of one that came for some."""
     if source.samples is None:
         return source.text.encode()
     shell = replace(source, params=without_data(source.params))
-    return pool.run([Job(f"the import of {source.name}", jobs.linalg_text, (shell,))])[0]
+    return compilation.call(f"the import of {source.name}", jobs.linalg_text, shell)
 
 
-def emit_plan(plan: Plan, kind: TextKind, options: Options, pool: Pool) -> bytes:
+def _emit_plan(compilation: Compilation, plan: Plan, kind: TextKind) -> bytes:
     """What a stage behind the graph passes made of a plan."""
     if kind == "kernels":
-        return pool.run([Job("the kernels' text", jobs.kernels_text, (plan,))])[0]
+        return compilation.call("the kernels' text", jobs.kernels_text, plan)
+    options = compilation.options
     options.progress("compiling the whole program")
-    arguments = (plan, kind, options.profile, options.fork(""))
-    [(text, forked)] = pool.run([Job("the whole program", jobs.whole_text, arguments)])
-    options.join("", forked)
+    arguments = (plan, kind, options.profile)
+    [text] = compilation.run([PassJob("the whole program", jobs.whole_text, arguments, options.target)])
     return text
 
 
 @dataclass(frozen=True)
-class FileRecipe:
-    """A program that was compiled from a file, or from the bytes of one, whose SHA-256 was ``digest``."""
+class TextRecipe:
+    """How a program was compiled: a ``Recipe``. Of a file, ``digest`` is the SHA-256 that it had then."""
 
-    source: Source
+    compilation: Compilation
     digest: str
-    asked: Asked
-    options: Options
-    pool: Callable[[], Pool]
 
     def text(self, kind: TextKind) -> bytes:
-        """See ``Recipe``: the file must be as it was."""
-        if isinstance(self.source, (str, os.PathLike)) and _digest(self.source) != self.digest:
-            raise CompileError(f"{self.source} is not there, or not as it was when it was compiled: compile it again")
-        return emit(self.source, kind, replace(self.asked, specialize=()), self.options, self.pool())
-
-
-@dataclass(frozen=True)
-class PlanRecipe:
-    """A program that was compiled from a model in this process."""
-
-    plan: Plan
-    options: Options
-    pool: Callable[[], Pool]
-
-    def text(self, kind: TextKind) -> bytes:
-        """See ``Recipe``."""
-        if kind == "linalg":
-            raise CompileError("the program was built of a Model: its 'linalg' is the text of that model's module")
-        return emit_plan(self.plan, kind, self.options, self.pool())
+        """See ``Recipe``: a file must be as it was."""
+        source, sizes = self.compilation.source, self.compilation.sizes
+        if isinstance(source, str | os.PathLike) and _digest(source) != self.digest:
+            raise CompileError(f"{source} is not there, or not as it was when it was compiled: compile it again")
+        return emit(replace(self.compilation, sizes=replace(sizes, specialize=())).restart(), kind)
 
 
 def _digest(path: str | os.PathLike[str]) -> str:

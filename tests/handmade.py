@@ -13,8 +13,10 @@ from tilewright.core.program import Call, Kernel, Plan, Program, Slot
 from tilewright.dialects import ir
 from tilewright.dialects.context import make_context
 from tilewright.driver import api, assembly
+from tilewright.driver.compilation import Compilation
 from tilewright.driver.jobs import Planned
-from tilewright.driver.options import CompileReport, ExecutorKind
+from tilewright.driver.kernels import compile_kernels
+from tilewright.driver.options import ExecutorKind, Options
 from tilewright.passes.lower import entry
 from tilewright.runtime.artifact import on_disk
 from tilewright.runtime.artifact.manifest import Manifest
@@ -235,8 +237,13 @@ def bytecode(text: str) -> bytes:
 
 @functools.cache
 def _affine_product(executor: ExecutorKind, profile: bool) -> assembly.Product:
-    options = api.make_options(executor=executor, profile=profile)
-    return assembly.make(affine_plan(), options, workers.pool(0), CompileReport())
+    return assembled(affine_plan(), api.make_options(executor=executor, profile=profile))
+
+
+def assembled(planned: Planned, options: Options, pool: workers.Pool | None = None) -> assembly.Product:
+    """The product of a plan, by default made in this process."""
+    compilation = Compilation(planned, options, pool or workers.pool(0))
+    return assembly.assemble(compilation, planned, compile_kernels(compilation, planned.plan))
 
 
 def affine_module(num_threads: int | None = None, executor: ExecutorKind = "objects", profile: bool = False) -> Module:

@@ -26,7 +26,7 @@ from ...runtime.artifact.manifest import Manifest
 from ...runtime.artifact.on_disk import Code
 from ...runtime.artifact.weights import Weights
 from ...runtime.process.files import digest
-from ..jobs import Planned, Settings
+from ..jobs import Settings
 from . import digests, store
 from .entries import Entry
 from .store import WEIGHTS, Cache, Item, key
@@ -37,11 +37,13 @@ _UNITS["ti"] = 1 << 40
 
 @dataclass(frozen=True)
 class Request:
-    """A program that is asked for: ``key`` is of all that is known before the import, ``folder`` has the model's file.
+    """A program that a cache is asked for: ``key`` is of all that is known before the import.
 
-    ``began`` is when, in nanoseconds of the epoch; ``state`` is the model file's, if there is one.
+    ``folder`` has the model's file, if there is one, whose state is ``state``. ``began`` is when the request was made,
+    in nanoseconds of the epoch.
     """
 
+    cache: Cache
     key: str
     folder: Path | None
     path: Path | None
@@ -119,13 +121,14 @@ def request(
             return None
     name = path.stem if path else ""
     parts = (_base(settings), content, name, shapes, repr(tuple(options)), settings.schedules())
-    return Request(key("program", *parts), path.parent if path else None, path, state, began)
+    return Request(cache, key("program", *parts), path.parent if path else None, path, state, began)
 
 
-def find_program(cache: Cache, asked: Request) -> Found | None:
+def find_program(asked: Request) -> Found | None:
     """The program, if it is there whole: its code is checked, its weights where their file has changed."""
+    cache = asked.cache
     sources = cache.read("sources", asked.key)
-    name = _program_key(cache, asked, sources.value) if sources else None
+    name = _program_key(asked, sources.value) if sources else None
     entry = cache.read("programs", name) if name else None
     if entry is None:
         return None
@@ -137,16 +140,20 @@ def find_program(cache: Cache, asked: Request) -> Found | None:
     return Found(Code(entry.blobs), manifest, weights, entry.value["report"])
 
 
-def keep_program(cache: Cache, asked: Request, planned: Planned, found: Found) -> None:
-    """Put a program into the cache, unless what it was made from has changed meanwhile, or has rules of a user."""
+def keep_program(asked: Request, files: Sequence[Path], found: Found) -> None:
+    """Put a program into the cache, unless what it was made from has changed meanwhile, or has rules of a user.
+
+    ``files`` are those that the import read besides the model's own.
+    """
+    cache = asked.cache
     if found.weights and found.weights.data.nbytes > cache.limit:
         cache.notes.append(f"not cached: the weights' {found.weights.data.nbytes} bytes exceed TILEWRIGHT_CACHE_SIZE")
         return
     if found.manifest.operators:
         cache.notes.append(f"not cached: operators of yours may change ({', '.join(found.manifest.operators)})")
         return
-    names = [os.path.relpath(path, asked.folder) for path in planned.files] if asked.folder else []
-    if _changed(asked, planned) or (name := _program_key(cache, asked, names)) is None:
+    names = [os.path.relpath(path, asked.folder) for path in files] if asked.folder else []
+    if _changed(asked, files) or (name := _program_key(asked, names)) is None:
         cache.notes.append("not cached: the model's files, or the compiler's, were changed in between")
         return
     if found.weights:
@@ -169,20 +176,20 @@ def _kernel_key(name: str, bytecode: bytes, settings: Settings) -> str:
     return key("kernel", _base(settings), bytecode, settings.schedules(name))
 
 
-def _program_key(cache: Cache, asked: Request, names: Sequence[str]) -> str | None:
+def _program_key(asked: Request, names: Sequence[str]) -> str | None:
     """None where a file is not there any more."""
     folder = asked.folder or Path()
     try:
-        parts = [part for name in names for part in (name, digests.file_digest(folder / name, cache)[0])]
+        parts = [part for name in names for part in (name, digests.file_digest(folder / name, asked.cache)[0])]
     except OSError:
         return None
     return key(asked.key, *parts)
 
 
-def _changed(asked: Request, planned: Planned) -> bool:
+def _changed(asked: Request, files: Sequence[Path]) -> bool:
     """Whether the model's files, or the compiler's own, are others than when the program was asked for."""
     try:
-        others = [max(found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, planned.files)]
+        others = [max(found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, files)]
         same = asked.path is None or digests.state(asked.path.stat()) == asked.state
     except OSError:
         return True

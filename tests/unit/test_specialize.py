@@ -12,18 +12,16 @@ import numpy as np
 import onnx
 import pytest
 from dense_model import B, W, dense, inputs
-from handmade import ADD, bytecode
+from handmade import ADD, assembled, bytecode
 from safetensors.numpy import load_file
 
 import tilewright as tw
-from tilewright import workers
 from tilewright.core.model import FileSlice, Param, TensorInfo
 from tilewright.core.program import Call, Plan, Program, Routine, Slot, Step
 from tilewright.core.sizes import Sym
 from tilewright.core.specialization import given, resolve, text
-from tilewright.driver import api, assembly
+from tilewright.driver import api
 from tilewright.driver.jobs import Planned
-from tilewright.driver.options import CompileReport
 from tilewright.passes.infra.instruments import DumpIR
 from tilewright.passes.merge import merge
 from tilewright.runtime.artifact import on_disk
@@ -337,8 +335,7 @@ def test_another_kernel_of_the_same_name_gets_a_number() -> None:
 def test_programs_with_kernels_of_one_name_run_side_by_side() -> None:
     """The number is in the code as well."""
     plan_, params = merged(plan(ADD, np.ones((64, 128), "f")), plan(OTHER_ADD, np.ones((64, 128), "f")))
-    options = api.make_options(cache=False)
-    made = assembly.make(Planned(plan_, params, "both"), options, workers.pool(0), CompileReport())
+    made = assembled(Planned(plan_, params, "both"), api.make_options(cache=False))
     program = on_disk.Program(made.link(), made.code, made.manifest, made.weights)
     for number, want in enumerate((3, 2)):
         np.testing.assert_array_equal(start(program, 1, number).run([])[0], want)

@@ -10,8 +10,9 @@ from handmade import SHAPE, affine, affine_module, affine_plan, copy_module, wai
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.driver import api, assembly, kernels
-from tilewright.driver.options import CompileReport
+from tilewright.driver import api, assembly
+from tilewright.driver.compilation import Compilation
+from tilewright.driver.kernels import compile_kernels
 from tilewright.runtime.tensors import tensor
 
 
@@ -146,11 +147,10 @@ def test_prepared_weights_are_those_of_the_program(module):
 
 
 def test_kernel_addresses_are_checked():
-    plan = affine_plan().plan
-    options = api.make_options()
-    part = kernels.Part("transpose", options.target, options.opt_level)
-    compiled = kernels.compile_kernels(plan, [part], options, workers.pool(0), CompileReport())
-    executor = assembly._executor({"transpose": compiled[part]}, workers.pool(0))
+    compilation = Compilation(affine_plan(), api.make_options(), workers.pool(0))
+    compiled = compile_kernels(compilation, affine_plan().plan)
+    assert [*compiled.prepare] == ["transpose"]
+    executor = assembly._executor(compilation, compiled.prepare)
     find = executor._library.get_function("kernel")
     assert find(0).value
     for bad in [(1,), (-1,), ("a",), ()]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import onnx.parser
 import pytest
 from compile_clock import TIMEOUT, leap_to_the_end
-from handmade import affine_plan
+from handmade import affine_plan, assembled
 from worker_jobs import (
     assert_and_abort,
     eat_memory,
@@ -27,8 +27,7 @@ from worker_jobs import (
 
 import tilewright as tw
 from tilewright import workers
-from tilewright.driver import api, assembly
-from tilewright.driver.options import CompileReport
+from tilewright.driver import api
 from tilewright.tools import compile as compile_tool
 from tilewright.workers import Pool, worker
 from tilewright.workers import process as worker_process
@@ -99,7 +98,7 @@ def test_a_job_that_takes_too_long_is_ended(monkeypatch):
 def test_a_second_compilation_finds_the_workers_of_the_first(pool):
     options, own = api.make_options(), []
     for _ in range(2):
-        assembly.make(affine_plan(), options, pool, CompileReport())
+        assembled(affine_plan(), options, pool)
         own.append(set(pool.run([Job("its process", os.getpid) for _ in range(8)])))
     assert own[0] & own[1]
 

@@ -1,0 +1,155 @@
+"""One compile job: its source and options, the workers that do it, and the report of what they did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import workers
+from ..core import dims, specialization
+from ..core.dims import InputShapes
+from ..core.errors import CompileError
+from ..core.model import Model
+from ..core.printed import count_text
+from ..core.progress import LOG
+from ..core.specialization import Sizes
+from ..core.target import Target
+from ..frontends.foreign import ForeignSource
+from ..runtime.process.threads import usable_cpus
+from ..workers import Pool
+from ..workers.process import Finder, Job
+from .cache.store import Cache
+from .jobs import Planned, Settings
+from .options import CompileReport, Options
+
+# An ONNX file or its bytes, another frontend's source, or what an import or the graph passes made before.
+Source = str | os.PathLike[str] | bytes | ForeignSource | Model | Planned
+
+_MOST_WORKERS = 16
+
+
+@dataclass(frozen=True)
+class RequestedSizes:
+    """The sizes that a program is for: ``shapes`` of inputs, and ``specialize``, those with programs of their own."""
+
+    shapes: InputShapes = field(default_factory=dict)
+    specialize: tuple[Sizes, ...] = ()
+
+    @staticmethod
+    def of(input_shapes: InputShapes | None, specialize: Sequence[Sizes] | None = None) -> RequestedSizes:
+        """The sizes that a user gives; ModelError for what is not a size."""
+        return RequestedSizes(dims.freeze(input_shapes), specialization.given(specialize))
+
+
+@dataclass(frozen=True)
+class PassJob:
+    """A worker's job that runs passes for ``target``: ``function`` takes ``arguments`` and ``Settings``.
+
+    It returns its result and the settings, whose instruments have watched the passes under the name ``label``. ``what``
+    and ``find`` are those of a ``Job``. An ``opt_level`` of None is that of the compilation.
+    """
+
+    what: str
+    function: Callable[..., tuple[Any, Settings]]
+    arguments: tuple[Any, ...]
+    target: Target
+    label: str = ""
+    opt_level: int | None = None
+    find: Finder | None = None
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One compile job.
+
+    Everything here stays in this process. A worker gets the arguments of its job and ``Settings``, which are plain
+    data. ``weights_folder`` is where the weights file will be saved, if that is known.
+    """
+
+    source: Source
+    options: Options
+    pool: Pool
+    sizes: RequestedSizes = field(default_factory=RequestedSizes)
+    weights_folder: Path | None = None
+    report: CompileReport = field(default_factory=CompileReport)
+
+    @staticmethod
+    def start(
+        source: Source,
+        options: Options,
+        worker_count: int | None = None,
+        sizes: RequestedSizes | None = None,
+        weights_folder: Path | None = None,
+    ) -> Compilation:
+        """Start to compile ``source``; its time runs from now. CompileError for workers that it cannot have."""
+        pool = _limited_pool(worker_count, options)
+        if isinstance(source, ForeignSource):
+            source.prepare(pool, options.model_limits)
+        return Compilation(source, options, pool, sizes or RequestedSizes(), weights_folder)
+
+    def restart(self) -> Compilation:
+        """Start the same compilation again, with its full time and an empty report."""
+        return Compilation.start(self.source, self.options, self.pool.workers, self.sizes, self.weights_folder)
+
+    @property
+    def cache(self) -> Cache | None:
+        """The compile cache, if it is used."""
+        return self.options.cache
+
+    @property
+    def keeps_program(self) -> bool:
+        """Whether the whole program is looked up in the cache and kept there, not its kernels alone."""
+        if isinstance(self.source, Model | Planned) or self.options.executor == "engine":
+            return False  # an engine holds code that is in this process alone
+        return self.cache is not None
+
+    def settings(self, target: Target, opt_level: int | None = None) -> Settings:
+        """Settings for passes that run in this process; None is the level of this compilation."""
+        options = self.options
+        level = options.opt_level if opt_level is None else opt_level
+        return Settings(target, level, options.context, options.model_limits)
+
+    def run(self, jobs: Sequence[PassJob], on_done: Callable[[int], object] = lambda number: None) -> list[Any]:
+        """Run passes in workers and return the jobs' results; the instruments of this process take part in them."""
+        forked = [self._fork(job) for job in jobs]
+        work = [
+            Job(job.what, job.function, (*job.arguments, settings), job.find)
+            for job, settings in zip(jobs, forked, strict=True)
+        ]
+        results = []
+        for job, (result, settings) in zip(jobs, self.pool.run(work, on_done), strict=True):
+            if self.options.context and settings.context:
+                self.options.context.join(job.label, settings.context)
+            results.append(result)
+        return results
+
+    def call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run one job that needs no settings in a worker; ``what`` names it in errors."""
+        return self.pool.run([Job(what, function, arguments)])[0]
+
+    def finish(self) -> None:
+        """Trim the cache, add its notes to the report, and log the end of the compilation."""
+        report = self.report
+        if self.cache:
+            report.notes += self.cache.close()
+        how = "taken from the cache" if report.cached else "compiled"
+        LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), count_text(report.kernels, "kernel"))
+
+    def _fork(self, job: PassJob) -> Settings:
+        context = self.options.context
+        context = context.fork(job.label) if context else None
+        level = self.options.opt_level if job.opt_level is None else job.opt_level
+        return Settings(job.target, level, context, self.options.model_limits)
+
+
+def _limited_pool(count: int | None, options: Options) -> Pool:
+    if count is not None and count < 0:
+        raise CompileError(f"workers is {count}: give the number of processes, or 0 for none")
+    if options.context and not options.context.forks():
+        count = 0
+    if options.limits.memory is not None and (count == 0 or options.executor == "engine"):
+        raise CompileError("a memory_limit holds for worker processes, and this compilation does without: leave it out")
+    return workers.pool(min(usable_cpus(), _MOST_WORKERS) if count is None else count).limited(options.limits)
