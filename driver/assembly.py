@@ -27,7 +27,7 @@ from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation
 from .jobs import Planned
-from .kernels import CompiledKernels, kernel_names, notes_on
+from .kernels import CompiledKernels, kernel_names, nodes_of, notes_on
 
 # Bytes of weights that may be a part of the code, which each loading reads and hashes as a whole.
 MOST_INSIDE = 16 << 20
@@ -138,15 +138,14 @@ def _make_objects(
 ) -> Linked:
     target = compilation.options.target
     bare = {name: replace(kernel, object=b"") for name, kernel in kernels.items()}
-    work = [Job("the entry's support", jobs.emit_support, (target,))]
+    work = [Job("the entry's support", jobs.emit_support, (target, bool(manifest.weights_inside)))]
     for number, program in enumerate(plan.programs):
         own = {name: bare[name] for name in kernel_names([program])}
         metadata = None if number else manifest.to_json()
         arguments = (program, own, metadata, number, target, manifest.profile)
         work.append(Job("the program's entry", jobs.emit_entry, arguments))
-    if manifest.weights_inside:
-        work.append(Job("the address of the weights", jobs.emit_weights_function, (target,)))
-    objects = [*compilation.pool.run(work), *(kernel.object for kernel in kernels.values())]
+    support, *entries = compilation.pool.run(work)
+    objects = [*support, *entries, *(kernel.object for kernel in kernels.values())]
     if manifest.weights_inside and weights is not None:
         data = weights.data.tobytes()
         objects.append(data_object(data, WEIGHTS_SECTION, WEIGHTS_SYMBOL, ALIGNMENT, like=objects[0]))
@@ -167,7 +166,7 @@ def _make_whole(
     module, kernels = whole.lower_program(
         plan.main, sources, options.target, lambda made: describe(made).to_json(), context, options.profile
     )
-    compilation.report.notes += notes_on(plan, kernels)
+    compilation.report.notes += notes_on(kernels, nodes_of(plan))
     later = partial(whole.emit, module, options.target, "obj", options.opt_level)
     return describe(kernels), Code(later=lambda: (later(),)), partial(engine.link, module, options.opt_level)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +139,8 @@ class Compilation:
         LOG.info("%s in %.2f s: %s", how, sum(report.seconds.values()), count_text(report.kernels, "kernel"))
 
     def _fork(self, job: PassJob) -> Settings:
-        context = self.options.context
-        context = context.fork(job.label) if context else None
-        level = self.options.opt_level if job.opt_level is None else job.opt_level
-        return Settings(job.target, level, context, self.options.model_limits)
+        settings = self.settings(job.target, job.opt_level)
+        return replace(settings, context=settings.context.fork(job.label)) if settings.context else settings
 
 
 def _limited_pool(count: int | None, options: Options) -> Pool:

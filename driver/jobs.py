@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from ..core.report import CheckReport, Work
 from ..core.specialization import Shapes, Sizes, called, named, resolve
 from ..core.target import Target
 from ..frontends.foreign import LinalgText
-from ..runtime.process.files import sha256
 
 if TYPE_CHECKING:
     from ..passes.infra.context import PassContext
@@ -81,19 +80,20 @@ def warm_up() -> None:
 
 
 def plan_file(
-    path: str, label: str, input_shapes: InputShapes | None, folder: str, settings: Settings
+    path: str, label: str, input_shapes: InputShapes, specialized: bool, folder: str, settings: Settings
 ) -> tuple[Planned, Settings]:
     """Import a model file and run the graph passes. Errors call the file ``label``.
 
-    Large weights that the import decodes are written to ``folder``.
+    ``input_shapes`` may be those of a specialization, which errors then name. Large weights that the import decodes are
+    written to ``folder``.
     """
     from .. import frontends
 
-    with _labelled(path, label):
+    naming = named(cast(Shapes, input_shapes)) if specialized else nullcontext()
+    with naming, _labelled(path, label):
         with _importing(path, label, input_shapes):
             model = frontends.import_model(path, input_shapes, settings.model_limits)
-        planned, forked = plan_model(model, folder, settings)
-    return replace(planned, source=sha256(Path(path))), forked
+        return plan_model(model, folder, settings)
 
 
 def specialized_shapes(
@@ -136,14 +136,6 @@ def _with_work(report: CheckReport, model: Model) -> CheckReport:
     work = Work(found.flops, weights, found.activation_bytes, weights + found.activation_bytes)
     loops = [f"loops whose steps only the run knows ({found.open_loops}) count as one step"] if found.open_loops else []
     return replace(report, work=work, notes=(*report.notes, *loops))
-
-
-def plan_specialized(
-    path: str, label: str, shapes: Shapes, folder: str, settings: Settings
-) -> tuple[Planned, Settings]:
-    """``plan_file`` for the shapes of a specialization, which errors name."""
-    with named(shapes):
-        return plan_file(path, label, shapes, folder, settings)
 
 
 def merge(planned: Sequence[Planned], targets: Sequence[str]) -> Planned:
@@ -199,11 +191,12 @@ def compile_kernel(bytecode: bytes, settings: Settings) -> tuple[Kernel, Setting
     return pipeline.compile_kernel(bytecode, settings.target, settings.pass_context()), settings
 
 
-def emit_support(target: Target) -> bytes:
-    """The object that every product has once."""
+def emit_support(target: Target, weights_inside: bool) -> tuple[bytes, ...]:
+    """The objects that a product has once: support of its entries, and what gives a host weights that are inside."""
     from ..passes.lower import entry
 
-    return entry.emit_support(target)
+    weights = (entry.emit_weights_function(target),) if weights_inside else ()
+    return entry.emit_support(target), *weights
 
 
 def emit_entry(
@@ -223,13 +216,6 @@ def emit_entry(
     if program.routine is not None:  # the runtime carries it out, and times its calls if they are to be timed
         return entry.emit_kernel_table(tuple(kernels), metadata, number, target)
     return entry.emit_entry(program, kernels, metadata, number, target, profile)
-
-
-def emit_weights_function(target: Target) -> bytes:
-    """The object that gives a host the address of weights that are a part of the code."""
-    from ..passes.lower import entry
-
-    return entry.emit_weights_function(target)
 
 
 def emit_kernel_table(names: Sequence[str]) -> tuple[bytes, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from ..core.target import Target, host
 from . import jobs
 from .cache import compile_cache
 from .compilation import Compilation, PassJob
+from .jobs import Settings
 
 # How hard LLVM tries on what runs once: a quarter of the time for code as fast as memory.
 _ONCE = 1
@@ -62,7 +63,7 @@ def kernel_names(programs: Iterable[Program]) -> list[str]:
 def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
     """Take kernels, each for its target, from the cache, and compile the others, the largest first."""
     options, report = compilation.options, compilation.report
-    nodes, kernels = _nodes(plan), _cached_kernels(compilation, plan, wanted)
+    nodes, kernels = nodes_of(plan), _cached_kernels(compilation, plan, wanted)
     report.cached_kernels = len(kernels)
     ordered = sorted((part for part in wanted if part not in kernels), key=lambda part: -len(plan.kernels[part.name]))
     work = []
@@ -76,14 +77,12 @@ def _compile_parts(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]
         label = part.name if part.target in options.targets else f"{part.name}.{part.target.cpu}"
         what, arguments = _describe(part.name, nodes[part.name]), (plan.kernels[part.name],)
         work.append(PassJob(what, jobs.compile_kernel, arguments, part.target, label, part.opt_level))
-    for part, kernel in zip(ordered, compilation.run(work, on_done), strict=True):
-        kernels[part] = kernel
-        if compilation.cache:
-            settings = compilation.settings(part.target, part.opt_level)
-            compile_cache.keep_kernels(compilation.cache, plan.kernels, settings, {part.name: kernel})
+    made = dict(zip(ordered, compilation.run(work, on_done), strict=True))
+    _keep_kernels(compilation, plan, made)
+    kernels |= made
     for part, kernel in kernels.items():
         _check_scratch(kernel, nodes[part.name], options.model_limits.program_bytes)
-        report.notes += notes_on(plan, {part.name: kernel})
+        report.notes += notes_on({part.name: kernel}, nodes)
     return kernels
 
 
@@ -95,25 +94,39 @@ def _check_scratch(kernel: Kernel, nodes: Sequence[str], most: int) -> None:
         )
 
 
-def notes_on(plan: Plan, kernels: Mapping[str, Kernel]) -> list[str]:
-    """What the compiler has to say about kernels, with their nodes."""
-    nodes = _nodes(plan)
+def notes_on(kernels: Mapping[str, Kernel], nodes: Mapping[str, Sequence[str]]) -> list[str]:
+    """The compiler's notes on kernels, with the ``nodes`` that each one computes."""
     return [f"{_describe(name, nodes[name])} {kernel.note}" for name, kernel in kernels.items() if kernel.note]
 
 
 def _cached_kernels(compilation: Compilation, plan: Plan, wanted: Sequence[_Part]) -> dict[_Part, Kernel]:
     """Those of the kernels that the cache has."""
-    cache, found = compilation.cache, {}
-    for target, opt_level in dict.fromkeys(part[1:] for part in wanted) if cache else ():
-        assert cache is not None
-        alike = [part for part in wanted if part[1:] == (target, opt_level)]
+    found: dict[_Part, Kernel] = {}
+    if (cache := compilation.cache) is None:
+        return found
+    for settings, alike in _by_settings(compilation, wanted):
         sources = {part.name: plan.kernels[part.name] for part in alike}
-        kernels = compile_cache.find_kernels(cache, sources, compilation.settings(target, opt_level))
+        kernels = compile_cache.find_kernels(cache, sources, settings)
         found |= {part: kernels[part.name] for part in alike if part.name in kernels}
     return found
 
 
-def _nodes(plan: Plan) -> dict[str, list[str]]:
+def _keep_kernels(compilation: Compilation, plan: Plan, made: Mapping[_Part, Kernel]) -> None:
+    """Put kernels into the cache, those of one target together: each time the compiler's source is hashed once."""
+    if compilation.cache is not None:
+        for settings, alike in _by_settings(compilation, [*made]):
+            kernels = {part.name: made[part] for part in alike}
+            compile_cache.keep_kernels(compilation.cache, plan.kernels, settings, kernels)
+
+
+def _by_settings(compilation: Compilation, parts: Sequence[_Part]) -> Iterator[tuple[Settings, list[_Part]]]:
+    """The parts that are compiled alike, with the settings that the cache tells them by."""
+    for target, opt_level in dict.fromkeys((part.target, part.opt_level) for part in parts):
+        alike = [part for part in parts if (part.target, part.opt_level) == (target, opt_level)]
+        yield compilation.settings(target, opt_level), alike
+
+
+def nodes_of(plan: Plan) -> dict[str, list[str]]:
     """The model's nodes that each kernel computes, of all its calls."""
     nodes: dict[str, dict[str, None]] = {}
     for program in (*plan.programs, *plan.prepare.values()):

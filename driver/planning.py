@@ -17,6 +17,7 @@ from ..core import specialization
 from ..core.errors import ModelError
 from ..core.model import Model, Param
 from ..frontends.foreign import ForeignSource, LinalgText
+from ..runtime.process.files import sha256
 from ..workers import Pool
 from ..workers.process import CONVERTER, Job
 from . import blame, jobs
@@ -55,14 +56,25 @@ def _plan_file(compilation: Compilation, source: str | os.PathLike[str] | bytes,
     path, label = as_file(source, folder)
     compilation.options.progress(f"importing {label}")
     sizes, limits = compilation.sizes, compilation.options.model_limits
-    parts = [_Part(titled(label), jobs.plan_file, (path, label, sizes.shapes, folder))]
+    parts = [_Part(titled(label), jobs.plan_file, (path, label, sizes.shapes, False, folder))]
     if sizes.specialize:
         arguments = (path, label, sizes.shapes, sizes.specialize, limits)
         found = compilation.call(f"the inputs of {label}", jobs.specialized_shapes, *arguments)
         if len(found) < len(sizes.specialize):
             compilation.report.notes.append("specializations of equal sizes are compiled once")
-        parts += [_specialized(path, label, shapes, folder, number) for number, shapes in enumerate(found.values(), 1)]
-    return _run_plans(compilation, parts)
+        for number, shapes in enumerate(found.values(), 1):
+            what = f"{titled(label)} for {specialization.text(shapes)}"
+            arguments = (path, label, shapes, True, folder)
+            parts.append(_Part(what, jobs.plan_file, arguments, f"specialization_{number}"))
+    return replace(_run_plans(compilation, parts), source=_digest(path, label))
+
+
+def _digest(path: str, label: str) -> str:
+    """The SHA-256 of a model's file, which users can compare; the cache's keys have a faster hash of their own."""
+    try:
+        return sha256(Path(path))
+    except OSError as error:
+        raise ModelError(f"cannot read '{label}': {error.strerror}") from error
 
 
 def _plan_model(compilation: Compilation, model: Model) -> Planned:
@@ -159,11 +171,6 @@ class _Part:
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     name: str = ""
-
-
-def _specialized(path: str, label: str, shapes: specialization.Shapes, folder: str, number: int) -> _Part:
-    what = f"{titled(label)} for {specialization.text(shapes)}"
-    return _Part(what, jobs.plan_specialized, (path, label, shapes, folder), f"specialization_{number}")
 
 
 def _run_plans(compilation: Compilation, parts: Sequence[_Part]) -> Planned:
