@@ -255,7 +255,7 @@ def emit(
     options: Options | None = None,
     workers: int | None = None,
 ) -> bytes:
-    """What a stage of the compilation made, for a look at it.
+    """Return the text that a stage of the compilation made.
 
     "linalg" is the imported module, "kernels" the programs and kernels after the graph passes, "llvm-dialect" the whole
     program in one module (all as text); "llvm" and "asm" are that after LLVM's optimiser and code generator.
@@ -297,7 +297,7 @@ def make_options(
     weights: WeightsPlace = "beside",
     profile: bool = False,
 ) -> Options:
-    """Options from what a user gives; TargetError and CompileError for values that are none."""
+    """Make options of a user's values; TargetError or CompileError for a value that is not valid."""
     if executor not in get_args(ExecutorKind):
         raise CompileError(f"unknown executor '{executor}': choose from {', '.join(get_args(ExecutorKind))}")
     if weights not in get_args(WeightsPlace):
@@ -337,7 +337,7 @@ def make_options(
 
 
 def _make_product(compilation: Compilation) -> Product:
-    """The program from the cache; else it is compiled, and put there."""
+    """Take the program from the cache, or compile it and put it there."""
     request = _request_program(compilation)
     product = _find_product(compilation, request) or _compile_product(compilation, request)
     compilation.finish()
@@ -345,7 +345,7 @@ def _make_product(compilation: Compilation) -> Product:
 
 
 def _request_program(compilation: Compilation) -> compile_cache.Request | None:
-    """What to ask the cache for, if whole programs are looked up and the source can be read."""
+    """The request to the cache, if whole programs are looked up there and the source can be read."""
     source, sizes, options, cache = compilation.source, compilation.sizes, compilation.options, compilation.cache
     if cache is None or not compilation.keeps_program:
         return None

@@ -113,7 +113,7 @@ def assemble(compilation: Compilation, planned: Planned, kernels: CompiledKernel
 
 
 def restore_product(compilation: Compilation, found: compile_cache.Found) -> Product:
-    """The program that the cache had; the report says what it said when that was compiled."""
+    """The product of a program from the cache; the report is that of its compilation."""
     vars(compilation.report).update(found.report, cached=True, cached_kernels=found.report["kernels"])
     return Product(found.code, lambda: link(found.code.objects), found.manifest, found.weights)
 

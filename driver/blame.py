@@ -62,7 +62,7 @@ def first_failing(total: int, run: Callable[[int, float], Outcome], seconds: flo
 
 
 class _Search:
-    """Runs with a count, as long as there is time; then all of them are said to fail, so that a search ends."""
+    """Runs with a count. When the time is up, each further one counts as a failure, so that the search ends."""
 
     def __init__(self, run: Callable[[int, float], Outcome], seconds: float) -> None:
         self.exhausted = False
@@ -72,12 +72,12 @@ class _Search:
         self._expected = ""
 
     def begin(self, total: int) -> bool:
-        """Whether the whole fails."""
+        """Run the whole; True if it fails."""
         self._expected = _kind(self._run(total, self._seconds * _FIRST_PART))
         return bool(self._expected)
 
     def fails(self, count: int) -> bool:
-        """Whether a beginning fails as the whole does."""
+        """Run a beginning; True if it fails as the whole does."""
         limit = min(_SECONDS, self._seconds / 10) + _FACTOR * self._slowest
         self.exhausted = self.exhausted or time.monotonic() + limit > self._end
         if self.exhausted:
@@ -90,5 +90,5 @@ class _Search:
 
 
 def _kind(outcome: Outcome) -> str:
-    """How a run failed; what finds no end may be stopped by its time or by its memory."""
+    """The kind of a failure; a run without an end may be stopped by its time or by its memory."""
     return ENDLESS if outcome.how == MemoryError.__name__ else outcome.how

@@ -1,4 +1,4 @@
-"""What is asked of a model without compiling it: each question is first put to a worker, whatever the file holds."""
+"""Questions about a model that is not compiled. A worker answers first, as the file may hold anything."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def check_model(
     specialize: Sequence[Sizes] | None = None,
     untrusted: bool = False,
 ) -> CheckReport:
-    """What a model needs, all that is unsupported in it, and an estimate of the work of a run, without compiling it.
+    """Report what a model needs, all that is unsupported in it, and the estimated work of a run, without compiling it.
 
     Where its shapes are open and not given, the work is left out. Raises ModelError where the source is no valid model,
     is beyond the limits of a model that is ``untrusted``, or sizes that ``specialize`` gives do not fit it.
     """
     asked = RequestedSizes.of(input_shapes, specialize)
-    with _asking(source, limits_for(untrusted)) as ask:
+    with _open_questions(source, limits_for(untrusted)) as ask:
         report = ask.examine(asked.shapes)
         specializations, problems = [], list(report.problems)
-        for sizes, shapes in ask.specialized(asked).items():
+        for sizes, shapes in ask.resolve_specializations(asked).items():
             with specialization.named(shapes):
                 own = ask.examine(shapes)
             specializations.append(Specialization(sizes, own.work))
@@ -56,8 +56,8 @@ def specialized_shapes(
 ) -> dict[str, Shapes]:
     """The shapes of all inputs in each specialization, by what it is called. Raises ModelError as ``check_model``."""
     asked = RequestedSizes.of(input_shapes, specialize)
-    with _asking(source, limits) as ask:
-        return ask.specialized(asked)
+    with _open_questions(source, limits) as ask:
+        return ask.resolve_specializations(asked)
 
 
 def import_model(
@@ -65,12 +65,12 @@ def import_model(
     input_shapes: InputShapes | None = None,
     untrusted: bool = False,
 ) -> Model:
-    """Import an ONNX model in this process: its module is there to be looked at and changed.
+    """Import an ONNX model in this process, where its module can be inspected and changed.
 
     A worker has imported it before, and lived. Raises as ``check_model``, and UnsupportedError for what it would list.
     """
     limits = limits_for(untrusted)
-    with _asking(source, limits) as ask:
+    with _open_questions(source, limits) as ask:
         ask.examine(RequestedSizes.of(input_shapes).shapes)
     path = isinstance(source, (str, os.PathLike))
     return frontends.import_model(os.fspath(source) if path else model_bytes(source), input_shapes, limits)
@@ -85,7 +85,7 @@ class _Questions:
     def examine(self, shapes: InputShapes) -> CheckReport:
         return self._ask(Job(f"the check of {self._file[1]}", jobs.examine, (*self._file, shapes, self._limits)))
 
-    def specialized(self, asked: RequestedSizes) -> dict[str, Shapes]:
+    def resolve_specializations(self, asked: RequestedSizes) -> dict[str, Shapes]:
         if not asked.specialize:
             return {}
         arguments = (*self._file, asked.shapes, asked.specialize, self._limits)
@@ -97,7 +97,7 @@ class _Questions:
 
 
 @contextmanager
-def _asking(source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits) -> Iterator[_Questions]:
+def _open_questions(source: str | os.PathLike[str] | bytes | ModelProto, limits: ModelLimits) -> Iterator[_Questions]:
     """One process is enough, and starts sooner than as many as compile; what comes as no file is put into one."""
     with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
         yield _Questions(*as_file(source, folder), limits)

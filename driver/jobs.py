@@ -47,7 +47,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the jobs of a compilation have to know. ``context`` is the pass context that the user entered, if any;
+    """The settings of a compilation that its jobs need. ``context`` is the pass context that the user entered, if any;
     ``model_limits`` is what the import accepts."""
 
     target: Target
@@ -56,7 +56,7 @@ class Settings:
     model_limits: ModelLimits = ORDINARY
 
     def schedules(self, kernel: str | None = None) -> str:
-        """What tells the schedules given by hand, for one kernel or all, from others; "" for none."""
+        """A text that identifies the schedules given by hand, for one kernel or all; "" for none."""
         if self.context is None:
             return ""
         from ..passes.schedule.language import by_hand
@@ -90,8 +90,8 @@ def plan_file(
     from .. import frontends
 
     naming = named(cast(Shapes, input_shapes)) if specialized else nullcontext()
-    with naming, _labelled(path, label):
-        with _importing(path, label, input_shapes):
+    with naming, _label_errors(path, label):
+        with _import_step(path, label, input_shapes):
             model = frontends.import_model(path, input_shapes, settings.model_limits)
         return plan_model(model, folder, settings)
 
@@ -107,19 +107,19 @@ def specialized_shapes(
 
     if not specialize:
         return {}
-    with _labelled(path, label), _importing(path, label, input_shapes):
+    with _label_errors(path, label), _import_step(path, label, input_shapes):
         inputs = frontends.model_inputs(path, input_shapes, limits)
         return {called(shapes, inputs): shapes for shapes in resolve(specialize, inputs, path)}
 
 
 def examine(path: str, label: str, input_shapes: InputShapes, limits: ModelLimits) -> CheckReport:
-    """What a model file needs, all that is unsupported in it, and where its sizes are known, the work of a run.
+    """Report what a model file needs, all that is unsupported in it, and if its sizes are known, the work of a run.
 
     The report and errors call the file ``label``.
     """
     from .. import frontends
 
-    with _labelled(path, label), _importing(path, label, input_shapes):
+    with _label_errors(path, label), _import_step(path, label, input_shapes):
         report, model = frontends.examine_model(path, input_shapes, limits)
         return replace(report if model is None else _with_work(report, model), model=label)
 
@@ -239,7 +239,7 @@ def import_text(path: str, label: str, input_shapes: InputShapes | None, limits:
     """The imported module as text, with the nodes' names."""
     from .. import frontends
 
-    with _labelled(path, label), _importing(path, label, input_shapes):
+    with _label_errors(path, label), _import_step(path, label, input_shapes):
         module = frontends.import_model(path, input_shapes, limits).module
         return _text(module.operation)
 
@@ -273,7 +273,7 @@ def whole_text(
     return whole.emit(module, settings.target, kind, settings.opt_level), settings
 
 
-def redo(facts: Mapping[str, Any], module: str) -> bytes:
+def redo_step(facts: Mapping[str, Any], module: str) -> bytes:
     """Take a step again that a crash bundle has; ``module`` is the path of what it begins with."""
     if "import" in facts:
         return import_text(facts["import"], facts["import"], facts["input_shapes"])
@@ -291,7 +291,7 @@ def _text(op: Any) -> bytes:
     return op.get_asm(enable_debug_info=True, use_local_scope=True).encode()
 
 
-def _importing(path: str, label: str, input_shapes: InputShapes | None) -> AbstractContextManager[None]:
+def _import_step(path: str, label: str, input_shapes: InputShapes | None) -> AbstractContextManager[None]:
     """The import as a step."""
     temporary = os.path.basename(label) != os.path.basename(path)
     facts = {"name": "import", "import": path, "input_shapes": dict(input_shapes or {}), "inside": temporary}
@@ -299,7 +299,7 @@ def _importing(path: str, label: str, input_shapes: InputShapes | None) -> Abstr
 
 
 @contextmanager
-def _labelled(path: str, label: str) -> Iterator[None]:
+def _label_errors(path: str, label: str) -> Iterator[None]:
     """Let errors call the file by the name that the user gave."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""How to compile, and what a compilation did."""
+"""The options of a compilation, and the report on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OF_PROGRAM = (
 
 @dataclass
 class CompileReport:
-    """What a compilation did: seconds by stage, the sizes of what it made, and notes on what did not go well.
+    """The report on a compilation: seconds by stage, the sizes of what it made, and notes on problems.
 
     ``kernels``, ``prepared`` weights and bytes of weights and code are those of the program, its ``specializations``
     and its ``variants`` together; ``calls`` and the arena are its own, for the first of several targets. ``cached``
@@ -66,13 +66,13 @@ class CompileReport:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def of_program(self) -> dict[str, Any]:
-        """What is said of the program, however it was made."""
+        """The part of the report that is about the program, not about how it was made."""
         return {name: getattr(self, name) for name in _OF_PROGRAM}
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to compile. ``Compilation`` gives workers the part that they need (``jobs.Settings``).
+    """The options of a compilation. ``Compilation`` gives workers the part that they need (``jobs.Settings``).
 
     ``context`` is the pass context that the user entered, if any; ``model_limits`` is what the import accepts.
     ``progress`` is told what is being done, ``cache`` is where to look first, if anywhere, ``limits`` what each

@@ -56,14 +56,14 @@ def _plan_file(compilation: Compilation, source: str | os.PathLike[str] | bytes,
     path, label = as_file(source, folder)
     compilation.options.progress(f"importing {label}")
     sizes, limits = compilation.sizes, compilation.options.model_limits
-    parts = [_Part(titled(label), jobs.plan_file, (path, label, sizes.shapes, False, folder))]
+    parts = [_Part(describe_model(label), jobs.plan_file, (path, label, sizes.shapes, False, folder))]
     if sizes.specialize:
         arguments = (path, label, sizes.shapes, sizes.specialize, limits)
         found = compilation.call(f"the inputs of {label}", jobs.specialized_shapes, *arguments)
         if len(found) < len(sizes.specialize):
             compilation.report.notes.append("specializations of equal sizes are compiled once")
         for number, shapes in enumerate(found.values(), 1):
-            what = f"{titled(label)} for {specialization.text(shapes)}"
+            what = f"{describe_model(label)} for {specialization.text(shapes)}"
             arguments = (path, label, shapes, True, folder)
             parts.append(_Part(what, jobs.plan_file, arguments, f"specialization_{number}"))
     return replace(_run_plans(compilation, parts), source=_digest(path, label))
@@ -82,20 +82,20 @@ def _plan_model(compilation: Compilation, model: Model) -> Planned:
         model.module.operation.write_bytecode(file)
         file.seek(0)
         shell = replace(model, module=None, params=without_data(model.params))
-        planned = _run_plans(compilation, [_Part(titled(model.name), jobs.plan_bytecode, (file.read(), shell))])
+        planned = _run_plans(compilation, [_Part(describe_model(model.name), jobs.plan_bytecode, (file.read(), shell))])
     return replace(planned, params={name: model.params[name] for name in planned.params})
 
 
 def _plan_foreign(compilation: Compilation, source: ForeignSource) -> Planned:
     if compilation.sizes.shapes or compilation.sizes.specialize:
         raise ModelError(f"{source.name} has the sizes that it was exported with: give them there, not as input shapes")
-    text = converted(source, compilation.pool)
+    text = convert_source(source, compilation.pool)
     shell = replace(text, params=without_data(text.params))
     planned = _run_plans(compilation, [_Part(f"the planning of {source.name}", jobs.plan_linalg, (shell,))])
     return replace(planned, params={name: text.params[name] for name in planned.params}, source=source.digest())
 
 
-def converted(source: ForeignSource, pool: Pool) -> LinalgText:
+def convert_source(source: ForeignSource, pool: Pool) -> LinalgText:
     """The model that another frontend makes in a worker of its own kind.
 
     Raises UnsupportedError for what it cannot convert, CompileTimeoutError and InternalError as all jobs do.
@@ -118,17 +118,17 @@ def as_file(source: str | os.PathLike[str] | bytes | ModelProto, folder: str) ->
     return path, _UNNAMED
 
 
-def titled(label: str) -> str:
-    """What to call a job on the model with that label."""
+def describe_model(label: str) -> str:
+    """The name of a job on the model with that label."""
     return label if label == _UNNAMED else f"model '{label}'"
 
 
 def settled_source(
     source: Any, example_inputs: Any = None, dynamic_shapes: Any = None
 ) -> str | os.PathLike[str] | bytes | ForeignSource:
-    """What a user gives as a path or bytes of an ONNX model, or as a source of another frontend.
+    """Turn what a user gives into a path or bytes of an ONNX model, or a source of another frontend.
 
-    Raises ModelError for what is none of them, or for arguments that it does not take.
+    Raises ModelError for anything else, or for arguments that the source does not take.
     """
     if isinstance(source, ForeignSource):
         return source
@@ -143,7 +143,7 @@ def settled_source(
 
 
 def _no_module(source: Any) -> str:
-    """What to say of a class, or of a function, that was given in place of a module."""
+    """The message for a class, or a function, that was given in place of a module."""
     name = getattr(source, "__name__", type(source).__name__)
     if isinstance(source, type):
         return f"cannot compile the class '{name}': give an instance of it, and eval() that first"
@@ -152,7 +152,7 @@ def _no_module(source: Any) -> str:
 
 
 def model_bytes(source: Any) -> bytes:
-    """The bytes of a model that is no file; ModelError for what is none, or has no such bytes."""
+    """The bytes of a model that is not a file; ModelError for another object, or a model that cannot be serialized."""
     if isinstance(source, bytes):
         return source
     if not hasattr(source, "SerializeToString"):

@@ -1,4 +1,4 @@
-"""What stages of a compilation made, as text: of a model, or of a program that was compiled in this process."""
+"""Texts of the stages of a compilation: of a model, or of a program that was compiled in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..runtime.process.files import sha256
 from . import jobs
 from .compilation import Compilation, PassJob
 from .jobs import Planned
-from .planning import as_file, converted, plan, titled, without_data
+from .planning import as_file, convert_source, describe_model, plan, without_data
 
 
 def emit(compilation: Compilation, kind: TextKind) -> bytes:
@@ -32,12 +32,12 @@ def _emit_import(compilation: Compilation, folder: str) -> bytes:
     if isinstance(source, Model | Planned):
         raise CompileError("the program was built of a Model: its 'linalg' is the text of that model's module")
     if isinstance(source, ForeignSource):
-        return _emit_linalg(compilation, converted(source, compilation.pool))
+        return _emit_linalg(compilation, convert_source(source, compilation.pool))
     path, label = as_file(source, folder)
     options = compilation.options
     options.progress(f"importing {label}")
     shapes = compilation.sizes.shapes
-    return compilation.call(titled(label), jobs.import_text, path, label, shapes, options.model_limits)
+    return compilation.call(describe_model(label), jobs.import_text, path, label, shapes, options.model_limits)
 
 
 def _emit_linalg(compilation: Compilation, source: LinalgText) -> bytes:
@@ -49,7 +49,7 @@ def _emit_linalg(compilation: Compilation, source: LinalgText) -> bytes:
 
 
 def _emit_plan(compilation: Compilation, plan: Plan, kind: TextKind) -> bytes:
-    """What a stage behind the graph passes made of a plan."""
+    """The text that a stage behind the graph passes makes of a plan."""
     if kind == "kernels":
         return compilation.call("the kernels' text", jobs.kernels_text, plan)
     options = compilation.options

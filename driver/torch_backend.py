@@ -92,7 +92,7 @@ class _Variant:
         )
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether a call's weights are those, unchanged, and its sizes ones that the program is for."""
+        """True if the weights of a call are the same, unchanged, and the program is for its sizes."""
         for i, kept, version in self.weights:
             value = args[i]
             if value is not kept() or value._version != version:
@@ -121,10 +121,10 @@ class _Graph:
             if variant.fits(args):
                 return variant.call(args)
         with self._lock:
-            variant = next((v for v in self._variants if v.fits(args)), None) or self._compiled(args)
+            variant = next((v for v in self._variants if v.fits(args)), None) or self._compile_for(args)
         return self._graph(*args) if variant is None else variant.call(args)
 
-    def _compiled(self, args: Sequence[Any]) -> _Variant | None:
+    def _compile_for(self, args: Sequence[Any]) -> _Variant | None:
         """The graph compiled with the weights of a call; None where it is left to torch."""
         border = self._border.at(args)
         try:

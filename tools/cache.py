@@ -11,7 +11,7 @@ from tilewright.core.errors import CompileError
 from tilewright.core.own_files import cache_folder
 from tilewright.core.printed import size_text
 from tilewright.driver.cache import compile_cache
-from tilewright.driver.cache.store import KINDS, Cache, Item, unsafe
+from tilewright.driver.cache.store import KINDS, Cache, Item, why_unsafe
 from tilewright.tools._common import command, parser, print_table, progress, report
 
 DAMAGED = 1
@@ -52,7 +52,7 @@ def _size(text: str) -> int:
 def _open() -> Cache:
     """The user's cache, although it may be switched off."""
     folder = cache_folder()
-    if refusal := unsafe(folder):
+    if refusal := why_unsafe(folder):
         raise CompileError(refusal)
     return Cache(folder, compile_cache.default_limit())
 

@@ -84,7 +84,7 @@ def _reproduce(bundle: str) -> None:
     pool = Pool(1, Limits(**record["limits"], bundles=False))
     try:
         what = record.get("job") or f"the crash bundle '{bundle}'"
-        pool.run([Job(what, jobs.redo, (step, str(module)))])
+        pool.run([Job(what, jobs.redo_step, (step, str(module)))])
     finally:
         pool.shutdown()
     show([f"{step['name']} works now, where it had failed: {record['error']}"])

@@ -1,4 +1,4 @@
-"""What a compilation takes from the cache, and puts there: compiled kernels, and whole programs.
+"""The compile cache: compiled kernels and whole programs, which a compilation takes from it and puts there.
 
 kernels    a kernel's bytecode, the schedule given for it  ->  the Kernel
 sources    a model file's content, shapes, options        ->  names of the other files that its import read
@@ -29,7 +29,7 @@ from ...runtime.process.files import digest
 from ..jobs import Settings
 from . import digests, store
 from .entries import Entry
-from .store import WEIGHTS, Cache, Item, key
+from .store import WEIGHTS, Cache, Item, make_key
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 _UNITS["ti"] = 1 << 40
@@ -106,7 +106,7 @@ def request(
     options: Sequence[object],
     settings: Settings,
 ) -> Request | None:
-    """What to ask the cache for; None where the model's file cannot be read, which the import will say."""
+    """The request for a program; None if the model's file cannot be read, which the import will report."""
     began = time.time_ns()
     shapes = repr(sorted(input_shapes.items()))
     if isinstance(source, bytes):
@@ -121,7 +121,7 @@ def request(
             return None
     name = path.stem if path else ""
     parts = (_base(settings), content, name, shapes, repr(tuple(options)), settings.schedules())
-    return Request(cache, key("program", *parts), path.parent if path else None, path, state, began)
+    return Request(cache, make_key("program", *parts), path.parent if path else None, path, state, began)
 
 
 def find_program(asked: Request) -> Found | None:
@@ -153,7 +153,7 @@ def keep_program(asked: Request, files: Sequence[Path], found: Found) -> None:
         cache.notes.append(f"not cached: operators of yours may change ({', '.join(found.manifest.operators)})")
         return
     names = [os.path.relpath(path, asked.folder) for path in files] if asked.folder else []
-    if _changed(asked, files) or (name := _program_key(asked, names)) is None:
+    if _has_changed(asked, files) or (name := _program_key(asked, names)) is None:
         cache.notes.append("not cached: the model's files, or the compiler's, were changed in between")
         return
     if found.weights:
@@ -169,11 +169,11 @@ def verify(cache: Cache, on_item: Callable[[int, int], object] = lambda done, to
 
 
 def _base(settings: Settings) -> str:
-    return key(digests.compiler(), digests.machine(), repr(settings.target), str(settings.opt_level))
+    return make_key(digests.hash_compiler(), digests.hash_machine(), repr(settings.target), str(settings.opt_level))
 
 
 def _kernel_key(name: str, bytecode: bytes, settings: Settings) -> str:
-    return key("kernel", _base(settings), bytecode, settings.schedules(name))
+    return make_key("kernel", _base(settings), bytecode, settings.schedules(name))
 
 
 def _program_key(asked: Request, names: Sequence[str]) -> str | None:
@@ -183,14 +183,14 @@ def _program_key(asked: Request, names: Sequence[str]) -> str | None:
         parts = [part for name in names for part in (name, digests.file_digest(folder / name, asked.cache)[0])]
     except OSError:
         return None
-    return key(asked.key, *parts)
+    return make_key(asked.key, *parts)
 
 
-def _changed(asked: Request, files: Sequence[Path]) -> bool:
-    """Whether the model's files, or the compiler's own, are others than when the program was asked for."""
+def _has_changed(asked: Request, files: Sequence[Path]) -> bool:
+    """True if the model's files, or the compiler's own, have changed since the request."""
     try:
         others = [max(found.st_mtime_ns, found.st_ctime_ns) for found in map(os.stat, files)]
-        same = asked.path is None or digests.state(asked.path.stat()) == asked.state
+        same = asked.path is None or digests.file_state(asked.path.stat()) == asked.state
     except OSError:
         return True
     return not same or max(others, default=0) > asked.began or digests.has_changed()
@@ -205,8 +205,8 @@ def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
     if weights is None:
         cache.drop(path, "is damaged")
         return None
-    seen = digests.state(os.fstat(weights.fileno()), own=True)
-    if digests.remembered(path, seen, cache) != fingerprint:
+    seen = digests.file_state(os.fstat(weights.fileno()), own=True)
+    if digests.recall_digest(path, seen, cache) != fingerprint:
         if weights.fingerprint != fingerprint or not weights.intact():
             cache.drop(path, "is damaged")
             return None
@@ -216,7 +216,7 @@ def _find_weights(cache: Cache, fingerprint: str) -> Weights | None:
 
 
 def _map(descriptor: int, path: Path) -> Weights | None:
-    """The weights of an open file; None where it has none."""
+    """The weights of an open file; None if it has none."""
     try:
         return Weights.of_file(descriptor, str(path))
     except (ArtifactError, OSError):
@@ -232,7 +232,7 @@ def _keep_weights(cache: Cache, weights: Weights) -> None:
     if not cache.write_file(WEIGHTS, weights.fingerprint, weights.save):
         return
     try:
-        digests.remember(path, digests.state(path.stat(), own=True), weights.fingerprint, cache)
+        digests.remember(path, digests.file_state(path.stat(), own=True), weights.fingerprint, cache)
     except FileNotFoundError:  # evicted at once
         return
 

@@ -15,7 +15,7 @@ _HEAD = struct.Struct("<32sI")
 
 @dataclass(frozen=True)
 class Entry:
-    """What an entry holds: plain data that JSON knows, and bytes."""
+    """The content of an entry: plain data for JSON, and bytes."""
 
     value: Any
     blobs: tuple[bytes, ...] = ()

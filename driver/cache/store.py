@@ -37,7 +37,7 @@ _TEMPORARY = ".new-"
 _ABANDONED_SECONDS = 3600.0
 
 
-def key(*parts: str | bytes) -> str:
+def make_key(*parts: str | bytes) -> str:
     """The hash of a sequence of parts, in hex."""
     made = hashlib.sha256()
     for part in parts:
@@ -75,7 +75,7 @@ class Cache:
     _strange: bool = False
 
     def __post_init__(self) -> None:
-        if refusal := unsafe(self.folder):
+        if refusal := why_unsafe(self.folder):
             self._refused = True
             self._fail(refusal)
 
@@ -148,7 +148,7 @@ class Cache:
         return self.folder / WEIGHTS
 
     def path(self, kind: str, name: str) -> Path:
-        """Where the entry is, if there is one."""
+        """The path of an entry, whether or not there is one."""
         return self.folder / kind / name[:2] / name[2:]
 
     def drop(self, path: Path, why: str) -> None:
@@ -213,7 +213,7 @@ class Cache:
         return bad
 
     def strangers(self) -> list[Stranger]:
-        """What may be somebody else's, and so is not used."""
+        """Files that may be somebody else's, and so are not used."""
         return list(strangers(self.folder, KINDS))
 
     def remove(self, found: Stranger) -> bool:
@@ -262,7 +262,7 @@ class Cache:
         if not self.folder.is_dir():
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             self.folder.mkdir(0o700, exist_ok=True)
-        if refusal := unsafe(self.folder):
+        if refusal := why_unsafe(self.folder):
             raise OSError(refusal)
         make_folder(self.folder, *names)
 
@@ -291,7 +291,7 @@ def touch(file: Path | int, when: float | None = None) -> None:
         os.utime(file, ns=(used, os.stat(file).st_mtime_ns))
 
 
-def unsafe(folder: Path) -> str:
+def why_unsafe(folder: Path) -> str:
     """Why the folder must not be used: others could put code there. Empty where it may, or is not there yet."""
     try:
         found = folder.stat()
@@ -318,7 +318,7 @@ def _items(folder: Path, kind: str) -> Iterator[Item]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What is in a folder of ours; nothing where it is another's, or none."""
+    """The content of a folder of ours; nothing if it is another's, or does not exist."""
     try:
         return [] if refusal(folder.lstat(), folder=True) else list(folder.iterdir())
     except OSError:  # none of that name, or none that may be listed

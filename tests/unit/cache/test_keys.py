@@ -164,7 +164,7 @@ def test_a_model_that_changes_while_it_is_compiled_is_not_kept(folder, path, mon
     assert count(folder, "programs") == 0
 
 
-@pytest.mark.parametrize("what", ["compiler", "machine"])
+@pytest.mark.parametrize("what", ["hash_compiler", "hash_machine"])
 def test_another_compiler_or_machine_finds_nothing(folder, path, what, monkeypatch):
     built(path)
     monkeypatch.setattr(digests, what, lambda: "another")
