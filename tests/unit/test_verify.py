@@ -68,7 +68,7 @@ def _add_constant(module: ir.Module) -> None:
     kind = ir.F32Type.get()
     with _at_begin(_main(module)):
         values = ir.DenseElementsAttr.get(
-            [ir.FloatAttr.get(kind, n) for n in range(5)], ir.RankedTensorType.get([5], kind)
+            [ir.FloatAttr.get(kind, n) for n in range(65)], ir.RankedTensorType.get([65], kind)
         )
         arith.constant(values.type, values)
 
@@ -151,7 +151,7 @@ def _drop_slot(module: ir.Module) -> None:
 
 
 GRAPH_FAULTS: dict[str, tuple[str, Fault, str]] = {
-    "a large constant": ("simplify-inference", _add_constant, "a constant of 5 elements"),
+    "a large constant": ("simplify-inference", _add_constant, "a constant of 65 elements"),
     "elements of one bit": ("dead-code", _add_bits, "makes elements of i1"),
     "a vector": ("convert-layout", _add_vector, "'vector.vscale' is no op of a program"),
     "a call": ("generalize", _add_call, "a call of 'other'"),
