@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...dialects import ir, linalg, tw
-from ...dialects.walk import collect
+from ...dialects import ir, linalg, memref, tw
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import functions, run_upstream
+from ..ir.rewrite import rewrite
 from .carried import write_carried
 
 _UPSTREAM = (
@@ -51,7 +51,9 @@ class Bufferize(Pass):
             if tw.SCHEDULE not in function.attributes:
                 write_carried(function)
         run_upstream(module, _UPSTREAM)
-        for op in collect(module, lambda op: op.name == "memref.copy"):
-            with ir.InsertionPoint(op), op.location:
-                linalg.copy(op.operands[0], outs=[op.operands[1]])
-            op.erase()
+        rewrite(module, memref.CopyOp, _copy)
+
+
+def _copy(op: ir.Operation) -> list[ir.Value]:
+    linalg.copy(op.operands[0], outs=[op.operands[1]])
+    return []

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from ...core.target import Target, host
 from ...dialects import ir, tw
-from ...dialects.walk import collect
 from ..infra.base import Pass
+from ..ir.rewrite import rewrite
 from .math import emit, error_function, exponential, hyperbolic, idioms, logarithm, power, trigonometric
 
 Expand = Callable[..., ir.Value]
@@ -73,10 +73,11 @@ class ExpandMath(Pass):
     def apply(self, module: ir.Module) -> None:
         """Expand in the whole module."""
         idioms.replace_idioms(module)
-        for op in collect(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type)):
-            with ir.InsertionPoint(op), op.location:
-                expand = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
-                op.results[0].replace_all_uses_with(expand(*op.operands))
-            op.erase()
+        rewrite(module, lambda op: op.name in EXPANSIONS and isinstance(op.results[0].type, ir.F32Type), _expand)
         if not (self.target or host()).has_fma:
             emit.without_instruction(module)
+
+
+def _expand(op: ir.Operation) -> ir.Value:
+    expand = exponential.exp_at_most_one if tw.AT_MOST_ONE in op.attributes else EXPANSIONS[op.name]
+    return expand(*op.operands)

@@ -10,6 +10,7 @@ from ...dialects import arith, func, ir, llvm, tw, vector
 from ...dialects.walk import collect
 from ..infra.base import ModuleForm, Pass
 from ..ir.kernel import MAXIMA, functions, run_upstream
+from ..ir.rewrite import rewrite
 from .math.emit import at_least
 
 _TO_CODE = (
@@ -78,10 +79,7 @@ class LowerToLlvm(Pass):
             run_upstream(module, _TO_CODE)
             _integers_by_float32(module)
         run_upstream(module, _TO_LLVM if narrow else _TO_CODE + _TO_LLVM)
-        for op in collect(module, lambda op: op.name == "llvm.intr.fma"):
-            with ir.InsertionPoint(op), op.location:
-                op.results[0].replace_all_uses_with(llvm.intr_fmuladd(*op.operands))
-            op.erase()
+        rewrite(module, llvm.FMAOp, lambda op: llvm.intr_fmuladd(*op.operands))
         if narrow:
             for function in module.body.operations:
                 _bfloat16_as_bits(function)
@@ -92,24 +90,26 @@ def _integers_by_float32(module: ir.Module) -> None:
 
     LLVM would call a conversion that nobody links; a rounding of float32 is expanded.
     """
-    for op in collect(module, lambda op: op.name in ("arith.sitofp", "arith.uitofp")):
+
+    def convert(op: ir.Operation) -> ir.Value | None:
         narrow = op.results[0].type
-        if _is_bfloat16(narrow):
-            with ir.InsertionPoint(op), op.location:
-                wide = ir.Type.parse(str(narrow).replace("bf16", "f32"))
-                convert = arith.sitofp if op.name == "arith.sitofp" else arith.uitofp
-                op.results[0].replace_all_uses_with(arith.truncf(narrow, convert(wide, op.operands[0])))
-            op.erase()
+        if not _is_bfloat16(narrow):
+            return None
+        wide = ir.Type.parse(str(narrow).replace("bf16", "f32"))
+        widened = (arith.sitofp if op.name == "arith.sitofp" else arith.uitofp)(wide, op.operands[0])
+        return arith.truncf(narrow, widened)
+
+    rewrite(module, (arith.SIToFPOp, arith.UIToFPOp), convert)
 
 
 def _maxima_without_nan(function: func.FuncOp) -> None:
-    for op in collect(function, lambda op: op.name in MAXIMA or (op.name == "vector.reduction" and _is_maximum(op))):
-        with ir.InsertionPoint(op), op.location:
-            values = list(op.operands)
-            if op.name == "vector.reduction":
-                values[0] = _largest(values[0])
-            op.results[0].replace_all_uses_with(at_least(*values) if len(values) == 2 else values[0])
-        op.erase()
+    def choose(op: ir.Operation) -> ir.Value:
+        values = list(op.operands)
+        if op.name == "vector.reduction":
+            values[0] = _largest(values[0])
+        return at_least(*values) if len(values) == 2 else values[0]
+
+    rewrite(function, lambda op: op.name in MAXIMA or (op.name == "vector.reduction" and _is_maximum(op)), choose)
 
 
 def _is_maximum(reduction: ir.Operation) -> bool:

@@ -10,6 +10,7 @@ from ...dialects.builders import index_constant
 from ...dialects.walk import collect
 from ..infra.base import Pass
 from ..ir.kernel import scheduled_functions
+from ..ir.rewrite import rewrite
 from ..ir.structure import dim_of
 from .interleave import interleave_transposes, spread_columns
 
@@ -71,11 +72,12 @@ def _load_elements(function: func.FuncOp) -> None:
 
 def _load_scalars(function: func.FuncOp) -> None:
     """Load single elements, vectors without dims, that the patterns leave where they lie apart from others."""
-    for read in collect(function, _reads_scalar):
-        with ir.InsertionPoint(read), read.location:
-            element = memref.load(read.operands[0], list(read.operands)[1:-1])
-            read.results[0].replace_all_uses_with(vector.broadcast(read.results[0].type, element))
-        read.erase()
+
+    def load(read: ir.Operation) -> ir.Value:
+        element = memref.load(read.operands[0], list(read.operands)[1:-1])
+        return vector.broadcast(read.results[0].type, element)
+
+    rewrite(function, _reads_scalar, load)
 
 
 def _reads_scalar(op: ir.Operation) -> bool:

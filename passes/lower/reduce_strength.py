@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, builders, ir
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import defining_op
 from ..analysis.classify import classify
 from ..analysis.kinds import Reduction
 from ..infra.base import Pass
 from ..ir.kernel import functions
+from ..ir.rewrite import rewrite
 from ..ir.structure import indexing_maps, num_inputs, operations, terminator
 
 
@@ -40,25 +41,21 @@ class ReduceStrength(Pass):
     def apply(self, module: ir.Module) -> None:
         """Rewrite the divisions of all kernels."""
         for function in functions(module):
-            for division in collect(function, lambda op: op.name == "arith.divf"):
-                _by_constant(division)
+            rewrite(function, arith.DivFOp, _by_constant)
             for op in operations(function):
                 if op.name == "linalg.generic":
                     _by_sum(op)
 
 
-def _by_constant(division: ir.Operation) -> None:
+def _by_constant(division: ir.Operation) -> ir.Value | None:
     numerator, divisor = division.operands
     constant = defining_op(divisor)
     if constant is None or constant.name != "arith.constant" or not isinstance(divisor.type, ir.F32Type | ir.F64Type):
-        return
+        return None
     number = ir.FloatAttr(constant.attributes["value"]).value
     if not math.isfinite(number) or number == 0 or abs(math.frexp(number)[0]) != 0.5 or not 1e-30 < abs(number) < 1e30:
-        return
-    with ir.InsertionPoint(division), division.location:
-        product = arith.mulf(numerator, arith.ConstantOp(divisor.type, 1 / number).result)
-    division.results[0].replace_all_uses_with(product)
-    division.erase()
+        return None
+    return arith.mulf(numerator, arith.ConstantOp(divisor.type, 1 / number).result)
 
 
 def _by_sum(op: ir.Operation) -> None:

@@ -14,9 +14,10 @@ from ...dialects.loops import sequential
 from ...dialects.positions import position, report_outside
 from ...dialects.scans import Fold2, prefix_scan, scan_in_order
 from ...dialects.sorting import Before, sort_order
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import clone, replace, splat_of
+from ..ir.edit import clone, splat_of
+from ..ir.rewrite import rewrite
 
 DIALECT = "tm_tensor."
 # Of such an op, by `frontends/torch/convert.py`: MLIR drops the properties of ops that it does not know.
@@ -47,12 +48,14 @@ class ConvertTmTensor(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all functions of the module."""
-        for op in collect(module, lambda op: op.name.startswith(DIALECT) and len(op.regions) > 0):
-            converter = _CONVERTERS.get(op.name.removeprefix(DIALECT))
-            if converter is None:
-                raise CompileError(f"'{op.name}'{at_node(op)} has no conversion")
-            with ir.InsertionPoint(op), op.location:
-                replace(op, converter(op, ir.DictAttr(op.attributes[_PROPERTIES])))
+        rewrite(module, lambda op: op.name.startswith(DIALECT) and len(op.regions) > 0, _convert)
+
+
+def _convert(op: ir.Operation) -> list[ir.Value]:
+    converter = _CONVERTERS.get(op.name.removeprefix(DIALECT))
+    if converter is None:
+        raise CompileError(f"'{op.name}'{at_node(op)} has no conversion")
+    return converter(op, ir.DictAttr(op.attributes[_PROPERTIES]))
 
 
 def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, ir, math, scalars
-from ...dialects.walk import collect, integer_of
+from ...dialects.walk import integer_of
 from ..infra.base import Pass
-from ..ir.edit import replace
+from ..ir.rewrite import rewrite
 
 _MOST = 4  # of factors: what more of them round away is more than a power does
 
@@ -32,9 +32,7 @@ class ExpandPowers(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
-        for op in collect(module, lambda op: op.name == "math.fpowi"):
-            with ir.InsertionPoint(op), op.location:
-                replace(op, [_power(*op.operands)])
+        rewrite(module, math.FPowIOp, lambda op: _power(*op.operands))
 
 
 def _power(x: ir.Value, exponent: ir.Value) -> ir.Value:

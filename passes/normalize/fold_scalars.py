@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...dialects import arith, ir, scalars
-from ...dialects.walk import collect, defining_op
+from ...dialects.walk import defining_op
 from ..infra.base import Pass
-from ..ir.edit import replace, splat_of
+from ..ir.edit import splat_of
+from ..ir.rewrite import rewrite
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,8 @@ class FoldScalars(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
-        for op in collect(module, lambda op: op.name in _RULES):
-            with ir.InsertionPoint(op), op.location:
-                made = _RULES[op.name](op)
-            if made is not None:
-                replace(op, [made])
+        rewrite(module, arith.TruncFOp, _narrow)
+        rewrite(module, arith.CmpFOp, _compare)
 
 
 def _narrow(op: ir.Operation) -> ir.Value | None:
@@ -54,6 +52,3 @@ def _compare(op: ir.Operation) -> ir.Value | None:
     if splat_of(narrow) != number:
         return None
     return arith.CmpFOp(op.attributes["predicate"], wide.operands[0], narrow).result
-
-
-_RULES = {"arith.truncf": _narrow, "arith.cmpf": _compare}

@@ -8,7 +8,8 @@ from typing import ClassVar
 from ...dialects import arith, ir
 from ...dialects.walk import collect, defining_op
 from ..infra.base import Pass
-from ..ir.edit import replace
+from ..ir.rewrite import rewrite
+from ..ir.uses import has_uses
 
 _GREATER = {arith.CmpFPredicate.UGT, arith.CmpFPredicate.UGE, arith.CmpFPredicate.OGT, arith.CmpFPredicate.OGE}
 _LESS = {arith.CmpFPredicate.ULT, arith.CmpFPredicate.ULE, arith.CmpFPredicate.OLT, arith.CmpFPredicate.OLE}
@@ -40,24 +41,21 @@ class RaiseMinmax(Pass):
 
     def apply(self, module: ir.Module) -> None:
         """Rewrite all bodies of the module."""
-        for op in collect(module, lambda op: op.name == "arith.select"):
-            _raise(op)
+        rewrite(module, arith.SelectOp, _raise)
+        for compare in collect(module, lambda op: op.name == "arith.cmpf" and not has_uses(op)):
+            compare.erase()
 
 
-def _raise(op: ir.Operation) -> None:
+def _raise(op: ir.Operation) -> ir.Value | None:
     condition, chosen, other = op.operands
     compare = defining_op(condition)
     if compare is None or compare.name != "arith.cmpf" or list(compare.operands) != [chosen, other]:
-        return
+        return None
     predicate = arith.CmpFPredicate(ir.IntegerAttr(compare.attributes["predicate"]).value)
     # x is chosen where it is NaN by an unordered comparison; a NaN constant would be chosen by an ordered one.
     if predicate not in _UNORDERED or not _is_number(other):
-        return
-    with ir.InsertionPoint(op), op.location:
-        made = arith.maximumf(chosen, other) if predicate in _GREATER else arith.minimumf(chosen, other)
-    replace(op, [made])
-    if not any(True for _ in compare.results[0].uses):
-        compare.erase()
+        return None
+    return arith.maximumf(chosen, other) if predicate in _GREATER else arith.minimumf(chosen, other)
 
 
 def _is_number(value: ir.Value) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dialects import arith, ir, math
-from ....dialects.walk import collect
+from ...ir.rewrite import rewrite
 
 Value = ir.Value
 
@@ -69,11 +69,11 @@ def fused(a: Value, b: Value, c: Value) -> Value:
 
 def without_instruction(module: ir.Module) -> None:
     """Replace what ``fused`` made, for CPUs that have no fused multiply-add."""
-    for op in collect(module, lambda op: op.name == "math.fma" and _FUSED in op.attributes):
-        with ir.InsertionPoint(op), op.location:
-            in_parts = _fused_wide if isinstance(op.results[0].type, ir.F32Type) else _fused_double
-            op.results[0].replace_all_uses_with(in_parts(*op.operands))
-        op.erase()
+
+    def in_parts(op: ir.Operation) -> Value:
+        return (_fused_wide if isinstance(op.results[0].type, ir.F32Type) else _fused_double)(*op.operands)
+
+    rewrite(module, lambda op: op.name == "math.fma" and _FUSED in op.attributes, in_parts)
 
 
 def _fused_wide(a: Value, b: Value, c: Value) -> Value:

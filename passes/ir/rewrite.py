@@ -1,0 +1,35 @@
+"""The one loop of passes that replace single ops: match, emit at the op's place, replace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...dialects import ir
+from ...dialects.walk import collect
+from .edit import replace
+
+Match = type[ir.OpView] | tuple[type[ir.OpView], ...] | Callable[[ir.Operation], bool]
+Emit = Callable[[ir.Operation], ir.Value | Sequence[ir.Value] | None]
+
+
+def rewrite(root: ir.Module | ir.OpView | ir.Operation, match: Match, emit: Emit) -> None:
+    """Replace the ops in ``root`` that match, inner ones before the ops around them.
+
+    ``match`` is a class of ops, several, or a predicate. ``emit`` runs at the place and the location of an op that
+    matched when the rewrite began. It returns the values that take the place of the op's results, or None to leave the
+    op as it is.
+    """
+    for op in collect(root, _predicate(match)):
+        with ir.InsertionPoint(op), op.location:
+            made = emit(op)
+        if made is not None:
+            replace(op, [made] if isinstance(made, ir.Value) else made)
+
+
+def _predicate(match: Match) -> Callable[[ir.Operation], bool]:
+    classes: Any = (match,) if isinstance(match, type) else match
+    if not isinstance(classes, tuple):
+        return classes
+    names = {kind.OPERATION_NAME for kind in classes}
+    return lambda op: op.name in names
