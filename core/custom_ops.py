@@ -1,7 +1,7 @@
 """Operators that a user adds: the functions that compute them when a program runs, and the rules for what they give.
 
 An operator is called by its domain and op, ``my.domain::MyOp``. Programs call its function as one of the host's;
-``frontends/onnx/custom.py`` imports its nodes, in a worker, and asks for the rules (``questions.py``).
+``frontends/onnx/convert/custom.py`` imports its nodes, in a worker, and asks for the rules (``questions.py``).
 """
 
 from __future__ import annotations

@@ -109,6 +109,6 @@ def examine_model(
     limits: ModelLimits = ORDINARY,
 ) -> tuple[CheckReport, Model | None]:
     """All that can be said about a model without compiling it, and the model if it could be imported as it is."""
-    from .onnx.examine import examine
+    from .onnx.examine.report import examine
 
     return examine(source, input_shapes, limits)

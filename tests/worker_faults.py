@@ -11,7 +11,8 @@ from worker_jobs import WAYS
 
 from tilewright import workers
 from tilewright.dialects import codegen, ir
-from tilewright.frontends.onnx import ops, registry
+from tilewright.frontends.onnx import ops
+from tilewright.frontends.onnx.state import registry
 from tilewright.passes.graph.fuse_ops import FuseOps
 from tilewright.passes.ir.edit import node_names, programs
 from tilewright.passes.ir.structure import operations

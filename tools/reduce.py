@@ -149,7 +149,7 @@ def require_onnxruntime(command: str) -> None:
 def read_case(args: argparse.Namespace) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """The model ``args.model`` with its weights, and inputs for it, of ``add_inputs`` and ``--input-shape``."""
     from tilewright.frontends import model_inputs
-    from tilewright.frontends.onnx.node_order import sort_nodes
+    from tilewright.frontends.onnx.proto.node_order import sort_nodes
 
     infos = model_inputs(args.model, dict(args.input_shape))  # which says best what is wrong with a file
     try:

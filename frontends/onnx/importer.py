@@ -16,15 +16,15 @@ from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
 from . import ops
-from .check import check_model
-from .graph import Graph
-from .inputs import fixed_inputs
-from .objects import Element, Object, element_of_type
-from .ranks import Unranked
-from .refusals import Refusal
-from .standins import Failed
-from .tensor import Tensor
-from .weights import Detached, Source, detach
+from .control.ranks import Unranked
+from .convert.graph import Graph
+from .proto.check import check_model
+from .proto.weights import Detached, Source, detach
+from .shapes.inputs import fixed_inputs
+from .state.refusals import Refusal
+from .values.objects import Element, Object, element_of_type
+from .values.standins import Failed
+from .values.tensor import Tensor
 
 
 def import_onnx(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math as number
 
 from ....dialects import ir, math, scalars
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .elementwise import unary
 
 

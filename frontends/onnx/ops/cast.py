@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ....dialects import arith, builders
 from ....dialects.types import bits, element_type
-from ..context import Context
-from ..convert import cast
-from ..registry import op
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..proto.weights import dtype_name
+from ..state.casts import cast
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("Cast")

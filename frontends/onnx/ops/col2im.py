@@ -9,10 +9,10 @@ from ....core.sizes import Extent, floordiv, product
 from ....dialects import arith, builders, complexes, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type, is_complex
-from ..context import Context
-from ..open_lengths import for_each_length, of_length
-from ..registry import op
-from ..tensor import Tensor
+from ..shapes.dynamic_lengths import for_each_length, of_length
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .conv import both_sides, per_axis
 
 Ints = Sequence[int]

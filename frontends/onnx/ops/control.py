@@ -15,12 +15,12 @@ import onnx
 
 from ....dialects import builders, ir, scalars, scf
 from ....dialects.loops import Draft
-from ..context import Context
-from ..control_flow import branches, first_accepted, kernel
-from ..forms import Form, form_of
-from ..misfits import Way, either
-from ..registry import op
-from ..tensor import Tensor
+from ..control.alternatives import Way, either
+from ..control.control_flow import branches, first_accepted, kernel
+from ..state.context import Context
+from ..state.registry import op
+from ..values.forms import Form, form_of
+from ..values.tensor import Tensor
 
 
 @op("If")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from ....core.sizes import Extent, largest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ..context import Context
-from ..registry import op
-from ..structure import demand_size
-from ..tensor import Tensor
+from ..proto.structure import demand_size
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .activation import swish
 
 Ints = Sequence[int]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....dialects import scalars
 from ....dialects.scans import Fold2, prefix_scan, scan_in_order
-from .. import open_axes
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..shapes import dynamic_axes
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .reduction import widen
 
 
@@ -43,7 +43,7 @@ def _scan_in_order(
 ) -> Tensor:
     """The same for an axis, or an extent, that only the run knows: element by element."""
     [along] = ctx.sizes(axis, "axis", count=1)
-    [place] = open_axes.choose_extents(ctx, [along], x.rank)
-    source = open_axes.around(ctx, widen(ctx, x), place)
+    [place] = dynamic_axes.choose_extents(ctx, [along], x.rank)
+    source = dynamic_axes.around(ctx, widen(ctx, x), place)
     made = ctx.wrap(scan_in_order(source.value, body, neutral, exclusive, reverse), source.dtype)
     return ctx.cast(ctx.reshape(made, x.shape), x.dtype)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from ....core.sizes import Extent, mod, product
 from ....dialects import builders, ir, scalars
-from ..context import Context
-from ..registry import op
-from ..sampling import Rule, Table, sample, table
-from ..tensor import Tensor
+from ..algorithms.sampling import Rule, Table, sample, table
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .conv import add_bias, both_sides, of_window, per_axis
 from .reduction import widen
 

@@ -10,9 +10,9 @@ import numpy as np
 from ....dialects import builders, ir, math, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .reduction import widen
 
 Values = Sequence[ir.Value]

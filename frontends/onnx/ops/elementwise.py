@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ....dialects import arith, ir, math, scalars
 from ....dialects.types import bits
-from ..context import Context
-from ..objects import TEXT
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.objects import TEXT
+from ..values.tensor import Tensor
 from .text import equal_text
 
 Body = Callable[..., ir.Value]

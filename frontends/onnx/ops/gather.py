@@ -15,10 +15,10 @@ from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.positions import position, wrap
 from ....dialects.types import element_type, is_complex
-from ..context import KNOWN_LIMIT, Context, Unsupported
-from ..open_lengths import for_each_length
-from ..registry import op
-from ..tensor import Tensor
+from ..shapes.dynamic_lengths import for_each_length
+from ..state.context import KNOWN_LIMIT, Context, Unsupported
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .movement import cut
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, element_type, is_complex
-from ..complex_parts import by_parts
-from ..context import Context
-from ..emitted import Emitted, chosen
-from ..open_lengths import for_each_length, of_length
-from ..registry import op
-from ..resampling import Number
-from ..sampling import PADDINGS, TAPS, Rule, sample, table
-from ..tensor import Tensor
+from ..algorithms.complex_parts import by_parts
+from ..algorithms.resampling import Number
+from ..algorithms.sampling import PADDINGS, TAPS, Rule, sample, table
+from ..algorithms.ufuncs import Emitted, chosen
+from ..shapes.dynamic_lengths import for_each_length, of_length
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .resize import saturate
 
 _FIRST_NAMES = {"bilinear": "linear", "bicubic": "cubic"}  # opset 16 to 19

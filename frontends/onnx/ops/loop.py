@@ -15,13 +15,13 @@ import onnx
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import Draft, Values, counted, guarded, index, store
 from ....dialects.types import element_type
-from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
-from ..context import Context, Unsupported
-from ..control_flow import first_accepted, iterate, no_elements, only_element, stacked, truth, with_element
-from ..forms import Form
-from ..ranks import demand_ranked
-from ..registry import op
-from ..tensor import Tensor
+from ..control.control_flow import first_accepted, iterate, no_elements, only_element, stacked, truth, with_element
+from ..control.loop_bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
+from ..control.ranks import demand_ranked
+from ..state.context import Context, Unsupported
+from ..state.registry import op
+from ..values.forms import Form
+from ..values.tensor import Tensor
 
 MOST_UNROLLED = 64  # iterations
 MOST_ELEMENTS = 1 << 40  # of a carried value

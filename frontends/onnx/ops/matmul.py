@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from ....core.sizes import Extent, Sym, is_open, may_be_equal
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("MatMul")

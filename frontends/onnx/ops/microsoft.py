@@ -10,11 +10,11 @@ from functools import wraps
 from typing import Any, cast
 
 from ....dialects import scalars
-from .. import registry
-from ..context import Context
-from ..contrib import DOMAIN, channels_first, channels_last, contrib, demand_shape
-from ..registry import op
-from ..tensor import Tensor
+from ..state import registry
+from ..state.context import Context
+from ..state.contrib import DOMAIN, channels_first, channels_last, contrib, demand_shape
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from ....core.sizes import may_be_equal
 from ....dialects import scalars
-from ..attention import MASKED, append, attend, causal_bias, join_heads, mask_bias, split_heads
-from ..context import Context
-from ..contrib import contrib, demand_shape
-from ..quantization import MICROSOFT
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.attention import MASKED, append, attend, causal_bias, join_heads, mask_bias, split_heads
+from ..algorithms.quantization import MICROSOFT
+from ..state.context import Context
+from ..state.contrib import contrib, demand_shape
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .matmul import matmul
 from .microsoft_matmul import matmul_integer_to_float
 from .movement import concat, cut, split_last

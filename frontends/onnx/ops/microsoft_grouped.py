@@ -11,10 +11,10 @@ from ....core.sizes import Extent, largest
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
-from ..attention import attend, join_heads, split_heads
-from ..context import Context
-from ..contrib import contrib, demand_shape
-from ..tensor import Tensor
+from ..algorithms.attention import attend, join_heads, split_heads
+from ..state.context import Context
+from ..state.contrib import contrib, demand_shape
+from ..values.tensor import Tensor
 from .gather import tensor_scatter
 from .microsoft_rotary import counted, positions, rotate
 from .movement import split_last

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..context import Context
-from ..quantization import MICROSOFT, dequantize, reshape_scale
-from ..recurrence import Body, Direction, Settings, Values, layer, run
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.quantization import MICROSOFT, dequantize, reshape_scale
+from ..algorithms.recurrence import Body, Direction, Settings, Values, layer, run
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .quantize import dynamic_quantize_linear
 from .recurrent import lstm_cell
 

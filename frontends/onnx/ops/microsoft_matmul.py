@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ....dialects import scalars
-from ..context import Context
-from ..quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshape_scale
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshape_scale
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .matmul import contract
 from .microsoft_quantized import bytes_zero
 from .quantize import dynamic_quantize_linear

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....core.sizes import Extent
 from ....dialects import builders, scalars
-from ..context import Context
-from ..contrib import contrib
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..proto.weights import dtype_name
+from ..state.context import Context
+from ..state.contrib import contrib
+from ..values.tensor import Tensor
 from .gather import gather
 from .norm import layer_normalization, root_mean_square
 from .reduction import widen

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 
 from ....core.sizes import product
 from ....dialects import ir, scalars
-from .. import contrib
-from ..context import Context
-from ..quantization import (
+from ..algorithms.quantization import (
     MICROSOFT,
     above,
     as_float,
@@ -25,8 +23,10 @@ from ..quantization import (
     quantize,
     requantize,
 )
-from ..registry import op
-from ..tensor import Tensor
+from ..state import contrib
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .activation import leaky_relu, sigmoid
 from .elementwise import where
 from .movement import concat

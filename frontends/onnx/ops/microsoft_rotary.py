@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
-from ..attention import heads_of, join_heads, split_heads
-from ..context import Context
-from ..contrib import contrib
-from ..tensor import Tensor
+from ..algorithms.attention import heads_of, join_heads, split_heads
+from ..state.context import Context
+from ..state.contrib import contrib
+from ..values.tensor import Tensor
 from .gather import gather
 from .movement import concat, cut, split_last
 

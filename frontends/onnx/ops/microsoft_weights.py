@@ -6,9 +6,9 @@ import numpy as np
 
 from ....dialects import arith, ir, scalars
 from ....dialects.types import element_type
-from ..context import Context
-from ..contrib import contrib, demand_shape
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.contrib import contrib, demand_shape
+from ..values.tensor import Tensor
 from .matmul import contract
 from .movement import cut
 

@@ -10,10 +10,10 @@ from onnx import TensorProto
 from ....core.sizes import smallest
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from ..context import Context
-from ..objects import TEXT
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.objects import TEXT
+from ..values.tensor import Tensor
 from .gather import gather, taken
 from .movement import concat
 from .text import encode_labels, items_of

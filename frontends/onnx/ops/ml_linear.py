@@ -10,10 +10,10 @@ import numpy as np
 
 from ....core.sizes import Extent
 from ....dialects import ir, math, scalars
-from ..context import Context
-from ..registry import op
-from ..scores import integer_labels, labels_of, transform_scores, two_classes
-from ..tensor import Tensor
+from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .activation import sigmoid
 from .matmul import contract
 from .movement import concat

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....dialects import ir, scalars
-from ..context import Context
-from ..registry import op
-from ..scores import integer_labels, labels_of, transform_scores, two_classes
-from ..tensor import Tensor
-from ..trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, votes
+from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
+from ..algorithms.trees import AGGREGATES, COMPARISONS, Forest, Named, leaves_of, votes
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 DOMAIN = "ai.onnx.ml"
 Ints = Sequence[int]

@@ -10,11 +10,11 @@ import numpy as np
 from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ..context import Context, splat
-from ..open_axes import choose_extents, slice_bounds
-from ..open_lengths import alike
-from ..registry import op
-from ..tensor import Tensor
+from ..shapes.dynamic_axes import choose_extents, slice_bounds
+from ..shapes.dynamic_lengths import alike
+from ..state.context import Context, splat
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("Transpose")

@@ -9,9 +9,9 @@ import numpy as np
 from ....core.sizes import largest, smallest
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .gather import scatter_elements
 
 Ints = Sequence[int]

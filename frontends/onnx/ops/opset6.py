@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .. import registry
-from ..context import Context
-from ..registry import Result, op
-from ..tensor import Tensor
+from ..state import registry
+from ..state.context import Context
+from ..state.registry import Result, op
+from ..values.tensor import Tensor
 from .activation import prelu
 from .matmul import gemm
 from .norm import batch_normalization

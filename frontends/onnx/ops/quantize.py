@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ....dialects.types import bits, is_float
-from ..context import Context
-from ..quantization import MICROSOFT, dequantize, quantize, reshape_scale
-from ..registry import op
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..algorithms.quantization import MICROSOFT, dequantize, quantize, reshape_scale
+from ..proto.weights import dtype_name
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("QuantizeLinear", since=10)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..context import Context
-from ..quantization import above, factor, only, requantize, reshape_scale
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.quantization import above, factor, only, requantize, reshape_scale
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .conv import Windows, add_bias, correlate
 from .matmul import product
 

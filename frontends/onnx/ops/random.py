@@ -10,11 +10,11 @@ from ....core.model import numpy_dtype
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
-from .. import threefry
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..algorithms import threefry
+from ..proto.weights import dtype_name
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .cumulative import cumulative_sum
 
 _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # of a significand: more would round up to 1

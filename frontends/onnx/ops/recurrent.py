@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....dialects import builders, ir, scalars
-from ..context import Context
-from ..recurrence import Body, Direction, Settings, Values, layer, parts, project, run
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.recurrence import Body, Direction, Settings, Values, layer, parts, project, run
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("LSTM")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from ....core.sizes import Extent, if_equal, is_open, product
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
-from .. import open_axes
-from ..context import Context
-from ..open_lengths import for_each_length
-from ..registry import op
-from ..tensor import Tensor
+from ..shapes import dynamic_axes
+from ..shapes.dynamic_lengths import for_each_length
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 Unary = Callable[[ir.Value], ir.Value]
 Fold = Callable[[ir.Value, ir.Value, bool], ir.Value]
@@ -61,9 +61,9 @@ def _reduce(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdi
     def body(acc: ir.Value, value: ir.Value) -> ir.Value:
         return rule.fold(acc, before(value) if before else value, signed)
 
-    result = open_axes.reduce(ctx, body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
+    result = dynamic_axes.reduce(ctx, body, rule.init(element_type(wide.dtype), signed), wide, axes, keepdims)
     if rule.mean:
-        count = product([if_equal(open_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
+        count = product([if_equal(dynamic_axes.is_among(i, axes), 1, n, 1) for i, n in enumerate(x.shape)])
         result = ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, count), signed), result)
     if rule.after:
         result = _through_float(ctx, rule.after, result)
@@ -87,20 +87,20 @@ def _reduction(name: str, by_input: int) -> None:
         return _reduce(ctx, x, rule, axes, keepdims)
 
     def reduced(ctx: Context, x: Tensor, axes: Sequence[Extent] | None, keepdims: int) -> Tensor:
-        return along(ctx, x, open_axes.choose_extents(ctx, axes or range(x.rank), x.rank), bool(keepdims))
+        return along(ctx, x, dynamic_axes.choose_extents(ctx, axes or range(x.rank), x.rank), bool(keepdims))
 
     def by_open_tensor(ctx: Context, x: Tensor, axes: Tensor, keepdims: int, noop: int) -> Tensor:
         """Positions behind the last axis are those of axes of one element."""
-        places, count = open_axes.given(ctx, axes, x.rank)
+        places, count = dynamic_axes.given(ctx, axes, x.rank)
         if not noop:  # none given are all
             places = [if_equal(count, 0, i, place) for i, place in enumerate(places)]
         made = along(ctx, x, places, keepdims=True)
         if keepdims:
             return made
-        kept = [1 - open_axes.is_among(i, places) for i in range(x.rank)]
+        kept = [1 - dynamic_axes.is_among(i, places) for i in range(x.rank)]
 
         def without(n: int) -> Tensor:
-            return ctx.reshape(made, open_axes.packed(kept, made.shape, x.rank - n if n or noop else 0))
+            return ctx.reshape(made, dynamic_axes.packed(kept, made.shape, x.rank - n if n or noop else 0))
 
         return for_each_length(ctx, count, "input 'axes'", without, high=x.rank)
 
@@ -134,14 +134,14 @@ for _name in (*_RULES, "ReduceLogSumExp"):
 def log_sum_exp(ctx: Context, x: Tensor, axes: Sequence[Extent], keepdims: bool) -> Tensor:
     """log(sum(exp(x))), by way of the greatest element; where that is infinite it is the result's summand itself."""
     wide = widen(ctx, x) if x.floating else ctx.cast(x, "float64")
-    peak = open_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
+    peak = dynamic_axes.reduce(ctx, scalars.maximum, float("-inf"), wide, axes, keepdims=True)
     peak = ctx.elementwise(_finite_or_zero, peak)
     powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
-    total = open_axes.reduce(ctx, scalars.add, 0, powers, axes, keepdims=True)
+    total = dynamic_axes.reduce(ctx, scalars.add, 0, powers, axes, keepdims=True)
     result = ctx.elementwise(lambda t, m: scalars.add(math.log(t), m), total, peak)
     if not keepdims:
-        kept = [1 - open_axes.is_among(i, axes) for i in range(x.rank)]
-        result = ctx.reshape(result, open_axes.packed(kept, result.shape, x.rank - len(axes)))
+        kept = [1 - dynamic_axes.is_among(i, axes) for i in range(x.rank)]
+        result = ctx.reshape(result, dynamic_axes.packed(kept, result.shape, x.rank - len(axes)))
     return ctx.cast(result, x.dtype)
 
 

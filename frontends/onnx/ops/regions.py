@@ -13,10 +13,10 @@ from ....core.sizes import Extent
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
-from ..context import Context
-from ..registry import op
-from ..sampling import clamp
-from ..tensor import Tensor
+from ..algorithms.sampling import clamp
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 _FARTHEST = 1 << 24  # where a region may lie: beyond it f32 has no halves
 

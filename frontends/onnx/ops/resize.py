@@ -3,7 +3,7 @@
 Where scales and sizes are known at import, where an element of the result comes from and with which weights are tables
 of one entry for each index of an axis, computed here. That leaves one shape of loop for
 all the modes, coordinate transformations and borders; a table that only repeats or skips makes no gather at all.
-What only the run knows is ``open_resize.py``'s.
+What only the run knows is ``dynamic_resize.py``'s.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import bits, element_type, is_complex, is_signed
-from .. import open_resize
-from ..complex_parts import by_parts
-from ..context import Context
-from ..open_resize import OpenAxis
-from ..registry import op
-from ..resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
-from ..structure import demand_size
-from ..tensor import Tensor
+from ..algorithms import dynamic_resize
+from ..algorithms.complex_parts import by_parts
+from ..algorithms.dynamic_resize import OpenAxis
+from ..algorithms.resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
+from ..proto.structure import demand_size
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .gather import gather
 
 Axes = Sequence[Axis] | Sequence[OpenAxis]
@@ -109,13 +109,13 @@ def _by_scales(ctx: Context, x: Tensor, along: Sequence[int], scales: Tensor, ro
         ctx.invalid(f"{scales.size} scales for {len(along)} axes")
     extents, dtype = [x.shape[axis] for axis in along], precision(x.dtype)
     if not ctx.is_known(scales):
-        return open_resize.by_scales(ctx, along, extents, scales, roi, dtype)
+        return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
     factors = ctx.known(scales, "scales").astype(np.float32)
     if (factors <= 0).any():
         ctx.invalid(f"scales {factors.tolist()} are not all positive")
     resized = [n for n, factor in zip(extents, factors, strict=True) if factor != 1 or roi is not None]
     if is_open(resized) or not _is_known(ctx, roi):
-        return open_resize.by_scales(ctx, along, extents, scales, roi, dtype)
+        return dynamic_resize.by_scales(ctx, along, extents, scales, roi, dtype)
     results = [
         n if factor == 1 else math.floor(np.float32(n) * factor) for n, factor in zip(extents, factors, strict=True)
     ]
@@ -134,7 +134,7 @@ def _by_sizes(
     pairs = list(zip(extents, sizes, strict=True))
     resized = [pair for pair in pairs if pair[0] != pair[1] or roi is not None or policy != "stretch"]
     if any(map(is_open, resized)) or not _is_known(ctx, roi):
-        return open_resize.by_sizes(ctx, along, extents, sizes, roi, policy, dtype)
+        return dynamic_resize.by_sizes(ctx, along, extents, sizes, roi, policy, dtype)
     number = np.dtype(dtype).type
     scales = [number(1) if n == size else number(size) / number(n) for n, size in pairs]
     if policy != "stretch":
@@ -180,8 +180,8 @@ def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     known.sort(key=lambda a: a.result / a.extent)  # what makes it smaller first
     unknown = [a for a in changed if isinstance(a, OpenAxis)]
     if rule.mode == "nearest":
-        repeats = {a.index: count for a in unknown if (count := open_resize.repeats(a, rule))}
-        gathered = open_resize.nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
+        repeats = {a.index: count for a in unknown if (count := dynamic_resize.repeats(a, rule))}
+        gathered = dynamic_resize.nearest(ctx, x, [a for a in unknown if a.index not in repeats], rule)
         return _nearest(ctx, gathered, known, rule, repeats)
     exact_in_single = x.dtype != "float64" if x.floating else bits(x.dtype) < 32
     result = ctx.cast(x, "float32" if exact_in_single else "float64")
@@ -189,7 +189,7 @@ def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
         at = COORDINATES[rule.coordinates](axis)
         result = _extrapolate(ctx, _interpolate(ctx, result, axis, at, rule), axis, at, rule)
     for axis in unknown:
-        result = open_resize.interpolate(ctx, result, axis, rule)
+        result = dynamic_resize.interpolate(ctx, result, axis, rule)
     return ctx.cast(result if x.floating else saturate(ctx, result, x.dtype), x.dtype)
 
 

@@ -11,12 +11,12 @@ from ....core.sizes import Extent, may_be_equal
 from ....dialects import builders, ir, scalars
 from ....dialects.loops import Draft, Values, at, counted, index, store
 from ....dialects.types import element_type
-from ..bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
-from ..context import Context
-from ..control_flow import first_accepted, iterate, no_elements, stacked, with_element
-from ..forms import Form
-from ..registry import op
-from ..tensor import Tensor
+from ..control.control_flow import first_accepted, iterate, no_elements, stacked, with_element
+from ..control.loop_bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
+from ..state.context import Context
+from ..state.registry import op
+from ..values.forms import Form
+from ..values.tensor import Tensor
 
 Side = tuple[int, bool]  # the axis that an input is read along, or an output is made along, and whether backward
 

@@ -10,9 +10,9 @@ from ....core.sizes import is_open, product
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .gather import gather, taken
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from onnx import TypeProto
 
 from ....core.sizes import may_be_equal
-from ..context import Context
-from ..objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
-from ..ranks import of_ranks
-from ..registry import op
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..control.ranks import of_ranks
+from ..proto.weights import dtype_name
+from ..state.context import Context
+from ..state.registry import op
+from ..values.objects import KINDS, OPTIONAL, SEQUENCE, Element, Object, element_of, element_of_type, joined_elements
+from ..values.tensor import Tensor
 
 
 def _sequence(ctx: Context, x: Tensor) -> Object:

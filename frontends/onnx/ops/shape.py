@@ -13,12 +13,12 @@ from ....core.sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lo
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import element_type
-from ..context import Context
-from ..open_lengths import for_each_shape
-from ..registry import op
-from ..structure import demand_size
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..proto.structure import demand_size
+from ..proto.weights import dtype_name
+from ..shapes.dynamic_lengths import for_each_shape
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 
 @op("Constant")

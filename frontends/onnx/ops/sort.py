@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects.sorting import sort_order
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .gather import taken_elements
 from .reduction import arg_max, arg_min
 

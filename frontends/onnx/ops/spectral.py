@@ -11,15 +11,15 @@ from ....core.model import numpy_dtype
 from ....core.sizes import Extent, floordiv, if_equal, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from .. import open_fourier
-from ..context import Context
-from ..emitted import Emitted, chosen
-from ..fourier import real_inverse, resize, transform
-from ..open_axes import parted, wrap_axis
-from ..registry import op
-from ..resampling import Number
-from ..tensor import Tensor
-from ..weights import dtype_name
+from ..algorithms import dynamic_fourier
+from ..algorithms.fourier import real_inverse, resize, transform
+from ..algorithms.resampling import Number
+from ..algorithms.ufuncs import Emitted, chosen
+from ..proto.weights import dtype_name
+from ..shapes.dynamic_axes import parted, wrap_axis
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .reduction import widen
 
 
@@ -102,8 +102,8 @@ def _transform(ctx: Context, rows: Tensor, length: int, inverse: bool, onesided:
 def _transformed_open(ctx: Context, x: Tensor, length: Extent, inverse: bool, onesided: bool) -> Tensor:
     """The same of (before, along, behind, parts) along the second axis."""
     if not inverse:
-        return open_fourier.transform(ctx, x, -1, length, floordiv(length, 2) + 1 if onesided else length)
-    made = open_fourier.transform(ctx, x, 1, length, length, conjugates=onesided)
+        return dynamic_fourier.transform(ctx, x, -1, length, floordiv(length, 2) + 1 if onesided else length)
+    made = dynamic_fourier.transform(ctx, x, 1, length, length, conjugates=onesided)
     return ctx.elementwise(lambda a: scalars.div(a, scalars.like(a, length)), made)
 
 
@@ -139,7 +139,7 @@ def stft(
     if isinstance(length, int):
         made = transform(ctx, ctx.reshape(cuts, [batch * frames, length, parts]), -1, int(count))
     else:
-        made = open_fourier.transform(ctx, ctx.reshape(cuts, [batch * frames, length, 1, parts]), -1, length, count)
+        made = dynamic_fourier.transform(ctx, ctx.reshape(cuts, [batch * frames, length, 1, parts]), -1, length, count)
     return ctx.cast(ctx.reshape(made, [batch, frames, count, 2]), signal.dtype)
 
 
@@ -193,7 +193,7 @@ def mel_weight_matrix(
 
 @dataclass(frozen=True)
 class _Bands:
-    """Bands on the mel scale, in f64: of arrays, or of what bodies compute with (``emitted.py``)."""
+    """Bands on the mel scale, in f64: of arrays, or of what bodies compute with (``ufuncs.py``)."""
 
     count: Number
     length: Number

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from ..context import Context
-from ..objects import TEXT, Element, Object
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.objects import TEXT, Element, Object
+from ..values.tensor import Tensor
 
 
 @op("StringConcat")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....dialects import ir, math, scalars
-from ..context import Context
-from ..quantization import only
-from ..registry import op
-from ..tensor import Tensor
+from ..algorithms.quantization import only
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 
 DOMAIN = "ai.onnx.preview.training"
 Values = Sequence[ir.Value]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, scalars
 from ....dialects.types import element_type
-from ..context import Context
-from ..registry import op
-from ..tensor import Tensor
+from ..state.context import Context
+from ..state.registry import op
+from ..values.tensor import Tensor
 from .conv import both_sides, pad_spatial, per_axis
 from .gather import scatter_elements
 

@@ -13,7 +13,7 @@ from onnx import helper
 
 import tilewright as tw
 from tilewright.core.errors import ModelError
-from tilewright.frontends.onnx.node_order import sort_nodes
+from tilewright.frontends.onnx.proto.node_order import sort_nodes
 
 BRANCHES = """
 <ir_version: 8, opset_import: ["" : 18, "own" : 1]>

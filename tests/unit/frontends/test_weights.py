@@ -14,7 +14,7 @@ from onnx_case import model_of
 from tilewright.core.errors import ModelError
 from tilewright.core.model import FileSlice
 from tilewright.frontends import import_model
-from tilewright.frontends.onnx.weights import detach
+from tilewright.frontends.onnx.proto.weights import detach
 
 WEIGHT = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 X = np.ones((64, 64), np.float32)

@@ -16,7 +16,8 @@ from small_network import X, node
 import tilewright as tw
 from tilewright.dialects import ir, math
 from tilewright.dialects.walk import collect
-from tilewright.frontends.onnx import ops, registry
+from tilewright.frontends.onnx import ops
+from tilewright.frontends.onnx.state import registry
 from tilewright.passes.graph.outline import Outline
 from tilewright.passes.graph.sink_views import SinkViews
 from tilewright.passes.ir.kernel import functions

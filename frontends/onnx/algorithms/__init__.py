@@ -1,0 +1,1 @@
+"""Algorithms that several converters share."""

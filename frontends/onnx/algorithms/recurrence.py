@@ -1,0 +1,288 @@
+"""What LSTM, GRU and RNN share: directions, activations, the loop over time.
+
+The inputs of all steps are projected at once, before the loop. A step is the projection of the last state and one
+elementwise op that writes the new states over the old ones, so that the loop carries the same buffers all along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ....core.sizes import Extent
+from ....dialects import builders, ir, math, scalars
+from ....dialects.loops import at, index, sequential, store
+from ..ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
+from ..state.context import Context
+from ..values.tensor import Tensor
+
+Function = Callable[[ir.Value], ir.Value]
+Values = Sequence[ir.Value]
+Body = Callable[[Values, Values], Values]  # scalars of the operands and of the states -> the new states
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The attributes that the ops share."""
+
+    direction: str
+    activations: Sequence[str]
+    alphas: Sequence[float]
+    betas: Sequence[float]
+    clip: float | None
+    batch_first: bool
+    hidden: int | None
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Weights and functions of one direction: w (gates, inputs), r (gates, hidden), b (2 gates), p (3 hidden)."""
+
+    w: ir.Value
+    r: ir.Value
+    b: ir.Value | None
+    p: ir.Value | None
+    functions: Sequence[Function]
+    reverse: bool
+
+
+# One step, from the gates' inputs (one tensor each) and the states, h first: the operands of the final elementwise
+# op, and its body.
+Cell = Callable[[Direction, Values, Values], tuple[Values, Body]]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One node. ``x`` and ``states`` have time and direction as their first axis."""
+
+    x: Tensor
+    directions: Sequence[Direction]
+    states: Sequence[Tensor]
+    lengths: Tensor | None
+    batch_first: bool
+
+
+def layer(
+    ctx: Context,
+    settings: Settings,
+    functions: Sequence[str],
+    gates: int,
+    weights: Sequence[Tensor | None],
+    x: Tensor,
+    lengths: Tensor | None,
+    states: Sequence[Tensor | None],
+) -> Layer:
+    """Inputs as the ops have them, of which sizes may be open; ``functions`` are the default ones of the op's
+    ``gates``, ``weights`` are w, r, b, p.
+    """
+    w, r, b, p = (_widen(ctx, t) for t in weights)
+    assert w is not None and r is not None
+    reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}.get(settings.direction)
+    other = f"direction '{settings.direction}' does not fit weights for {w.shape[0] if w.rank else 'no'} directions"
+    if reverse is None:
+        ctx.invalid(other)
+    misfit = f"input of shape {list(x.shape)} for weights of shapes {list(w.shape)} and {list(r.shape)}"
+    if not x.rank == w.rank == r.rank == 3:
+        ctx.invalid(misfit)
+    count, hidden = len(reverse), _hidden(r, settings)
+    x = ctx.fitted(ctx.cast(x, w.dtype), (*x.shape[:2], w.shape[2]), misfit)
+    w = ctx.fitted(ctx.fitted(w, (count, *w.shape[1:]), other), (count, gates * hidden, x.shape[2]), misfit)
+    r = ctx.fitted(r, (count, gates * hidden, hidden), misfit)
+    b, p = _fit(ctx, b, (count, 2 * gates * hidden), "biases"), _fit(ctx, p, (count, 3 * hidden), "peepholes")
+    first = (lambda t: ctx.transpose(t, [1, 0, 2])) if settings.batch_first else (lambda t: t)
+    x = first(x)
+    shape = (count, x.shape[1], hidden)
+    given = [_state(ctx, t if t is None else first(ctx.cast(t, w.dtype)), shape, w.dtype) for t in states]
+    lengths = _fit(ctx, lengths, x.shape[1:2], "sequence_lens")
+    if lengths is not None and lengths.known is not None and (lengths.known == x.shape[0]).all():
+        lengths = None
+    chosen, each = _functions(ctx, settings, functions, count), len(functions)
+    directions = []
+    for i, back in enumerate(reverse):
+        bias, holes = (_row(t, i) if t is not None else None for t in (b, p))
+        mine = chosen[i * each : (i + 1) * each]
+        directions.append(Direction(_row(w, i), _row(r, i), bias, holes, mine, back))
+    return Layer(x, directions, given, lengths, settings.batch_first)
+
+
+def _hidden(r: Tensor, settings: Settings) -> Extent:
+    """The states' size as the recurrent weights have it, or the attribute where only the run knows those."""
+    return r.shape[2] if isinstance(r.shape[2], int) else settings.hidden or r.shape[2]
+
+
+def _fit(ctx: Context, x: Tensor | None, shape: Sequence[Extent], what: str) -> Tensor | None:
+    if x is None:
+        return None
+    return ctx.fitted(x, shape, f"{what} of shape {list(x.shape)}, which has to be {list(shape)}")
+
+
+def _state(ctx: Context, given: Tensor | None, shape: tuple[Extent, ...], dtype: str) -> Tensor:
+    """The states that a model gives, or zeros: (directions, batch, hidden)."""
+    fitting = _fit(ctx, given, shape, "an initial state")
+    return ctx.zeros(shape, dtype) if fitting is None else fitting
+
+
+def run(
+    ctx: Context, layer: Layer, cell: Cell, summed: int | None = None, dtype: str = "float32"
+) -> tuple[Tensor, ...]:
+    """The outputs: all h, then the last state(s). The recurrent biases of ``summed`` gates (all) are added ahead."""
+    passes = [_pass(ctx, layer, i, cell, summed) for i in range(len(layer.directions))]
+    steps, batch, _ = layer.x.shape
+    hidden = layer.states[0].shape[-1]
+    made = []
+    for values in zip(*(states for _, states in passes), strict=True):
+        last = builders.concat([builders.reshape(v, (1, batch, hidden)) for v in values], 0)
+        made.append(builders.transpose(last, [1, 0, 2]) if layer.batch_first else last)
+    if not ctx.wants(0):  # an output that nobody reads: anything stands for it
+        return tuple(ctx.cast(ctx.wrap(v, layer.x.dtype), dtype) for v in [made[0], *made])
+    shown = builders.concat([builders.reshape(y, (steps, 1, batch, hidden)) for y, _ in passes if y], 1)
+    shown = builders.transpose(shown, [2, 0, 1, 3]) if layer.batch_first else shown
+    return tuple(ctx.cast(ctx.wrap(v, layer.x.dtype), dtype) for v in [shown, *made])
+
+
+def project(state: ir.Value, weights: ir.Value) -> ir.Value:
+    """(batch, hidden) by (gates, hidden)."""
+    return builders.contract("bh,gh->bg", state, weights)
+
+
+def parts(x: ir.Value, count: int) -> list[ir.Value]:
+    """The last axis in equal parts."""
+    *outer, extent = builders.shape_of(x)
+    size, zeros = extent // count, [0] * len(outer)
+    return [builders.slice_(x, [*zeros, i * size], [*outer, size]) for i in range(count)]
+
+
+def _pass(
+    ctx: Context, layer: Layer, which: int, cell: Cell, summed: int | None
+) -> tuple[ir.Value | None, list[ir.Value]]:
+    """One direction: h of all steps (if the model wants it) and the last states."""
+    direction, steps = layer.directions[which], layer.x.shape[0]
+    states = [_row(t, which) for t in layer.states]
+    hidden = builders.shape_of(states[0])[1]
+    gates = _project(layer.x, direction, summed)
+    elem, count = builders.element_of(gates), builders.shape_of(gates)[2] // hidden
+
+    def step(time: ir.Value, of_step: ir.Value, old: Values, into: Values) -> list[ir.Value]:
+        operands, body = cell(direction, parts(of_step, count), old)
+        return _advance(operands, body, old, into, layer.lengths, time)
+
+    if steps == 1:
+        fresh = [builders.empty(builders.shape_of(s), elem) for s in states]
+        made = step(index(0), builders.reshape(gates, builders.shape_of(gates)[1:]), states, fresh)
+        return made[-1], made[: len(states)]
+
+    def iteration(indices: Values, carried: Values) -> list[ir.Value]:
+        time = scalars.sub(index(steps - 1), indices[0]) if direction.reverse else indices[0]
+        old = carried[: len(states)]
+        made = step(time, at(gates, {0: time}), old, old)
+        return [*made[: len(states)], *(store(made[-1], y, {0: time}) for y in carried[len(states) :])]
+
+    shown = [builders.empty((steps, *builders.shape_of(states[0])), elem)] if ctx.wants(0) else []
+    carried = sequential([steps], [*states, *shown], iteration)
+    return (carried[-1] if shown else None), carried[: len(states)]
+
+
+def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
+    """The inputs of all steps by w, with the biases that do not wait for the state: (time, batch, gates)."""
+    steps, batch, inputs = x.shape
+    flat = builders.contract("mi,gi->mg", builders.reshape(x.value, (steps * batch, inputs)), direction.w)
+    elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
+    if direction.b is not None:
+        wb, rb = parts(direction.b, 2)
+        count = size if summed is None else summed * builders.shape_of(direction.r)[1]
+        both = (builders.slice_(v, [0], [count]) for v in (wb, rb))
+        rest = builders.slice_(wb, [count], [size - count])
+        bias = builders.concat([builders.elementwise(scalars.add, *both, elem=elem), rest], 0)
+        flat = builders.elementwise(scalars.add, flat, bias, elem=elem)
+    return builders.reshape(flat, (steps, batch, size))
+
+
+def _advance(
+    operands: Values, body: Body, old: Values, into: Values, lengths: Tensor | None, time: ir.Value
+) -> list[ir.Value]:
+    """The new states, written into ``into``, and what the step shows as h.
+
+    After the end of a sequence the states stay as they are, and what it shows is 0.
+    """
+    count, end = len(operands), len(operands) + len(old)
+
+    def merged(*args: ir.Value) -> Values:
+        new = body(args[:count], args[count:end])
+        if lengths is None:
+            return new
+        on = scalars.compare("lt", time, scalars.to_index(args[end]))
+        kept = [scalars.select(on, a, b) for a, b in zip(new, args[count:end], strict=True)]
+        return [*kept, scalars.select(on, new[0], scalars.like(new[0], 0))]
+
+    inputs, outs = [*operands, *old], list(into)
+    if lengths is not None:
+        inputs.append(lengths.value)
+        outs.append(builders.empty(builders.shape_of(old[0]), builders.element_of(old[0])))
+    maps = [(0, 1) if len(builders.shape_of(v)) == 2 else (1,) for v in (*operands, *old)]
+    maps += [(0,)] * (lengths is not None) + [(0, 1)] * len(outs)
+    made = builders.generic(inputs, outs, maps, "pp", merged)
+    return made if lengths is not None else [*made, made[0]]
+
+
+def _row(x: Tensor, which: int) -> ir.Value:
+    """One direction's part, without the axis of directions."""
+    zeros = [0] * (x.rank - 1)
+    return builders.reshape(builders.slice_(x.value, [which, *zeros], [1, *x.shape[1:]]), x.shape[1:])
+
+
+def _widen(ctx: Context, x: Tensor | None) -> Tensor | None:
+    return x if x is None or x.dtype == "float64" else ctx.cast(x, "float32")
+
+
+def _affine(x: ir.Value, alpha: float, beta: float) -> ir.Value:
+    return scalars.add(scalars.mul(x, scalars.like(x, alpha)), scalars.like(x, beta))
+
+
+def _scaled_tanh(x: ir.Value, alpha: float, beta: float) -> ir.Value:
+    return scalars.mul(math.tanh(scalars.mul(x, scalars.like(x, beta))), scalars.like(x, alpha))
+
+
+def _above(x: ir.Value, threshold: float, below: ir.Value) -> ir.Value:
+    return scalars.select(scalars.compare("gt", x, scalars.like(x, threshold)), x, below)
+
+
+# By lower-case name: the function, and the defaults of its alpha and beta where it has them.
+_FUNCTIONS: dict[str, tuple[Callable[..., ir.Value], tuple[float, ...]]] = {
+    "affine": (_affine, (1.0, 0.0)),
+    "elu": (elu, (1.0,)),
+    "hardsigmoid": (hard_sigmoid, (0.2, 0.5)),
+    "leakyrelu": (lambda x, alpha: _above(x, 0, scalars.mul(x, scalars.like(x, alpha))), (0.01,)),
+    "relu": (relu, ()),
+    "scaledtanh": (_scaled_tanh, (1.0, 1.0)),
+    "sigmoid": (sigmoid, ()),
+    "softplus": (softplus, ()),
+    "softsign": (softsign, ()),
+    "tanh": (math.tanh, ()),
+    "thresholdedrelu": (lambda x, alpha: _above(x, alpha, scalars.like(x, 0)), (1.0,)),
+}
+
+
+def _functions(ctx: Context, settings: Settings, defaults: Sequence[str], directions: int) -> list[Function]:
+    """Activations by name; each takes its parameters from what the ones before it left of the alphas and betas.
+
+    What the gates sum up is clipped, not the cell state that an LSTM's third function gets: so does onnxruntime.
+    """
+    names, count = settings.activations or list(defaults) * directions, len(defaults) * directions
+    if len(names) != count or any(name.lower() not in _FUNCTIONS for name in names):
+        ctx.invalid(f"activations {list(names)} must be {count} of {', '.join(_FUNCTIONS)}")
+    numbers = (iter(settings.alphas), iter(settings.betas))
+    made = []
+    for i, name in enumerate(names):
+        function, own = _FUNCTIONS[name.lower()]
+        parameters = [next(left, number) for left, number in zip(numbers, own, strict=False)]
+        made.append(_clip(function, parameters, settings.clip if i % len(defaults) < 2 else None))
+    return made
+
+
+def _clip(function: Callable[..., ir.Value], parameters: Sequence[float], clip: float | None) -> Function:
+    def apply(x: ir.Value) -> ir.Value:
+        if clip is not None:
+            x = scalars.minimum(scalars.maximum(x, scalars.like(x, -clip)), scalars.like(x, clip))
+        return function(x, *parameters)
+
+    return apply

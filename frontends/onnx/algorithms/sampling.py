@@ -1,0 +1,167 @@
+"""Sampling between the elements of a tensor: GridSample and what is made like it.
+
+Every mode is separable. For each axis there is a table with the neighbours that a coordinate is made of and their
+weights; a neighbour that counts as zero is at -1. Coordinates are those of elements: 0 is the first one's centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from ....core.sizes import Extent
+from ....dialects import arith, builders, ir, math, scalars
+from ....dialects.types import element_type
+from ..state.context import Context
+from ..values.tensor import Tensor
+
+TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
+PADDINGS = ("zeros", "border", "reflection")
+_KEYS = -0.75  # the parameter of Keys' cubic convolution
+
+# Of one axis: int64 positions, and their weights where there is more than one neighbour; the last axis is the taps'.
+Table = list[ir.Value]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How values between and outside of the elements are made; the border is at their centres, or around them.
+
+    by_neighbours: whether padding with the border moves each neighbour into the tensor, not the coordinate.
+    """
+
+    mode: str = "linear"
+    padding: str = "zeros"
+    align_corners: bool = False
+    by_neighbours: bool = False
+
+    def span(self, extent: Extent, like: ir.Value) -> ir.Value:
+        """The distance of the coordinates between which no padding is needed, as a number of a value's type."""
+        return scalars.like(like, extent - int(self.align_corners))
+
+    def border(self, extent: Extent, like: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """These coordinates: the centres of the first element and the last, or half an element further out."""
+        low = scalars.like(like, 0 if self.align_corners else -0.5)
+        return low, scalars.add(self.span(extent, like), low)
+
+
+def table(
+    inputs: Sequence[ir.Value],
+    maps: Sequence[builders.MapSpec],
+    shape: Sequence[Extent],
+    coordinate: Callable[..., ir.Value],
+    extent: Extent,
+    rule: Rule,
+) -> Table:
+    """The table of an axis for the coordinates that ``coordinate`` makes of elements of the inputs."""
+    whole, rank = ir.IntegerType.get_signless(64), len(shape)
+
+    def body(*args: ir.Value) -> list[ir.Value]:
+        at = _pad(coordinate(*map(scalars.widen, args[: len(inputs)])), extent, rule)
+        neighbour = scalars.add(_first(at, rule.mode), scalars.from_index(builders.linalg_index(rank), at.type))
+        position = _position(arith.fptosi(whole, neighbour), extent, rule)
+        weights = [_weight(math.absf(scalars.sub(at, neighbour)), rule.mode)] if TAPS[rule.mode] > 1 else []
+        return [position, *weights]
+
+    weight = max((scalars.compute_type(builders.element_of(v)) for v in inputs), key=scalars.width)
+    outs = [builders.empty([*shape, TAPS[rule.mode]], t) for t in (whole, weight)[: min(TAPS[rule.mode], 2)]]
+    return builders.generic(inputs, outs, [*maps, *[range(rank + 1)] * len(outs)], "p" * (rank + 1), body)
+
+
+def sample(ctx: Context, x: Tensor, tables: Sequence[Table], lead: int) -> Tensor:
+    """Weighted sums of neighbours. ``x`` has ``lead`` axes that are not sampled, the last of them the channels.
+
+    The tables have the axes before the channels, then those of the result, then their taps.
+    """
+    elem = element_type(x.dtype)
+    acc_type = scalars.compute_type(elem)
+    shape = [*x.shape[:lead], *builders.shape_of(tables[0][0])[lead - 1 : -1]]
+    rank = len(shape)
+
+    def body(*args: ir.Value) -> ir.Value:
+        acc, left = args[-1], iter(args)
+        rows = [[next(left) for _ in columns] for columns in tables]
+        inside = reduce(scalars.both, (scalars.compare("ge", row[0], scalars.like(row[0], 0)) for row in rows))
+        places = [scalars.maximum(scalars.to_index(row[0]), scalars.const(0, ir.IndexType.get())) for row in rows]
+        value = builders.extract(x.value, [*(builders.linalg_index(d) for d in range(lead)), *places])
+        weights = [scalars.narrow(row[1], acc_type) for row in rows if len(row) > 1]
+        term = scalars.fma(value, reduce(scalars.mul, weights), acc) if weights else value
+        return scalars.select(inside, term, acc)
+
+    operands = [column for columns in tables for column in columns]
+    maps = [[*range(lead - 1), *range(lead, rank), rank + i] for i, columns in enumerate(tables) for _ in columns]
+    out = builders.full(shape, builders.scalar(0, acc_type))
+    iterators = "p" * rank + "r" * len(tables)
+    made = builders.generic(operands, [out], [*maps, range(rank)], iterators, body)[0]
+    return ctx.wrap(builders.convert_elements(made, elem), x.dtype)
+
+
+def _pad(at: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
+    """A coordinate near or in the tensor, also of NaN and what no integer holds; for nearest a whole number."""
+    if rule.mode == "nearest":
+        at = math.roundeven(at)
+    low, high = rule.border(extent, at)
+    if rule.padding == "zeros" or rule.by_neighbours:  # where all that is near is one value, how far is no matter
+        return clamp(at, -3, extent + 2)
+    if rule.padding == "reflection":
+        return _between(_reflect(at, low, rule.span(extent, at), high), low, high)
+    outside = scalars.either(
+        scalars.invert(scalars.compare("ge", at, low)),
+        scalars.invert(scalars.compare("le", at, high)),
+    )
+    return scalars.select(outside, clamp(at, 0, extent - 1), at)
+
+
+def clamp(at: ir.Value, low: float, high: float | Extent) -> ir.Value:
+    """Within a range; NaN becomes its lower end."""
+    return _between(at, scalars.like(at, low), scalars.like(at, high))
+
+
+def _between(at: ir.Value, least: ir.Value, most: ir.Value) -> ir.Value:
+    at = scalars.select(scalars.compare("ge", at, least), at, least)
+    return scalars.select(scalars.compare("le", at, most), at, most)
+
+
+def _reflect(at: ir.Value, least: ir.Value, span: ir.Value, most: ir.Value) -> ir.Value:
+    """Mirrored at both borders as often as needed: what is an odd number of ranges away runs backwards."""
+    distance = math.absf(scalars.sub(at, least))
+    turns = math.floor(scalars.div(distance, span))  # NaN where the range is a point
+    rest = scalars.sub(distance, scalars.mul(turns, span))
+    half = scalars.mul(turns, scalars.like(at, 0.5))
+    odd = scalars.compare("ne", half, math.floor(half))
+    return scalars.select(odd, scalars.sub(most, rest), scalars.add(least, rest))
+
+
+def _first(at: ir.Value, mode: str) -> ir.Value:
+    """The lowest of a coordinate's neighbours."""
+    below = math.floor(at)
+    return scalars.sub(below, scalars.like(at, 1)) if mode == "cubic" else below
+
+
+def _position(neighbour: ir.Value, extent: Extent, rule: Rule) -> ir.Value:
+    """The element that stands for a neighbour, or -1 for a zero."""
+    zero, last = scalars.like(neighbour, 0), scalars.like(neighbour, extent - 1)
+    if rule.padding == "zeros":
+        inside = scalars.compare("lt", neighbour, scalars.like(neighbour, extent), signed=False)  # below 0 is large
+        return scalars.select(inside, neighbour, scalars.like(neighbour, -1))
+    if rule.padding == "reflection" and extent != 1:
+        skipped = int(rule.align_corners)  # the element at the border comes once, or twice
+        period = scalars.like(neighbour, 2 * (extent - skipped))
+        neighbour = scalars.rem(scalars.add(scalars.rem(neighbour, period), period), period)
+        mirrored = scalars.sub(scalars.like(neighbour, 2 * extent - 1 - skipped), neighbour)
+        neighbour = scalars.select(scalars.compare("gt", neighbour, last), mirrored, neighbour)
+    return scalars.minimum(scalars.maximum(neighbour, zero), last)
+
+
+def _weight(distance: ir.Value, mode: str) -> ir.Value:
+    def line(slope: float, offset: float, at: ir.Value) -> ir.Value:
+        return scalars.fma(scalars.like(at, slope), at, scalars.like(at, offset))
+
+    one = scalars.like(distance, 1)
+    if mode == "linear":
+        return scalars.sub(one, distance)
+    a, d = _KEYS, distance
+    near = scalars.fma(scalars.mul(line(a + 2, -(a + 3), d), d), d, one)
+    far = scalars.fma(scalars.fma(line(a, -5 * a, d), d, scalars.like(d, 8 * a)), d, scalars.like(d, -4 * a))
+    return scalars.select(scalars.compare("le", d, one), near, far)

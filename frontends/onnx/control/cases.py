@@ -1,0 +1,122 @@
+"""Conversion of what depends on ranks that only the run knows: once in each case, inside of the program's If.
+
+That ends where it may: behind values that are the same in all cases (``Reshape(y, [-1])``) the graph is there once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from ....core.errors import ModelError
+from ....dialects import extents, ir
+from ....dialects.loops import Draft
+from ..state.context import Context, Unsupported
+from ..values.forms import Form, form_of
+from ..values.standins import StandIn, Value
+from ..values.tensor import Tensor
+from .alternatives import in_each
+from .control_flow import only_element, refuse_in_kernel
+from .ranks import Case, Choice, Facts, Unranked
+
+if TYPE_CHECKING:
+    from ..convert.graph import Graph, Waiting
+
+MOST_COPIES = 64  # of a node of the model
+
+
+def convert_cases(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> None:
+    """Convert what waits for a choice in each of its cases, for these outputs of the current scope.
+
+    The scope then has the outputs, or values that they need and that are the same in all cases. Raises Unsupported
+    inside of a kernel, and where nodes would be converted too often.
+    """
+    ctx, scope = choice.ctx, graph.scope
+    with ir.Location.name(ctx.name), _copies(ctx, len(choice.cases)):
+        refuse_in_kernel(ctx)
+        names = _wanted(graph, choice, waiting, outputs)
+
+        def convert(case: Case) -> list[Tensor]:
+            with _knowing(graph, choice.facts(case)):
+                return graph.made_in(scope.decided(choice, case), names)
+
+        made = in_each(ctx, choice.cases, lambda case: only_element(choice.has(case).value), convert, _words)
+    scope.values.update(zip(names, made, strict=True))
+
+
+@contextmanager
+def _copies(ctx: Context, count: int) -> Iterator[None]:
+    """Let what is converted now be there ``count`` times, of which each may be there several times."""
+    around = ctx.graph.copies
+    if around * count > MOST_COPIES:
+        ctx.unsupported(f"the ranks of its results, and of others, would need more than {MOST_COPIES} copies of nodes")
+    ctx.graph.copies = around * count
+    try:
+        yield
+    finally:
+        ctx.graph.copies = around
+
+
+@contextmanager
+def _knowing(graph: Graph, facts: Facts) -> Iterator[None]:
+    """Let what is converted now rely on facts."""
+    around = graph.facts
+    graph.facts = {**around, **facts}
+    try:
+        yield
+    finally:
+        graph.facts = around
+
+
+def _words(cases: Sequence[Case]) -> str:
+    return f"what reads {' or '.join(', '.join(map(str, case)) for case in cases)} of it"
+
+
+def _wanted(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
+    """The names to convert in each case: those of the outputs that wait, or what they need in place of them."""
+    needs, same = waiting.needs, _same(graph, choice, waiting, outputs)
+    free: set[str] = set()  # what can be converted once, behind the cases, given what all of them make the same of
+
+    def is_there(name: str) -> bool:
+        return name in same or name in free if name in needs else graph.scope.choice([name]) is not choice
+
+    for name, needed in needs.items():  # each comes after those that it needs
+        if all(map(is_there, needed)):
+            free.add(name)
+    wanted: dict[str, None] = {}
+    pending = [name for name in outputs if name in needs]
+    while pending:
+        name = pending.pop()
+        if name in free:
+            pending += [n for n in needs[name] if n in needs]
+        else:
+            wanted[name] = None
+    return list(wanted)
+
+
+def _same(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
+    """The names of which all cases make the same, as far as anybody who reads them can tell before the run."""
+    known = extents.names()
+    forms = [_forms(_tried(graph, choice, case, outputs), waiting) for case in choice.cases]
+    first, *others = forms
+    within = {name: form for name, form in first.items() if form == form.within(known)}
+    return {name for name, form in within.items() if all(each.get(name) == form for each in others)}
+
+
+def _forms(values: Mapping[str, Value], waiting: Waiting) -> dict[str, Form]:
+    made = {name: values[name] for name in waiting.needs if name in values}
+    tensors = {name: v for name, v in made.items() if isinstance(v, Tensor) and not isinstance(v, Unranked | StandIn)}
+    return {name: form_of(t) for name, t in tensors.items() if t.known is None and t.items is None}
+
+
+def _tried(graph: Graph, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, Value]:
+    """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
+    before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
+    with draft.filling():
+        decided = scope.decided(choice, case)
+        with _knowing(graph, choice.facts(case)), suppress(ModelError, Unsupported):  # which is said where it counts
+            graph.resolve_in(decided, outputs)
+    draft.drop()
+    graph.refusals.restore(before)
+    return decided.values

@@ -1,0 +1,178 @@
+"""Where control flow runs: as one kernel, or carried out by the program, for values of changing sizes or no tensors.
+
+Kernels never allocate, the program may. The ops that it carries out are marked; ``outline-control`` takes them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from ....core.errors import UnsupportedError
+from ....core.sizes import Extent, Sym
+from ....dialects import builders, extents, ir, scalars, scf, tw
+from ....dialects.loops import Draft, guarded, index
+from ..state.context import Context, Unsupported
+from ..values.forms import Form
+from ..values.objects import OPTIONAL, SEQUENCE, Element, element_of
+from ..values.tensor import Tensor
+from .ranks import Forms, demand_ranked, join_forms, known_of
+
+_BEYOND_KERNELS = "it calls the host, or has values of changing sizes, inside of what is one kernel"
+Made = TypeVar("Made")
+# Of the number of the iteration and the carried values before it: whether another one follows, and the values after it.
+Iteration = Callable[[ir.Value, Sequence[Tensor]], tuple[Tensor | None, Sequence[Tensor]]]
+
+
+def first_accepted(ctx: Context, *ways: Callable[[], Made]) -> Made:
+    """What the first way makes that is not refused; of refusals the last way's count. A program's own comes last."""
+    refusals = ctx.graph.refusals
+    before = refusals.copy()
+    for way in ways[:-1]:
+        try:
+            return way()
+        except (Unsupported, UnsupportedError):
+            refusals.restore(before)
+    return ways[-1]()
+
+
+@contextmanager
+def kernel(ctx: Context, draft: Draft) -> Iterator[None]:
+    """Fill a draft that becomes part of one kernel; refuses what only a program can do."""
+    around, ctx.graph.in_kernel = ctx.graph.in_kernel, True
+    try:
+        with draft.filling():
+            yield
+            if any(map(_is_open, (*draft.arguments, *draft.results))) or draft.holds(_is_no_kernel):
+                ctx.unsupported(_BEYOND_KERNELS)
+    finally:
+        ctx.graph.in_kernel = around
+
+
+def refuse_in_kernel(ctx: Context) -> None:
+    """Leave it to the control flow around to be carried out by the program as well."""
+    if ctx.graph.in_kernel:
+        ctx.unsupported(_BEYOND_KERNELS)
+
+
+def _is_open(value: ir.Value) -> bool:
+    """Whether a value is no tensor, or one whose size only the run knows."""
+    return not isinstance(value.type, ir.RankedTensorType) or not value.type.has_static_shape
+
+
+def _is_no_kernel(op: ir.Operation) -> bool:
+    return op.name in ("func.call", "cf.assert") or tw.CONTROL in op.attributes
+
+
+def branches(ctx: Context, condition: ir.Value, ways: Sequence[Callable[[], Sequence[Tensor]]]) -> list[Tensor]:
+    """What the first of two ways makes where the condition (an i1) holds, else the second."""
+    refuse_in_kernel(ctx)
+    known = extents.names()
+    drafts: list[Draft] = []
+    made: list[Forms] = []
+    with ExitStack() as undo:
+        for way in ways:
+            draft = Draft([])
+            with draft.filling():
+                tensors = way()
+                draft.results = [t.value for t in tensors]
+            undo.callback(draft.drop)
+            drafts.append(draft)
+            made.append(known_of(tensors))
+        first, second = made
+        forms = join_forms(ctx, first, second, known, lambda _, a, b: f"its branches give {a} and {b}")
+        undo.pop_all()
+    whole: Any = scf.IfOp(condition, forms.types, has_else=True)
+    whole.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
+    for draft, block in zip(drafts, (whole.then_block, whole.else_block), strict=True):
+        with ir.InsertionPoint(block):
+            scf.YieldOp(forms.cast(ctx, draft.place([])))
+    return forms.wrap(ctx, whole.results)
+
+
+def iterate(
+    ctx: Context,
+    limit: Extent | ir.Value | None,
+    begins: ir.Value | None,
+    initial: Sequence[Tensor],
+    iteration: Iteration,
+    names: Sequence[str] = (),
+) -> list[Tensor]:
+    """The carried values after the last iteration: below the limit, and while the condition (an i1) holds.
+
+    An iteration is converted again with less that is known of the values until that holds after it as before it.
+    ``names`` are those of the carried values, as far as they have any.
+    """
+    refuse_in_kernel(ctx)
+    if not initial:
+        return []
+    forms, known = known_of(initial), extents.names()
+    while True:
+        draft = Draft([ir.IndexType.get(), *forms.types])
+        with draft.filling():
+            at, *carried = draft.arguments
+            go, made = iteration(at, forms.wrap(ctx, carried))
+            pairs = zip(initial, made, strict=True)
+            made = [_as_optional(ctx, after) if before.dtype == OPTIONAL else after for before, after in pairs]
+            demand_ranked(ctx, [go] if go is not None else [], "its condition")
+            goes = truth() if go is None else only_element(go.value)
+            draft.results = [goes, *(t.value for t in made)]
+            after = join_forms(ctx, forms, known_of(made), known, partial(_difference, names))
+        if after == forms:
+            break
+        draft.drop()
+        forms = after
+
+    def step(at: ir.Value, old: Sequence[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+        goes, *new = draft.place([at, *old])
+        return goes, forms.cast(ctx, new)
+
+    states = forms.cast(ctx, [t.value for t in initial])
+    last = guarded(index(limit) if isinstance(limit, int | Sym) else limit, begins or truth(), states, step)
+    last[0].owner.operation.attributes[tw.CONTROL] = ir.UnitAttr.get()
+    return forms.wrap(ctx, last)
+
+
+def _difference(names: Sequence[str], i: int, before: Form, after: Form) -> str:
+    """What an iteration changes about a carried value, in words."""
+    name = f"the carried value '{names[i]}'" if i < len(names) else "a scan output"
+    return f"{name} is {before} before an iteration and {after} after it"
+
+
+def _as_optional(ctx: Context, value: Tensor) -> Tensor:
+    """A value as an optional that holds it; what was one may be replaced by what it held."""
+    if value.dtype == OPTIONAL:
+        return value
+    demand_ranked(ctx, [value], "what a carried optional holds")
+    return ctx.host("optional", [value], Element(OPTIONAL, None, element_of(value)))[0]
+
+
+def no_elements(ctx: Context) -> Tensor:
+    """The elements of a scan output before the first iteration."""
+    return ctx.host("sequence", [], Element(SEQUENCE, None, Element("", empty=True)))[0]
+
+
+def with_element(ctx: Context, elements: Tensor, element: Tensor) -> Tensor:
+    """The elements of a scan output and another one."""
+    demand_ranked(ctx, [element], "an element of a scan output")
+    return ctx.host("SequenceInsert", [elements, element], Element(SEQUENCE, None, element_of(element)))[0]
+
+
+def stacked(ctx: Context, elements: Tensor, like: Form, axis: int = 0, backward: bool = False) -> Tensor:
+    """All elements of a scan output along a new axis (not negative); if there are none, open extents are 0."""
+    shape = [n if isinstance(n, int) else 0 for n in like.shape]
+    shape.insert(axis, 0)
+    facts = {"axis": axis, "backward": backward, "shape": shape, "dtype": like.dtype}
+    return ctx.host("stack", [elements], Element(like.dtype, len(shape)), **facts)[0]
+
+
+def truth() -> ir.Value:
+    """The condition that always holds."""
+    return scalars.const(1, ir.IntegerType.get_signless(1))
+
+
+def only_element(condition: ir.Value) -> ir.Value:
+    """The only element of a condition as an i1."""
+    return scalars.truth(builders.extract(condition, [index(0)] * len(builders.shape_of(condition))))

@@ -1,0 +1,76 @@
+"""Conversion between dtypes as ONNX's Cast has it."""
+
+from __future__ import annotations
+
+from ....core.model import OBJECTS
+from ....dialects import arith, codes, ir, math, scalars
+from ....dialects.types import bits, element_type, is_float, is_integer, is_signed
+from ..values.tensor import Tensor
+from .context import Context
+
+
+def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True, round_mode: str = "up") -> Tensor:
+    """``x`` as ``dtype``: floats to integers toward zero, numbers to bool by ``!= 0``, integers modulo 2ⁿ.
+
+    ``saturate`` is about float8 alone: what is too large becomes the largest number, else infinity or NaN.
+    ``round_mode`` is about float8_e8m0fnu alone (``codes.ROUND_MODES``).
+    """
+    if round_mode not in codes.ROUND_MODES:
+        ctx.invalid(f"round_mode '{round_mode}' is none of {', '.join(codes.ROUND_MODES)}")
+    if x.dtype == dtype:
+        return x
+    if x.dtype in OBJECTS or dtype in OBJECTS:
+        ctx.unsupported(f"from {x.dtype} to {dtype}")
+    source = x.dtype
+
+    def body(value: ir.Value) -> ir.Value:
+        if dtype == "bool":
+            return scalars.truth(value)
+        if is_float(dtype):
+            return codes.encode(_to_float(value, source, dtype), dtype, saturate, round_mode)
+        return _to_integer(value, source, dtype)
+
+    return ctx.elementwise(body, x, dtype=dtype)
+
+
+def _to_float(value: ir.Value, source: str, dtype: str) -> ir.Value:
+    wide = codes.compute_type(dtype)
+    if not is_float(source):
+        return (arith.sitofp if is_signed(source) else arith.uitofp)(wide, value)
+    if bits(dtype) < 32:  # rounded once, where it is stored
+        return value
+    return scalars.narrow(value, wide)
+
+
+def _to_integer(value: ir.Value, source: str, dtype: str) -> ir.Value:
+    target = element_type(dtype)
+    if is_float(source):
+        value = _truncate(value, dtype)
+    if value.type == target:
+        return value
+    if scalars.width(value) > scalars.width(target):
+        return arith.trunci(target, value)
+    signed = is_float(source) or (is_integer(source) and is_signed(source))
+    return (arith.extsi if signed else arith.extui)(target, value)
+
+
+def _truncate(value: ir.Value, dtype: str) -> ir.Value:
+    """A float toward zero, as an integer of 32 or 64 bits whose low bits are the dtype's.
+
+    Through a wider signed integer negative numbers wrap, as C compilers have it in practice.
+    """
+    narrow = scalars.width(element_type(dtype)) < 32 or dtype == "int32"
+    integer = ir.IntegerType.get_signless(32 if narrow else 64)
+    if dtype != "uint64":
+        return _to_signed(value, integer)
+    half = scalars.like(value, 2.0**63)
+    upper = scalars.compare("ge", value, half)
+    low = _to_signed(arith.select(upper, arith.subf(value, half), value), integer)
+    return arith.xori(low, arith.select(upper, scalars.like(low, 1 << 63), scalars.like(low, 0)))
+
+
+def _to_signed(value: ir.Value, integer: ir.Type) -> ir.Value:
+    """What the integer does not hold, and NaN, is its least number, as x86 has it: LLVM may do anything with them."""
+    least = 1 << (scalars.width(integer) - 1)
+    inside = scalars.compare("lt", math.absf(value), scalars.like(value, float(least)))
+    return arith.select(inside, arith.fptosi(integer, value), scalars.const(-least, integer))

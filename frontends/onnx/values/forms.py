@@ -1,0 +1,74 @@
+"""What is known of a value whichever iteration or branch made it: what its makers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from ....core.sizes import Extent, Sym, symbols
+from ....dialects import extents, ir, tensor
+from ....dialects.types import element_type
+from .objects import Element, Object, joined_elements
+from .tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Form:
+    """A dtype; a tensor's extents, None for those that differ; of a value of the host what it holds, a text's rank."""
+
+    dtype: str
+    shape: tuple[Extent | None, ...] = ()
+    element: Element | None = None
+    rank: int | None = None
+    held: bool = False  # by the host
+
+    @property
+    def axes(self) -> int:
+        """The number of a tensor's axes; what the host holds has none."""
+        return len(self.shape)
+
+    @property
+    def type(self) -> ir.Type:
+        """The type in the IR."""
+        if self.held:
+            return ir.NoneType.get()
+        open_ = ir.ShapedType.get_dynamic_size()
+        shape = [open_ if n is None else extents.as_type_extent(n) for n in self.shape]
+        return ir.RankedTensorType.get(shape, element_type(self.dtype))
+
+    def wrap(self, value: ir.Value) -> Tensor:
+        """A value of this form; extents that differ are symbols of their own."""
+        if self.held:
+            return Object(self.dtype, lambda: value, self.element, self.rank)
+        shape = [
+            extents.fresh(extents.dim(value, axis), "size", 0) if n is None else n for axis, n in enumerate(self.shape)
+        ]
+        extents.note(value, shape)
+        return Tensor(self.dtype, tuple(shape), lambda: value)
+
+    def cast(self, value: ir.Value) -> ir.Value:
+        """A value that is of this form as one of its type."""
+        return value if value.type == self.type else tensor.CastOp(self.type, value).result
+
+    def __str__(self) -> str:
+        shape = ", ".join("?" if n is None else str(n) for n in self.shape)
+        return self.dtype if self.held else f"{self.dtype}[{shape}]"
+
+    def within(self, known: Collection[str]) -> Form:
+        """The form where only these symbols are known: without the extents that need others."""
+        shape = tuple(None if isinstance(n, Sym) and symbols(n).difference(known) else n for n in self.shape)
+        return replace(self, shape=shape)
+
+
+def form_of(value: Tensor) -> Form:
+    """All that is known of one value."""
+    if isinstance(value, Object):
+        return Form(value.dtype, (), value.element, value.rank_, held=True)
+    return Form(value.dtype, value.shape)
+
+
+def common(a: Form, b: Form) -> Form:
+    """What two forms of one dtype, and of tensors of one rank, have in common."""
+    if a.held:
+        return Form(a.dtype, (), joined_elements(a.element, b.element), a.rank if a.rank == b.rank else None, True)
+    return Form(a.dtype, tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True)))

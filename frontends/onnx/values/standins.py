@@ -1,0 +1,129 @@
+"""What stands for the outputs of a node that could not be converted, so that the nodes after it are looked at too.
+
+Nothing of this is ever compiled: an import that has made one ends with a list of reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
+
+from ....dialects import builders, ir
+from ....dialects.types import element_type
+from ..control.ranks import Unranked
+from ..convert.functions import type_proto
+from ..proto.weights import DTYPES
+from ..state.context import Unsupported
+from .tensor import Tensor
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A value of which at most the dtype is known; "" is none."""
+
+    dtype: str = ""
+
+
+FAILED = Failed()
+
+
+class StandIn(Tensor):
+    """A value of known type that could not be made, or that was computed from such a one.
+
+    A converter that demands to know it fails without a reason: what could not be made may well have been a constant.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, dtype: str, shape: tuple[int, ...], make: Callable[[], ir.Value] | None = None) -> None:
+        super().__init__(dtype, shape, make or self._empty, load=_not_known)
+
+    @property
+    def value(self) -> ir.Value:
+        """An SSA value, a new one for each use: the last one may have been made in a draft that is gone."""
+        return self._make()
+
+    def _empty(self) -> ir.Value:
+        return builders.empty(self.shape, element_type(self.dtype))
+
+
+def _not_known() -> NoReturn:
+    raise Unsupported("")
+
+
+Value = Tensor | Failed
+
+
+def after(inputs: Sequence[Value | None], outputs: Sequence[Value]) -> list[Value]:
+    """What a node made from its inputs; stand-ins make stand-ins, but what is known in spite of them stays."""
+    if not any(isinstance(t, StandIn) for t in inputs):
+        return list(outputs)
+    return [_after(t) if isinstance(t, Tensor) and t.known is None else t for t in outputs]
+
+
+def _after(made: Tensor) -> Value:
+    return Failed(made.dtype) if isinstance(made, Unranked) else StandIn(made.dtype, made.shape, _maker(made))
+
+
+def _maker(tensor: Tensor) -> Callable[[], ir.Value]:
+    return lambda: tensor.value
+
+
+def stand_ins(
+    node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int], declared: Mapping[str, TypeProto]
+) -> list[Value]:
+    """For a node's outputs: of the types that onnx infers for this one node, else of those that the file declares."""
+    inferred = _infer(node, inputs, opsets)
+    return [_better(of_type(inferred.get(name)), of_type(declared.get(name))) for name in node.output]
+
+
+def _better(first: Value, second: Value) -> Value:
+    return first if isinstance(first, Tensor) or not (isinstance(second, Tensor) or second.dtype) else second
+
+
+def of_type(type_: TypeProto | None) -> Value:
+    """A stand-in for a value of an ONNX type, as far as that is known."""
+    if type_ is None or type_.WhichOneof("value") != "tensor_type":
+        return FAILED
+    dtype = DTYPES.get(type_.tensor_type.elem_type, "")
+    dims = type_.tensor_type.shape.dim
+    known = type_.tensor_type.HasField("shape") and all(d.HasField("dim_value") and d.dim_value >= 0 for d in dims)
+    return StandIn(dtype, tuple(d.dim_value for d in dims)) if dtype and known else Failed(dtype)
+
+
+def _infer(node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> Mapping[str, TypeProto]:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    opset = opsets.get(domain, 0)
+    if not defs.has(node.op_type, max_inclusive_version=opset, domain=domain):
+        return {}
+    given = {name: t for name, t in zip(node.input, inputs, strict=True) if t is not None}
+    types = {name: _type(t) for name, t in given.items()}
+    data = {name: numpy_helper.from_array(a) for name, t in given.items() if (a := _data(t)) is not None}
+    versions = [helper.make_opsetid(name, version) for name, version in opsets.items()]
+    try:
+        schema = defs.get_schema(node.op_type, opset, domain)
+        return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=versions)
+    except Exception:  # it refuses types and values in many ways
+        return {}
+
+
+def _type(value: Value) -> TypeProto:
+    if isinstance(value, Tensor):
+        return type_proto(value)
+    made = TypeProto()
+    number = next((number for number, name in DTYPES.items() if name == value.dtype), 0)
+    if number:
+        made.tensor_type.elem_type = number
+    return made
+
+
+def _data(value: Value) -> np.ndarray | None:
+    """What onnx may use of a value: shapes, axes and the like."""
+    known = value.known if isinstance(value, Tensor) else None
+    if known is None or known.size > builders.MAX_CONSTANT or known.dtype not in (np.int32, np.int64):
+        return None
+    return known
