@@ -8,6 +8,9 @@ import pytest
 
 from tilewright.core.target import Target
 
+# For tests of kernels that make code for one CPU whatever the module's target is: they run once.
+FOR_THIS_MACHINE = pytest.mark.parametrize("target", ["x86"], indirect=True)
+
 
 def targets(*cpus: str) -> list[Any]:
     """A parameter for each CPU; its test is skipped, with the reason, where this machine cannot run such code."""

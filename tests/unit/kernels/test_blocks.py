@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from kernel_runner import TARGET
 
 import tilewright as tw
@@ -212,6 +213,7 @@ def pairs() -> list[tuple[int, int]]:
     return [(n, SIZES[i * 4 % len(SIZES)]) for i, n in enumerate(SIZES)] + [(70, 70), (3, 300)]
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("kind", KINDS)
 def test_kernels_of_open_sizes_are_right(kind: str):
     made = model(kind)
@@ -276,6 +278,7 @@ def test_an_op_that_sums_over_an_open_axis_is_the_last_of_its_kernel():
     assert sum(name.startswith("reduce") for name in names) == 1 < len(names)
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("op", ["ArgMin(x)", "Hardmax<axis = 0>(x)"])
 def test_where_an_extreme_of_columns_lies(op: str):
     made = onnx.parser.parse_model(
@@ -289,6 +292,7 @@ def test_where_an_extreme_of_columns_lies(op: str):
         np.testing.assert_array_equal(module(x)[0], session.run(None, {"x": x})[0])
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize(
     ("shapes", "sizes"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from cpu_targets import targets
+from cpu_targets import FOR_THIS_MACHINE, targets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import TARGET, CompiledKernel, before_schedule, bytecode, kernels_for
@@ -140,6 +140,7 @@ def test_convolution(size, c, f, window, stride):
     check(conv(size, c, f, window, stride, block), [x, pack(w.transpose(2, 3, 1, 0), block), b], want)
 
 
+@FOR_THIS_MACHINE
 def test_rows_of_the_weight_are_asked_for_ahead():
     """Both lines of a step's 128 bytes, and the share of the next block that a tile of rows has."""
     with make_context(), ir.Location.unknown():

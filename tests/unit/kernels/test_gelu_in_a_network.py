@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from onnx import helper
 from onnx_case import model_of
 
@@ -31,6 +32,7 @@ TRUE = {
 }
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("form", FORMS)
 def test_the_tail_has_all_its_bits(form: str) -> None:
     nodes = [helper.make_node(op, names.split(), [out], name=out) for op, names, out in FORMS[form]]

@@ -7,6 +7,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from cpu_targets import FOR_THIS_MACHINE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_runner import CompiledKernel, assembly, schedule_text
@@ -192,6 +193,7 @@ def test_transposes_of_matrices(shape: tuple[int, int], element: str) -> None:
     check(text, [x], np.ascontiguousarray(x.T))
 
 
+@FOR_THIS_MACHINE
 @pytest.mark.parametrize("shape, order", [((96, 128), [1, 0]), ((64, 12, 48), [1, 2, 0])])
 @pytest.mark.parametrize("element", ["i8", "i16", "f32", "f64"])
 def test_transposes_are_shuffles(element: str, shape: tuple[int, ...], order: list[int]) -> None:
