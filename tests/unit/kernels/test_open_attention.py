@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 
@@ -82,6 +83,12 @@ def model(inputs: Sequence[str], body: str) -> onnx.ModelProto:
     return made
 
 
+@functools.cache
+def program(kind: str) -> tw.Module:
+    """The kind's program, which takes a second or two to compile: tests share it."""
+    return tw.compile(model(*KINDS[kind]), workers=0, num_threads=2)
+
+
 def values(inputs: Sequence[str], batch: int, rows: int, keys: int) -> dict[str, np.ndarray]:
     """Random inputs; of a mask each row has elements that stay."""
     sizes, made = {"B": batch, "S": rows, "T": keys}, {}
@@ -113,9 +120,8 @@ def schedules(made: onnx.ModelProto) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_attention_over_open_keys_is_right(kind: str):
     inputs, body = KINDS[kind]
-    made = model(inputs, body)
+    made, module = model(inputs, body), program(kind)
     session = onnxruntime.InferenceSession(made.SerializeToString())
-    module = tw.compile(made, workers=0, num_threads=2)
     for threads, (batch, rows, keys) in itertools.product((1, 2), SIZES):
         module.num_threads = threads
         check(module, session, values(inputs, batch, rows, keys))
@@ -131,8 +137,7 @@ def test_attention_over_open_keys_is_one_kernel(kind: str):
 
 @FOR_THIS_MACHINE
 def test_rows_without_a_key_that_stays_are_no_numbers():
-    inputs, body = KINDS["mask of keys"]
-    module = tw.compile(model(inputs, body), workers=0)
+    (inputs, _), module = KINDS["mask of keys"], program("mask of keys")
     given = values(inputs, 2, 20, 18)
     given["m"][0] = -np.inf
     [got] = module(*(given[info.name] for info in module.inputs))
@@ -141,8 +146,7 @@ def test_rows_without_a_key_that_stays_are_no_numbers():
 
 @FOR_THIS_MACHINE
 def test_keys_at_minus_infinity_count_for_nothing():
-    inputs, body = KINDS["mask of keys"]
-    module = tw.compile(model(inputs, body), workers=0)
+    (inputs, _), module = KINDS["mask of keys"], program("mask of keys")
     given = values(inputs, 1, 9, 40)
     given["m"][..., 21:] = -np.inf
     [got] = module(*(given[info.name] for info in module.inputs))
