@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
+from typing import Any
 
 import networks
 import numpy as np
@@ -146,8 +148,17 @@ def test_blocks_of_patches_and_channels(rows: int, blocks: int, monkeypatch: pyt
         check(convolution(1, 16, 112, (21, 10), SAME, "brm"), SAME, "brm", 3)
 
 
-@pytest.mark.parametrize("size", [(21, 10), (16, 33), (2, 3)])
-@pytest.mark.parametrize("n, outputs, cores", [(1, 4, 2), (1, 2, 8), (3, 4, 5)])
+SIZES = ((21, 10), (16, 33), (2, 3))
+BATCHES = ((1, 4, 2), (1, 2, 8), (3, 4, 5))  # images, outputs of a patch, cores
+
+
+def sizes_and_batches() -> list[Any]:
+    """All pairs; each size and each batch is in one that is not slow."""
+    pairs = itertools.product(enumerate(SIZES), enumerate(BATCHES))
+    return [pytest.param(size, *batch, marks=[pytest.mark.slow] if i != j else []) for (i, size), (j, batch) in pairs]
+
+
+@pytest.mark.parametrize("size, n, outputs, cores", sizes_and_batches())
 def test_patches_of_a_kernel_of_their_own(n: int, outputs: int, cores: int, size: tuple[int, int]) -> None:
     """What does not stay in the cache is made by all threads together, and read by the kernel of the products."""
     with make_context(), ir.Location.unknown():
