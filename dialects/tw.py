@@ -46,7 +46,7 @@ Written by passes/graph/plan_memory.
 CONTROL = "tw.control"
 """``scf`` op, unit: the program runs it; it becomes no kernel.
 
-Written by frontends/onnx/control_flow; read by passes/ir/routine_ops.
+Written by frontends/onnx/control/control_flow; read by passes/ir/routine_ops.
 """
 
 OUTSIDE = "tw.outside"
@@ -64,19 +64,19 @@ Written by passes/graph/report_outside; read by passes/graph/plan_memory, passes
 HOST = "tw.host"
 """Call, string: the function of the host that it calls (``runtime/steps/host.py``).
 
-Written by frontends/onnx/entry; read by passes/ir/routine_ops, passes/plan_routine.
+Written by frontends/onnx/state/entry; read by passes/ir/routine_ops, passes/plan_routine.
 """
 
 ATTRIBUTES = "tw.attributes"
 """Call of a host function, string: the function's attributes as JSON.
 
-Written by frontends/onnx/entry; read by passes/plan_routine.
+Written by frontends/onnx/state/entry; read by passes/plan_routine.
 """
 
 DTYPES = "tw.dtypes"
 """Call of a host function, string: the element types of its operands and results as JSON.
 
-Written by frontends/onnx/entry; read by passes/plan_routine.
+Written by frontends/onnx/state/entry; read by passes/plan_routine.
 """
 
 GROUP = "tw.group"

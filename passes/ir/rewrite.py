@@ -9,11 +9,11 @@ from ...dialects import ir
 from ...dialects.walk import collect
 from .edit import replace
 
-Match = type[ir.OpView] | tuple[type[ir.OpView], ...] | Callable[[ir.Operation], bool]
+OpMatch = type[ir.OpView] | tuple[type[ir.OpView], ...] | Callable[[ir.Operation], bool]
 Emit = Callable[[ir.Operation], ir.Value | Sequence[ir.Value] | None]
 
 
-def rewrite(root: ir.Module | ir.OpView | ir.Operation, match: Match, emit: Emit) -> None:
+def rewrite(root: ir.Module | ir.OpView | ir.Operation, match: OpMatch, emit: Emit) -> None:
     """Replace the ops in ``root`` that match, inner ones before the ops around them.
 
     ``match`` is a class of ops, several, or a predicate. ``emit`` runs at the place and the location of an op that
@@ -27,7 +27,7 @@ def rewrite(root: ir.Module | ir.OpView | ir.Operation, match: Match, emit: Emit
             replace(op, [made] if isinstance(made, ir.Value) else made)
 
 
-def _predicate(match: Match) -> Callable[[ir.Operation], bool]:
+def _predicate(match: OpMatch) -> Callable[[ir.Operation], bool]:
     classes: Any = (match,) if isinstance(match, type) else match
     if not isinstance(classes, tuple):
         return classes
