@@ -16,14 +16,14 @@ from ...dialects import builders, extents, func, ir, tw
 from ...dialects.context import diagnostics, make_context
 from ...dialects.types import element_type
 from . import ops
-from .control.ranks import Unranked
 from .convert.graph import Graph
 from .proto.check import check_model
 from .proto.weights import Detached, Source, detach
 from .shapes.inputs import fixed_inputs
 from .state.refusals import Refusal
+from .state.standins import Failed
+from .values.choices import Unranked
 from .values.objects import Element, Object, element_of_type
-from .values.standins import Failed
 from .values.tensor import Tensor
 
 

@@ -17,7 +17,6 @@ import numpy as np
 from ....core.model import numpy_dtype
 from ....dialects import arith, ir, math, scalars
 from ....dialects.types import element_type, is_integer, is_signed
-from ..state.casts import cast
 from ..state.context import KNOWN_LIMIT, Context
 from ..values.tensor import Tensor
 
@@ -184,7 +183,7 @@ def _store(
     number = ctx.elementwise(
         lambda v, by, *shift: reduce(scalars.add, shift, body(v, by)), x, other, *terms, dtype="float32", shape=x.shape
     )
-    return cast(ctx, number, dtype, saturate)
+    return ctx.cast(number, dtype, saturate)
 
 
 def nearest(value: ir.Value, dtype: str, shift: Sequence[ir.Value] = ()) -> ir.Value:

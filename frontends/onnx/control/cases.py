@@ -7,32 +7,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+
+from onnx import NodeProto
 
 from ....core.errors import ModelError
 from ....dialects import extents, ir
 from ....dialects.loops import Draft
-from ..state.context import Context, Unsupported
+from ..state.context import Context
+from ..state.graph_state import GraphState
+from ..state.refusals import Unsupported
+from ..state.standins import StandIn, Value
+from ..values.choices import Case, Choice, Facts, Unranked
 from ..values.forms import Form, form_of
-from ..values.standins import StandIn, Value
 from ..values.tensor import Tensor
 from .alternatives import in_each
 from .control_flow import only_element, refuse_in_kernel
-from .ranks import Case, Choice, Facts, Unranked
-
-if TYPE_CHECKING:
-    from ..convert.graph import Graph, Waiting
 
 MOST_COPIES = 64  # of a node of the model
 
 
-def convert_cases(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> None:
+@dataclass
+class Waiting:
+    """Names that depend on ranks which only the run knows, each after those that it needs, and the first ``choice``."""
+
+    needs: dict[str, list[str]] = field(default_factory=dict)
+    choice: Choice | None = None
+
+    def takes(self, node: NodeProto, needs: list[str], choice: Choice | None) -> bool:
+        """Whether a node has to wait: for a choice that is among its needs, or for others that do."""
+        if choice is None and not any(n in self.needs for n in needs):
+            return False
+        self.choice = self.choice or choice
+        self.needs.update((name, needs) for name in node.output if name)
+        return True
+
+
+def convert_cases(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> None:
     """Convert what waits for a choice in each of its cases, for these outputs of the current scope.
 
     The scope then has the outputs, or values that they need and that are the same in all cases. Raises Unsupported
     inside of a kernel, and where nodes would be converted too often.
     """
-    ctx, scope = choice.ctx, graph.scope
+    maker, scope = choice.maker, graph.scope
+    ctx = Context(graph, maker.node, maker.name, maker.opset)
     with ir.Location.name(ctx.name), _copies(ctx, len(choice.cases)):
         refuse_in_kernel(ctx)
         names = _wanted(graph, choice, waiting, outputs)
@@ -59,7 +77,7 @@ def _copies(ctx: Context, count: int) -> Iterator[None]:
 
 
 @contextmanager
-def _knowing(graph: Graph, facts: Facts) -> Iterator[None]:
+def _knowing(graph: GraphState, facts: Facts) -> Iterator[None]:
     """Let what is converted now rely on facts."""
     around = graph.facts
     graph.facts = {**around, **facts}
@@ -73,7 +91,7 @@ def _words(cases: Sequence[Case]) -> str:
     return f"what reads {' or '.join(', '.join(map(str, case)) for case in cases)} of it"
 
 
-def _wanted(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
+def _wanted(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> list[str]:
     """The names to convert in each case: those of the outputs that wait, or what they need in place of them."""
     needs, same = waiting.needs, _same(graph, choice, waiting, outputs)
     free: set[str] = set()  # what can be converted once, behind the cases, given what all of them make the same of
@@ -95,7 +113,7 @@ def _wanted(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[st
     return list(wanted)
 
 
-def _same(graph: Graph, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
+def _same(graph: GraphState, choice: Choice, waiting: Waiting, outputs: Sequence[str]) -> set[str]:
     """The names of which all cases make the same, as far as anybody who reads them can tell before the run."""
     known = extents.names()
     forms = [_forms(_tried(graph, choice, case, outputs), waiting) for case in choice.cases]
@@ -110,7 +128,7 @@ def _forms(values: Mapping[str, Value], waiting: Waiting) -> dict[str, Form]:
     return {name: form_of(t) for name, t in tensors.items() if t.known is None and t.items is None}
 
 
-def _tried(graph: Graph, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, Value]:
+def _tried(graph: GraphState, choice: Choice, case: Case, outputs: Sequence[str]) -> Mapping[str, Value]:
     """What one case makes, as far as it depends on no other choice, without a trace of it in the program."""
     before, scope, draft = graph.refusals.copy(), graph.scope, Draft([])
     with draft.filling():

@@ -14,7 +14,8 @@ from ....core.errors import UnsupportedError
 from ....core.sizes import Extent, Sym
 from ....dialects import builders, extents, ir, scalars, scf, tw
 from ....dialects.loops import Draft, guarded, index
-from ..state.context import Context, Unsupported
+from ..state.context import Context
+from ..state.refusals import Unsupported
 from ..values.forms import Form
 from ..values.objects import OPTIONAL, SEQUENCE, Element, element_of
 from ..values.tensor import Tensor

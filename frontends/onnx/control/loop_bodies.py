@@ -9,7 +9,6 @@ import onnx
 from onnx import NodeProto
 
 from ....dialects.loops import Draft
-from ..convert.fold import RANDOM
 from ..proto.nodes import node_captures
 from ..proto.weights import DTYPES
 from ..state.context import Context
@@ -17,6 +16,16 @@ from ..values.forms import Form, form_of
 from ..values.tensor import Tensor
 from .control_flow import kernel
 from .ranks import demand_ranked
+
+_RANDOM = {
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Dropout",
+    "Multinomial",
+}
 
 
 class Body:
@@ -148,4 +157,4 @@ def _split(nodes: Sequence[NodeProto], inputs: Collection[str]) -> tuple[list[No
 def _is_random(node: NodeProto) -> bool:
     graphs = [g for a in node.attribute for g in ([a.g] if a.HasField("g") else a.graphs)]
     own = node.domain not in ("", "ai.onnx")  # a function's body may be random
-    return own or node.op_type in RANDOM | {"Dropout"} or any(_is_random(n) for g in graphs for n in g.node)
+    return own or node.op_type in _RANDOM or any(_is_random(n) for g in graphs for n in g.node)

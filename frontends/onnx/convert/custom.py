@@ -12,10 +12,12 @@ from ....core.errors import ModelError
 from ....core.model import OBJECTS
 from ....core.questions import ask
 from ....dialects import builders
-from ..examine import remedies
-from ..state.context import Context, Unsupported
+from ..state.context import Context
+from ..state.refusals import Unsupported
 from ..values.objects import TEXT, Element, Object, element_of_type
 from ..values.tensor import Tensor
+
+RULE = "give tw.register_op a rule (infer=...), or declare the output in the file (value_info)"
 
 _PLAIN = (int, float, str)
 
@@ -88,7 +90,7 @@ def _declared(ctx: Context, index: int) -> Element:
     element = Element("") if type_ is None else element_of_type(type_)
     if not element.dtype or (element.rank is None and element.dtype not in OBJECTS):
         raise Unsupported(
-            f"dtype and rank of output '{output}' are not known: {remedies.RULE}",
+            f"dtype and rank of output '{output}' are not known: {RULE}",
             "rule",
         )
     return element

@@ -17,7 +17,6 @@ from ..values.tensor import Tensor
 FOLD_LIMIT = 1 << 16  # elements of all inputs together
 RESULT_LIMIT = 1 << 22  # elements of what inputs broadcast to, and of a window
 
-RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
 # What the reference does as the standard has it, in all versions and types: arithmetic on shapes and the like, what
 # gives shapes that only values tell, and windows. Of the rest it has no old versions (Softmax), computes in float32
 # (Erf), gives other shapes (GlobalMaxPool), takes along another axis (Unique), divides in float64 (QuantizeLinear) or

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import onnx
-from onnx import AttributeProto, NodeProto, TensorProto, TypeProto, defs, helper
+from onnx import AttributeProto, NodeProto, defs
 
-from ..proto.weights import DTYPES
-from ..values.objects import OPTIONAL, SEQUENCE, TEXT, Element, Object
+from ..values.objects import type_proto
 from ..values.tensor import Tensor
-
-_TENSOR_TYPES = {name: number for number, name in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -73,28 +70,6 @@ def _schema_function(schema: Any, node: NodeProto, inputs: Sequence[Tensor | Non
         return None
     types = [type_proto(t).SerializeToString() for t in inputs]
     return schema.get_context_dependent_function_with_opset_version(max(versions), node.SerializeToString(), types)
-
-
-def type_proto(tensor: Tensor | None) -> TypeProto:
-    """The ONNX type of a value; an empty one for an input that is absent."""
-    if tensor is None:
-        return TypeProto()
-    if isinstance(tensor, Object):
-        return _object_type(Element(tensor.dtype, tensor.rank_, tensor.element))
-    shape = [extent if isinstance(extent, int) else str(extent) for extent in tensor.shape]
-    return helper.make_tensor_type_proto(_TENSOR_TYPES[tensor.dtype], shape)
-
-
-def _object_type(element: Element | None) -> TypeProto:
-    """The ONNX type of a value of the host."""
-    if element is None:
-        return TypeProto()
-    if element.dtype == SEQUENCE:
-        return helper.make_sequence_type_proto(_object_type(element.inner))
-    if element.dtype == OPTIONAL:
-        return helper.make_optional_type_proto(_object_type(element.inner))
-    number = TensorProto.STRING if element.dtype == TEXT else _TENSOR_TYPES[element.dtype]
-    return helper.make_tensor_type_proto(number, None if element.rank is None else [None] * element.rank)
 
 
 def _bind(node: NodeProto, given: dict[str, AttributeProto]) -> NodeProto:

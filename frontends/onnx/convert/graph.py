@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import onnx
@@ -16,73 +15,40 @@ from ....core.errors import ModelError, UnsupportedError
 from ....core.model import check_size
 from ....core.questions import ask
 from ....dialects import ir
-from ..control.cases import convert_cases
-from ..control.ranks import Choice, Facts
-from ..proto.nodes import (
-    bodies,
-    captures,
-    chosen_branch,
-    has_body,
-    mixed_dtypes,
-    node_captures,
-    op_title,
-    title,
-    unknown_attribute,
-    unknown_op,
-)
+from ..control.cases import Waiting, convert_cases
+from ..proto.nodes import bodies, captures, node_captures, op_title, title
 from ..proto.weights import Detached, type_name
 from ..state import registry
-from ..state.context import Context, Unsupported
-from ..state.entry import Entry
-from ..state.refusals import Refusals, refuse_results, refuse_use, signature
+from ..state.context import Context
+from ..state.graph_state import GraphState
+from ..state.refusals import Unsupported
 from ..state.scope import Scope
-from ..values.standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
+from ..state.standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
 from ..values.tensor import Tensor
 from . import custom, functions
 from .fold import fold
 from .fold_sizes import as_tensors, fold_sizes
 from .old_opsets import as_oldest
+from .schemas import has_body, mixed_dtypes, unknown_attribute, unknown_op
+from .signatures import refuse_results, refuse_use, signature
 
 
-@dataclass
-class Waiting:
-    """Names that depend on ranks which only the run knows, each after those that it needs, and the first ``choice``."""
-
-    needs: dict[str, list[str]] = field(default_factory=dict)
-    choice: Choice | None = None
-
-    def takes(self, node: NodeProto, needs: list[str], choice: Choice | None) -> bool:
-        """Whether a node has to wait: for a choice that is among its needs, or for others that do."""
-        if choice is None and not any(n in self.needs for n in needs):
-            return False
-        self.choice = self.choice or choice
-        self.needs.update((name, needs) for name in node.output if name)
-        return True
-
-
-class Graph:
-    """The state of one import: the function that is being made, its nodes' values, and what was refused."""
+class Graph(GraphState):
+    """The conversion of one model's graphs."""
 
     def __init__(self, detached: Detached, block: ir.Block, opsets: dict[str, int]) -> None:
-        self.detached = detached
-        self.entry = Entry(detached, block)
-        self.refusals = Refusals()
-        self.notes: dict[str, None] = {}  # what a user should know, each once
-        self.scope = Scope(opsets)
-        self.in_kernel = False  # what is converted now becomes part of one kernel
-        self.copies = 1  # how often what is converted now is there, for the ranks that the run may have
-        self.facts: Facts = {}  # where it is
+        super().__init__(detached, block, opsets)
         self._functions = {(f.domain, f.name, f.overload): f for f in detached.proto.functions}
 
     def convert(self, outputs: Iterable[str]) -> list[Value]:
         """Convert what these names of the current scope need, and give their tensors."""
         outputs = list(outputs)
         while (choice := (waiting := self._resolved(outputs)).choice) is not None:
-            ctx = choice.ctx
+            node = choice.maker.node
             try:
                 convert_cases(self, choice, waiting, outputs)
             except (Unsupported, UnsupportedError) as refusal:
-                self.refusals.add(ctx.node, ctx.name, self.scope.place(ctx.node), refusal)
+                self.refusals.add(node, choice.maker.name, self.scope.place(node), refusal)
                 self.scope.values.update((name, FAILED) for name in outputs if name in waiting.needs)
         return [self._lookup(name) for name in outputs]
 
@@ -140,7 +106,7 @@ class Graph:
         names = [n for n in node.input if n]
         condition = names[0] if node.op_type == "If" and names else ""
         if condition and condition not in waiting.needs and self.scope.producer(condition)[0] is None:
-            branch = chosen_branch(node, self._lookup(condition))
+            branch = _chosen_branch(node, self._lookup(condition))
             return names + (captures(branch) if branch is not None else node_captures(node))
         return names if node.op_type == "If" else names + node_captures(node)
 
@@ -180,7 +146,7 @@ class Graph:
     def _failed(self, node: NodeProto, name: str, refusal: Exception, inputs: Sequence[Value | None]) -> list[Value]:
         """What stands for the outputs of a node that failed, once the nodes of its bodies are looked at as well."""
         self.refusals.add(node, name, self.scope.place(node), refusal)
-        chosen = chosen_branch(node, inputs[0]) if node.op_type == "If" and inputs else None
+        chosen = _chosen_branch(node, inputs[0]) if node.op_type == "If" and inputs else None
         for body in bodies(node) if chosen is None else ():  # of an If that is decided, all was tried
             with suppress(Exception):  # for want of values
                 self._within(self._inner(body, [of_type(i.type) for i in body.input]), [o.name for o in body.output])
@@ -286,3 +252,11 @@ class Graph:
             return self.convert(outputs)
         finally:
             self.scope = caller
+
+
+def _chosen_branch(node: NodeProto, condition: object) -> onnx.GraphProto | None:
+    """The branch of an If whose condition is known, else None."""
+    if not isinstance(condition, Tensor) or condition.known is None or condition.size != 1:
+        return None
+    name = "then_branch" if bool(condition.known.reshape(-1)[0]) else "else_branch"
+    return next((a.g for a in node.attribute if a.name == name), None)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from onnx import NodeProto, defs
 
-from ..state.context import Unsupported
+from ..state.refusals import Unsupported
 
 OLDEST = 6  # of the opsets that converters know
 _HINT = "consumed_inputs"  # an attribute of that time: which inputs' memory the results may take

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from onnx import defs
 
+from ..convert.custom import RULE
 from ..state import registry
 from ..state.refusals import Refusal
-
-RULE = "give tw.register_op a rule (infer=...), or declare the output in the file (value_info)"
 
 _BY_KIND = {
     "attribute": "export the node without it",

@@ -25,7 +25,7 @@ from ..proto.nodes import Place, op_title
 from ..proto.weights import Detached, Source, detach, type_name
 from ..shapes.inputs import check_readable, example, fixed_inputs, given_shapes, model_inputs, open_shapes
 from ..state.refusals import Refusals
-from ..values.standins import FAILED, Failed
+from ..state.standins import FAILED, Failed
 from . import inventory
 from .inventory import FileNode
 from .remedies import remedy

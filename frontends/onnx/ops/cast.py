@@ -5,7 +5,6 @@ from __future__ import annotations
 from ....dialects import arith, builders
 from ....dialects.types import bits, element_type
 from ..proto.weights import dtype_name
-from ..state.casts import cast
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -13,12 +12,12 @@ from ..values.tensor import Tensor
 
 @op("Cast")
 def cast_to(ctx: Context, x: Tensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return cast(ctx, x, dtype_name(to, "the result"), bool(saturate), round_mode)
+    return ctx.cast(x, dtype_name(to, "the result"), bool(saturate), round_mode)
 
 
 @op("CastLike")
 def cast_like(ctx: Context, x: Tensor, target: Tensor, *, saturate: int = 1, round_mode: str = "up") -> Tensor:
-    return cast(ctx, x, target.dtype, bool(saturate), round_mode)
+    return ctx.cast(x, target.dtype, bool(saturate), round_mode)
 
 
 @op("BitCast", since=26)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ....core.sizes import Extent, largest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
-from ..proto.structure import demand_size
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -209,7 +208,7 @@ def conv_transpose(
         output_shape = per_axis(ctx, "output_shape", output_shape[-spatial:], spatial, least=0)
     reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
     full = [s * (n - 1) + e + r + 1 for s, n, e, r in zip(strides, x.shape[2:], extra, reach, strict=True)]
-    demand_size(ctx, (*x.shape[:1], group * w.shape[1], *full), x.dtype)
+    ctx.demand_size((*x.shape[:1], group * w.shape[1], *full), x.dtype)
     low, high = _transposed_pads(full, x.shape[2:], strides, pads, auto_pad, output_shape)
     if group == 1 and max(strides) > 1 and max(dilations) == 1:
         sizes = [n - a - b for n, a, b in zip(full, low, high, strict=True)]

@@ -16,7 +16,8 @@ from ....dialects.loops import index, sequential
 from ....dialects.positions import position, wrap
 from ....dialects.types import element_type, is_complex
 from ..shapes.dynamic_lengths import for_each_length
-from ..state.context import KNOWN_LIMIT, Context, Unsupported
+from ..state.context import KNOWN_LIMIT, Context
+from ..state.refusals import Unsupported
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .movement import cut

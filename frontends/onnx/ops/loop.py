@@ -18,7 +18,8 @@ from ....dialects.types import element_type
 from ..control.control_flow import first_accepted, iterate, no_elements, only_element, stacked, truth, with_element
 from ..control.loop_bodies import Body, changed, check_counts, check_dtypes, forms_of, returned_unchanged
 from ..control.ranks import demand_ranked
-from ..state.context import Context, Unsupported
+from ..state.context import Context
+from ..state.refusals import Unsupported
 from ..state.registry import op
 from ..values.forms import Form
 from ..values.tensor import Tensor

@@ -10,7 +10,6 @@ from ....core.model import bits_of, store_data
 from ....core.sizes import Extent, floordiv, if_equal, largest
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
-from ..proto.structure import demand_size
 from ..shapes.dynamic_axes import choose_extents, given
 from ..shapes.dynamic_lengths import up_to
 from ..state.context import Context, splat
@@ -127,7 +126,7 @@ def _padded_by_constant(
 ) -> Tensor:
     elem, known = element_type(x.dtype), splat(fill)
     if x.known is not None and known is not None and x.size <= builders.MAX_CONSTANT:
-        demand_size(ctx, [a + len(r) + b for a, r, b in zip(low, kept.values(), high, strict=True)], x.dtype)
+        ctx.demand_size([a + len(r) + b for a, r, b in zip(low, kept.values(), high, strict=True)], x.dtype)
         part = x.known[tuple(slice(r.start, r.stop) for r in kept.values())]
         return ctx.const(np.pad(part, list(zip(low, high, strict=True)), constant_values=known), x.dtype)
     if known is not None:

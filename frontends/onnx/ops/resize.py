@@ -24,7 +24,6 @@ from ..algorithms import dynamic_resize
 from ..algorithms.complex_parts import by_parts
 from ..algorithms.dynamic_resize import OpenAxis
 from ..algorithms.resampling import COORDINATES, NEAREST, Axis, Rule, far, near, precision, sources, triangle
-from ..proto.structure import demand_size
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
@@ -173,7 +172,7 @@ def _resize(ctx: Context, x: Tensor, axes: Axes, rule: Rule) -> Tensor:
     changed = [a for a in axes if a.changes(rule)]
     results: dict[int, Any] = {a.index: a.result for a in axes}
     shape = [results.get(i, n) for i, n in enumerate(x.shape)]
-    demand_size(ctx, shape, x.dtype)
+    ctx.demand_size(shape, x.dtype)
     if 0 in x.shape or 0 in shape:
         return ctx.wrap(builders.empty(shape, element_type(x.dtype)), x.dtype)
     known = [a for a in changed if isinstance(a, Axis)]

@@ -13,7 +13,6 @@ from ....core.sizes import Extent, Sym, floordiv, if_equal, is_open, largest, lo
 from ....dialects import arith, builders, ir, scalars
 from ....dialects import math as mlir_math
 from ....dialects.types import element_type
-from ..proto.structure import demand_size
 from ..proto.weights import dtype_name
 from ..shapes.dynamic_lengths import for_each_shape
 from ..state.context import Context
@@ -56,7 +55,7 @@ def _dense(ctx: Context, sparse: SparseTensorProto) -> np.ndarray:
     shape = tuple(sparse.dims)
     if any(extent < 0 for extent in shape):
         ctx.invalid(f"sparse_value has a negative extent in {list(shape)}")
-    demand_size(ctx, shape, values.dtype.name)
+    ctx.demand_size(shape, values.dtype.name)
     if at.ndim == 1 and at.size and not 0 <= at.min() <= at.max() < math.prod(shape):
         ctx.invalid(f"sparse_value has an index outside of its shape {list(shape)}")
     dense = np.zeros(math.prod(shape), values.dtype)
@@ -104,7 +103,7 @@ def value_range(ctx: Context, start: Tensor, limit: Tensor, delta: Tensor) -> Te
     if not math.isfinite(steps):
         ctx.invalid(f"a range from {first} to {stop} in steps of {step} has no end")
     count = max(math.ceil(steps), 0)
-    demand_size(ctx, (count,), start.dtype)
+    ctx.demand_size((count,), start.dtype)
     return ctx.const((first + np.arange(count) * step).astype(numpy_dtype(start.dtype)), start.dtype)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ....core.sizes import Extent, bounds, if_equal, product
 from ..control.control_flow import refuse_in_kernel
-from ..control.ranks import known_size
 from ..shapes.dynamic_axes import choose_extents, given, is_among, packed
 from ..shapes.dynamic_lengths import for_each_length, for_each_number, for_each_shape
 from ..state.context import Context
 from ..state.registry import op
+from ..values.choices import known_size
 from ..values.tensor import Tensor
 
 

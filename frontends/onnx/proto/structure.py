@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import onnx
 
 from ....core.errors import ModelError
 from ....core.limits import ModelLimits
-from ....core.model import check_size
 from ....core.printed import shorten
-from ....core.sizes import Extent
 from .traversal import Level, Name, function_name, levels, roots, tensors
 from .weights import Detached
-
-if TYPE_CHECKING:
-    from ..state.context import Context
 
 
 def check_nodes(detached: Detached) -> None:
@@ -29,11 +23,6 @@ def check_tensors(detached: Detached) -> None:
     """Raise ModelError for tensors of shapes that cannot be, or whose data is not there, wherever they are."""
     for tensor in tensors(detached.proto):
         detached.check(tensor)
-
-
-def demand_size(ctx: Context, shape: Sequence[Extent], dtype: str) -> None:
-    """Refuse a node's result that is larger than the limits allow, before memory is taken for it."""
-    check_size(shape, dtype, f"node '{ctx.name}' ({ctx.node.op_type}): its output", ctx.graph.detached.limits)
 
 
 @dataclass

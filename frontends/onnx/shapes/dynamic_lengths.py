@@ -12,8 +12,9 @@ from ....core.sizes import Extent, Sym, bounds, is_open
 from ....dialects import arith, builders, extents, ir
 from ..control.alternatives import in_each
 from ..control.control_flow import refuse_in_kernel
-from ..control.ranks import caused, known_size
+from ..control.ranks import caused
 from ..state.context import Context
+from ..values.choices import known_size
 from ..values.objects import MOST_RANKS
 from ..values.tensor import Tensor
 

@@ -1,27 +1,15 @@
-"""Conversion between dtypes as ONNX's Cast has it."""
+"""Conversion of elements between dtypes as ONNX's Cast has it."""
 
 from __future__ import annotations
 
-from ....core.model import OBJECTS
+from collections.abc import Callable
+
 from ....dialects import arith, codes, ir, math, scalars
 from ....dialects.types import bits, element_type, is_float, is_integer, is_signed
-from ..values.tensor import Tensor
-from .context import Context
 
 
-def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True, round_mode: str = "up") -> Tensor:
-    """``x`` as ``dtype``: floats to integers toward zero, numbers to bool by ``!= 0``, integers modulo 2ⁿ.
-
-    ``saturate`` is about float8 alone: what is too large becomes the largest number, else infinity or NaN.
-    ``round_mode`` is about float8_e8m0fnu alone (``codes.ROUND_MODES``).
-    """
-    if round_mode not in codes.ROUND_MODES:
-        ctx.invalid(f"round_mode '{round_mode}' is none of {', '.join(codes.ROUND_MODES)}")
-    if x.dtype == dtype:
-        return x
-    if x.dtype in OBJECTS or dtype in OBJECTS:
-        ctx.unsupported(f"from {x.dtype} to {dtype}")
-    source = x.dtype
+def cast_body(source: str, dtype: str, saturate: bool, round_mode: str) -> Callable[[ir.Value], ir.Value]:
+    """What makes an element of ``dtype`` of one of ``source``; ``Context.cast`` says how."""
 
     def body(value: ir.Value) -> ir.Value:
         if dtype == "bool":
@@ -30,7 +18,7 @@ def cast(ctx: Context, x: Tensor, dtype: str, saturate: bool = True, round_mode:
             return codes.encode(_to_float(value, source, dtype), dtype, saturate, round_mode)
         return _to_integer(value, source, dtype)
 
-    return ctx.elementwise(body, x, dtype=dtype)
+    return body
 
 
 def _to_float(value: ir.Value, source: str, dtype: str) -> ir.Value:

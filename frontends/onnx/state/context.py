@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import onnx
 
 from ....core.errors import ModelError
-from ....core.model import NARROW, bits_of, numpy_dtype
+from ....core.model import NARROW, OBJECTS, bits_of, check_size, numpy_dtype
 from ....core.sizes import Extent, is_open, may_be_equal
 from ....dialects import builders, codes, extents, ir, positions, scalars, tensor
 from ....dialects.types import element_type, is_float
 from ..values.objects import KINDS, Element, Object
 from ..values.tensor import Tensor
-
-if TYPE_CHECKING:
-    from ..convert.graph import Graph
+from .casts import cast_body
+from .graph_state import GraphState
+from .refusals import Unsupported
 
 Body = Callable[..., ir.Value]
 KNOWN_LIMIT = 1 << 16  # elements of a weight that ``known`` reads from the file when a converter demands its value
 
 
-class Unsupported(Exception):
-    """A converter's refusal; the importer turns all of them into one UnsupportedError.
-
-    ``kind`` is what a remedy depends on (``remedies.py``). Without a reason, other nodes have said why.
-    """
-
-    def __init__(self, reason: str, kind: str = "use") -> None:
-        super().__init__(reason)
-        self.kind = kind
-
-
 class Context:
     """One node's conversion. Methods emit at the current insertion point."""
 
-    def __init__(self, graph: Graph, node: onnx.NodeProto, name: str, opset: int) -> None:
+    def __init__(self, graph: GraphState, node: onnx.NodeProto, name: str, opset: int) -> None:
         self.graph = graph
         self.node = node
         self.name = name  # the node's name, or one made of op type and position
@@ -187,6 +176,10 @@ class Context:
         """Refuse sizes unless the first is the smaller one, at import or when the program runs."""
         extents.demand_less(a, b, otherwise)
 
+    def demand_size(self, shape: Sequence[Extent], dtype: str) -> None:
+        """Refuse a result that is larger than the limits allow, before memory is taken for it."""
+        check_size(shape, dtype, f"node '{self.name}' ({self.node.op_type}): its output", self.graph.detached.limits)
+
     def demand_within(self, x: Tensor, low: Extent, high: Extent, otherwise: str) -> None:
         """Refuse integers of a tensor that are not from ``low`` to below ``high``, 0 among them, when the program runs.
 
@@ -280,13 +273,19 @@ class Context:
         # Codes as they are: an infinity would be saturated.
         return self.wrap(builders.elementwise(lambda a: a, x.value, shape=shape, elem=element_type(x.dtype)), x.dtype)
 
-    def cast(self, x: Tensor, dtype: str) -> Tensor:
-        """``x`` converted as ONNX's Cast does (floats to integers toward zero)."""
+    def cast(self, x: Tensor, dtype: str, saturate: bool = True, round_mode: str = "up") -> Tensor:
+        """``x`` as ``dtype``: floats to integers toward zero, numbers to bool by ``!= 0``, integers modulo 2ⁿ.
+
+        ``saturate`` is about float8 alone: what is too large becomes the largest number, else infinity or NaN.
+        ``round_mode`` is about float8_e8m0fnu alone (``codes.ROUND_MODES``).
+        """
+        if round_mode not in codes.ROUND_MODES:
+            self.invalid(f"round_mode '{round_mode}' is none of {', '.join(codes.ROUND_MODES)}")
         if x.dtype == dtype:
             return x
-        from .casts import cast  # the rule lives apart: it is long
-
-        return cast(self, x, dtype)
+        if x.dtype in OBJECTS or dtype in OBJECTS:
+            self.unsupported(f"from {x.dtype} to {dtype}")
+        return self.elementwise(cast_body(x.dtype, dtype, saturate, round_mode), x, dtype=dtype)
 
     def scalar(self, number: float | int, dtype: str) -> ir.Value:
         """A scalar constant as bodies compute with it."""

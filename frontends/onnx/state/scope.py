@@ -9,10 +9,10 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from ....core.errors import ModelError
-from ..control.ranks import Case, Choice, Unranked
 from ..proto.nodes import Place, place, title
-from ..values.standins import Value
+from ..values.choices import Case, Choice, Unranked
 from ..values.tensor import Tensor
+from .standins import Value
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from onnx import TensorProto, TypeProto
+from onnx import TensorProto, TypeProto, helper
 
 from ....core.model import OBJECTS
 from ....dialects import ir
@@ -14,6 +14,9 @@ from .tensor import Tensor
 
 TEXT, SEQUENCE, OPTIONAL = KINDS = OBJECTS
 MOST_RANKS = 8  # that a value may have, and is looked at for each of
+
+
+_TENSOR_TYPES = {name: number for number, name in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,25 @@ def joined_elements(a: Element | None, b: Element | None) -> Element | None:
         return Element(a.dtype, a.rank, inner, ranks=a.ranks)
     ranks = sorted({*a.possible_ranks, *b.possible_ranks}) if a.possible_ranks and b.possible_ranks else []
     return Element(a.dtype, None, inner, ranks=tuple(ranks) if len(ranks) <= MOST_RANKS else ())
+
+
+def type_proto(tensor: Tensor | None) -> TypeProto:
+    """The ONNX type of a value; an empty one for an input that is absent."""
+    if tensor is None:
+        return TypeProto()
+    if isinstance(tensor, Object):
+        return _object_type(Element(tensor.dtype, tensor.rank_, tensor.element))
+    shape = [extent if isinstance(extent, int) else str(extent) for extent in tensor.shape]
+    return helper.make_tensor_type_proto(_TENSOR_TYPES[tensor.dtype], shape)
+
+
+def _object_type(element: Element | None) -> TypeProto:
+    """The ONNX type of a value of the host."""
+    if element is None:
+        return TypeProto()
+    if element.dtype == SEQUENCE:
+        return helper.make_sequence_type_proto(_object_type(element.inner))
+    if element.dtype == OPTIONAL:
+        return helper.make_optional_type_proto(_object_type(element.inner))
+    number = TensorProto.STRING if element.dtype == TEXT else _TENSOR_TYPES[element.dtype]
+    return helper.make_tensor_type_proto(number, None if element.rank is None else [None] * element.rank)

@@ -14,11 +14,11 @@ from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inferen
 
 from ....dialects import builders, ir
 from ....dialects.types import element_type
-from ..control.ranks import Unranked
-from ..convert.functions import type_proto
 from ..proto.weights import DTYPES
-from ..state.context import Unsupported
-from .tensor import Tensor
+from ..values.choices import Unranked
+from ..values.objects import type_proto
+from ..values.tensor import Tensor
+from .refusals import Unsupported
 
 
 @dataclass(frozen=True)
