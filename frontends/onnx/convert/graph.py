@@ -23,14 +23,14 @@ from ..state.context import Context
 from ..state.graph_state import GraphState
 from ..state.refusals import Unsupported
 from ..state.scope import Scope
-from ..state.standins import FAILED, Failed, StandIn, Value, after, of_type, stand_ins
+from ..state.standins import FAILED, Failed, StandIn, Value, hand_on_standins, of_type, stand_ins
 from ..values.tensor import Tensor
 from . import custom, functions
 from .fold import fold
 from .fold_sizes import as_tensors, fold_sizes
 from .old_opsets import as_oldest
 from .schemas import has_body, mixed_dtypes, unknown_attribute, unknown_op
-from .signatures import refuse_results, refuse_use, signature
+from .signatures import read_signature, refuse_results, refuse_use
 
 
 class Graph(GraphState):
@@ -118,7 +118,7 @@ class Graph(GraphState):
         before = len(self.refusals)
         try:
             with step(f"node '{name}' ({node.op_type})"), ir.Location.name(name):
-                outputs = after(inputs, self._outputs(node, name, inputs))
+                outputs = hand_on_standins(inputs, self._outputs(node, name, inputs))
             whole = len(self.refusals) == before  # nothing inside of it, if it is a function, has failed
             (self.refusals.converted if whole else self.refusals.failed).add(scope.place(node))
         except (Unsupported, UnsupportedError) as refusal:
@@ -183,7 +183,7 @@ class Graph(GraphState):
         if not complete:
             raise Unsupported("")
         attributes = {a.name: self._attribute(a) for a in node.attribute}
-        padded = [*tensors, *[None] * (signature(converter)[0] - len(tensors))]
+        padded = [*tensors, *[None] * (read_signature(converter)[0] - len(tensors))]
         made = converter(Context(self, node, name, opset), *padded, **attributes)
         results = [FAILED if t is None else t for t in ([made] if isinstance(made, Tensor) else made)]
         refuse_results(node, domain, opset, results)

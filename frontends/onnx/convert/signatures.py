@@ -18,13 +18,13 @@ def refuse_use(
 ) -> None:
     """Raise Unsupported for attributes, inputs and dtypes that the converter or the op's schema does not take, and for
     inputs that are left out but must be there."""
-    positional, keywords, variadic = signature(converter)
+    positional, keywords, variadic = read_signature(converter)
     for attribute in node.attribute:
         if attribute.name not in keywords:
             raise Unsupported(f"attribute '{attribute.name}'", "attribute")
     if not variadic and len(inputs) > positional:
         raise Unsupported(f"{len(inputs)} inputs")
-    for index, name in required(converter):
+    for index, name in list_required(converter):
         if index >= len(inputs) or inputs[index] is None:
             raise Unsupported(f"input '{name}' is missing")
     if _wants_all(converter) and any(value is None for value in inputs[positional:]):
@@ -47,7 +47,7 @@ def _wants_all(converter: Callable[..., object]) -> bool:
 
 
 @lru_cache
-def required(converter: Callable[..., object]) -> tuple[tuple[int, str], ...]:
+def list_required(converter: Callable[..., object]) -> tuple[tuple[int, str], ...]:
     """Position and name of the inputs that a converter cannot do without: those that may not be None."""
     parameters = list(inspect.signature(converter).parameters.values())[1:]  # without ctx
     inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -55,7 +55,7 @@ def required(converter: Callable[..., object]) -> tuple[tuple[int, str], ...]:
 
 
 @lru_cache
-def signature(converter: Callable[..., object]) -> tuple[int, set[str], bool]:
+def read_signature(converter: Callable[..., object]) -> tuple[int, set[str], bool]:
     """The number of inputs a converter takes by position, its attributes, and whether more inputs may follow."""
     parameters = list(inspect.signature(converter).parameters.values())[1:]  # without ctx
     positional = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)

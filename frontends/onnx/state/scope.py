@@ -88,6 +88,6 @@ class Scope:
             for name, value in scope.values.items():
                 if isinstance(value, Unranked):
                     if value.choice not in made:
-                        made[value.choice] = value.choice.given(choice.facts(case)).tensors()
+                        made[value.choice] = value.choice.narrow(choice.facts(case)).tensors()
                     values.setdefault(name, made[value.choice][value.place])
         return replace(self, values={**self.values, **values})

@@ -58,8 +58,8 @@ def _not_known() -> NoReturn:
 Value = Tensor | Failed
 
 
-def after(inputs: Sequence[Value | None], outputs: Sequence[Value]) -> list[Value]:
-    """What a node made from its inputs; stand-ins make stand-ins, but what is known in spite of them stays."""
+def hand_on_standins(inputs: Sequence[Value | None], outputs: Sequence[Value]) -> list[Value]:
+    """Return a node's outputs: stand-ins if it read stand-ins, but what is known in spite of them stays."""
     if not any(isinstance(t, StandIn) for t in inputs):
         return list(outputs)
     return [_after(t) if isinstance(t, Tensor) and t.known is None else t for t in outputs]

@@ -51,7 +51,7 @@ class Choice:
         """What a case says about sizes."""
         return {} if self.cause is None else {self.cause.size: self.cause.sizes[self.cases.index(case)]}
 
-    def given(self, facts: Facts) -> Choice:
+    def narrow(self, facts: Facts) -> Choice:
         """The choice among the cases that facts leave, which may be one."""
         if self.cause is None or (known := known_size(self.cause.size, facts)) is None:
             return self
