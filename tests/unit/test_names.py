@@ -24,6 +24,7 @@ VOCABULARIES = (
     "dialects/",  # builders bear the names of ops
     "driver/api.py",  # compile, build
     "frontends/onnx/ops/",  # converters bear the names of operators
+    "frontends/onnx/primitives/",  # functions bear the names of mathematics, and of numpy
     "passes/lower/math/",  # functions bear the names of mathematics
     "passes/schedule/families/",  # a family bears its own name
     "passes/schedule/language/",  # schedule primitives

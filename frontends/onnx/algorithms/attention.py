@@ -11,9 +11,9 @@ from ....core.sizes import Extent, if_equal, may_be_equal
 from ....dialects import arith, builders, ir, math, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
-from ..ops.matmul import matmul
-from ..ops.movement import concat
-from ..ops.reduction import softmax, widen
+from ..primitives.movement import concat
+from ..primitives.products import matmul
+from ..primitives.reductions import softmax, widen
 from ..state.context import Context
 from ..values.tensor import Tensor
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ....dialects import builders, ir, scalars
-from ..ops.movement import cut
+from ..primitives.movement import cut
 from ..state.context import Context
 from ..values.tensor import Tensor
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....core.sizes import Extent
 from ....dialects import builders, ir, math, scalars
 from ....dialects.loops import at, index, sequential, store
-from ..ops.activation import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
+from ..primitives.activations import elu, hard_sigmoid, relu, sigmoid, softplus, softsign
 from ..state.context import Context
 from ..values.tensor import Tensor
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ....dialects import ir, math, scalars
-from ..ops.activation import sigmoid
-from ..ops.gather import taken
-from ..ops.movement import concat
-from ..ops.reduction import arg_max, softmax
+from ..primitives.activations import sigmoid
+from ..primitives.gathers import take
+from ..primitives.movement import concat
+from ..primitives.reductions import arg_max, softmax
 from ..state.context import Context
 from ..values.tensor import Tensor
 
@@ -33,7 +33,7 @@ def labels_of(ctx: Context, scores: Tensor, labels: Sequence[int]) -> Tensor:
     if len(labels) != scores.shape[1]:
         ctx.invalid(f"{len(labels)} labels for {scores.shape[1]} classes")
     best = arg_max(ctx, scores, axis=1, keepdims=0)
-    return taken(ctx, ctx.const(list(labels), "int64"), best)
+    return take(ctx, ctx.const(list(labels), "int64"), best)
 
 
 def two_classes(

@@ -5,64 +5,26 @@ from __future__ import annotations
 import math as number
 
 from ....dialects import ir, math, scalars
+from ..primitives.activations import (
+    add_number,
+    elu,
+    hard_sigmoid,
+    is_positive,
+    relu,
+    scale_by,
+    sigmoid,
+    softplus,
+    softsign,
+)
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .elementwise import unary
 
 
-def _scale(x: ir.Value, factor: float) -> ir.Value:
-    return x if factor == 1 else scalars.mul(x, scalars.like(x, factor))
-
-
-def _plus(x: ir.Value, term: float) -> ir.Value:
-    return x if term == 0 else scalars.add(x, scalars.like(x, term))
-
-
-def _positive(x: ir.Value) -> ir.Value:
-    return scalars.compare("gt", x, scalars.like(x, 0))
-
-
-def _clamp(x: ir.Value) -> ir.Value:
-    """Between 0 and 1."""
-    return scalars.minimum(scalars.maximum(x, scalars.like(x, 0)), scalars.like(x, 1))
-
-
-def relu(x: ir.Value) -> ir.Value:
-    """max(x, 0)"""
-    return scalars.maximum(x, scalars.like(x, 0))
-
-
-def sigmoid(x: ir.Value) -> ir.Value:
-    """1 / (1 + exp(-x))"""
-    one = scalars.like(x, 1)
-    return scalars.div(one, scalars.add(one, math.exp(scalars.neg(x))))
-
-
-def softplus(x: ir.Value) -> ir.Value:
-    """log(1 + exp(x)), written so that exp cannot overflow."""
-    return scalars.add(relu(x), math.log1p(math.exp(scalars.neg(math.absf(x)))))
-
-
-def softsign(x: ir.Value) -> ir.Value:
-    """x / (1 + |x|)"""
-    return scalars.div(x, _plus(math.absf(x), 1))
-
-
 def mish(x: ir.Value) -> ir.Value:
     """x * tanh(softplus(x))"""
     return scalars.mul(x, math.tanh(softplus(x)))
-
-
-def elu(x: ir.Value, alpha: float) -> ir.Value:
-    """x, or alpha * (exp(x) - 1) below 0."""
-    below = _scale(math.expm1(scalars.minimum(x, scalars.like(x, 0))), alpha)
-    return scalars.select(_positive(x), x, below)
-
-
-def hard_sigmoid(x: ir.Value, alpha: float, beta: float) -> ir.Value:
-    """alpha * x + beta between 0 and 1."""
-    return _clamp(_plus(_scale(x, alpha), beta))
 
 
 unary("Relu", relu)
@@ -75,7 +37,7 @@ unary("HardSwish", lambda x: scalars.mul(x, hard_sigmoid(x, 1 / 6, 0.5)))
 
 @op("LeakyRelu")
 def leaky_relu(ctx: Context, x: Tensor, *, alpha: float = 0.01) -> Tensor:
-    return ctx.elementwise(lambda a: scalars.select(_positive(a), a, _scale(a, alpha)), x)
+    return ctx.elementwise(lambda a: scalars.select(is_positive(a), a, scale_by(a, alpha)), x)
 
 
 @op("PRelu", since=7)
@@ -99,7 +61,7 @@ def celu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))"""
 
     def body(a: ir.Value) -> ir.Value:
-        below = _scale(math.expm1(_scale(a, 1 / alpha)), alpha)
+        below = scale_by(math.expm1(scale_by(a, 1 / alpha)), alpha)
         return scalars.add(relu(a), scalars.minimum(below, scalars.like(a, 0)))
 
     return ctx.elementwise(body, x)
@@ -107,7 +69,7 @@ def celu(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @op("Selu")
 def selu(ctx: Context, x: Tensor, *, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> Tensor:
-    return ctx.elementwise(lambda a: _scale(elu(a, alpha), gamma), x)
+    return ctx.elementwise(lambda a: scale_by(elu(a, alpha), gamma), x)
 
 
 @op("HardSigmoid")
@@ -130,8 +92,8 @@ def shrink(ctx: Context, x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) ->
     def body(a: ir.Value) -> ir.Value:
         low = scalars.compare("lt", a, scalars.like(a, -lambd))
         high = scalars.compare("gt", a, scalars.like(a, lambd))
-        middle = scalars.select(high, _plus(a, -bias), scalars.like(a, 0))
-        return scalars.select(low, _plus(a, bias), middle)
+        middle = scalars.select(high, add_number(a, -bias), scalars.like(a, 0))
+        return scalars.select(low, add_number(a, bias), middle)
 
     wide = x if x.floating else ctx.cast(x, "float64")
     return ctx.cast(ctx.elementwise(body, wide), x.dtype)
@@ -144,15 +106,15 @@ def gelu(ctx: Context, x: Tensor, *, approximate: str = "none") -> Tensor:
 
     def body(a: ir.Value) -> ir.Value:
         if approximate == "none":
-            inner = math.erf(_scale(a, number.sqrt(0.5)))
+            inner = math.erf(scale_by(a, number.sqrt(0.5)))
         else:
             cube = scalars.mul(scalars.mul(a, a), a)
-            inner = math.tanh(_scale(scalars.add(a, _scale(cube, 0.044715)), number.sqrt(2 / number.pi)))
-        return scalars.mul(_scale(a, 0.5), _plus(inner, 1))
+            inner = math.tanh(scale_by(scalars.add(a, scale_by(cube, 0.044715)), number.sqrt(2 / number.pi)))
+        return scalars.mul(scale_by(a, 0.5), add_number(inner, 1))
 
     return ctx.elementwise(body, x)
 
 
 @op("Swish", since=24)
 def swish(ctx: Context, x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ctx.elementwise(lambda a: scalars.mul(a, sigmoid(_scale(a, alpha))), x)
+    return ctx.elementwise(lambda a: scalars.mul(a, sigmoid(scale_by(a, alpha))), x)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ....dialects import scalars
 from ....dialects.scans import Fold2, prefix_scan, scan_in_order
+from ..primitives.reductions import widen
 from ..shapes import dynamic_axes
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .reduction import widen
 
 
 @op("CumSum")

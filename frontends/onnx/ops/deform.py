@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from ....core.sizes import Extent, mod, product
 from ....dialects import builders, ir, scalars
 from ..algorithms.sampling import Rule, Table, sample, table
+from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .conv import add_bias, both_sides, of_window, per_axis
-from .reduction import widen
 
 Ints = Sequence[int]
 Extents = Sequence[Extent]

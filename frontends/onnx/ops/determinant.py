@@ -10,10 +10,10 @@ import numpy as np
 from ....dialects import builders, ir, math, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type
+from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .reduction import widen
 
 Values = Sequence[ir.Value]
 

@@ -15,53 +15,27 @@ from ....dialects import builders, complexes, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.positions import position, wrap
 from ....dialects.types import element_type, is_complex
+from ..primitives.gathers import progression, take, take_elements
+from ..primitives.movement import cut
 from ..shapes.dynamic_lengths import for_each_length
 from ..state.context import KNOWN_LIMIT, Context
 from ..state.refusals import Unsupported
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .movement import cut
 
 
 @op("Gather")
 def gather(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis, shape = ctx.axis(axis, x.rank), indices.shape
-    made = taken(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
+    made = take(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
     return ctx.reshape(made, [*x.shape[:axis], *shape, *x.shape[axis + 1 :]])  # a known index may have become a vector
-
-
-def taken(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
-    """Slices of ``x`` at indices that nobody has to check; ``inside``: they are positions of the axis as they are."""
-    shape = [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
-    if inside and (run := _as_range(indices)) is not None:
-        return ctx.reshape(cut(ctx, x, {axis: run}), shape)
-    along = range(axis, axis + indices.rank)
-
-    def body(value: ir.Value, _out: ir.Value) -> ir.Value:
-        at = [builders.linalg_index(i) for i in range(len(shape))]
-        return builders.extract(x.value, [*at[:axis], position(value, x.shape[axis], inside), *at[along.stop :]])
-
-    out = builders.empty(shape, element_type(x.dtype))
-    maps = [along, range(len(shape))]
-    return ctx.wrap(builders.generic([indices.value], [out], maps, "p" * len(shape), body)[0], x.dtype)
 
 
 @op("GatherElements")
 def gather_elements(ctx: Context, x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     axis = ctx.axis(axis, x.rank)
     _demand_inside(ctx, indices, x, axis)
-    return taken_elements(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
-
-
-def taken_elements(ctx: Context, x: Tensor, indices: Tensor, inside: bool = False, axis: int = 0) -> Tensor:
-    """Elements of ``x`` along an axis, as ``taken``."""
-
-    def body(value: ir.Value) -> ir.Value:
-        at = [builders.linalg_index(i) for i in range(x.rank)]
-        at[axis] = position(value, x.shape[axis], inside)
-        return builders.extract(x.value, at)
-
-    return ctx.wrap(builders.elementwise(body, indices.value, elem=element_type(x.dtype)), x.dtype)
+    return take_elements(ctx, x, *_check(ctx, indices, x.shape[axis]), axis)
 
 
 @op("GatherND")
@@ -242,25 +216,12 @@ def _row(indices: Tensor, at: Sequence[ir.Value], extents: Sequence[Extent], ins
     return [position(value, extent, inside) for value, extent in zip(found, extents, strict=True)]
 
 
-def _as_range(indices: Tensor) -> range | None:
-    """Known indices that have the same distance from one to the next, in the order of their elements."""
-    if indices.known is None or indices.size == 0:
-        return None
-    return _progression(indices.known.reshape(-1))
-
-
-def _progression(numbers: np.ndarray) -> range | None:
-    first, step = int(numbers[0]), int(numbers[1] - numbers[0]) if numbers.size > 1 else 1
-    run = range(first, first + step * numbers.size, step) if step else None
-    return run if run is not None and np.array_equal(numbers, run) else None
-
-
 def _as_box(indices: Tensor) -> list[range] | None:
     """Known positions that are all of a box with ascending ranges as sides, in row-major order."""
     if indices.known is None or indices.size == 0:
         return None
     rows = indices.known.reshape(-1, indices.shape[-1])
-    sides = [_progression(np.unique(column)) for column in rows.T]
+    sides = [progression(np.unique(column)) for column in rows.T]
     ranges = [side for side in sides if side is not None]
     if len(ranges) < len(sides) or np.prod([len(side) for side in ranges]) != len(rows):
         return None

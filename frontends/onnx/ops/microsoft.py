@@ -10,6 +10,9 @@ from functools import wraps
 from typing import Any, cast
 
 from ....dialects import scalars
+from ..primitives.movement import split_last
+from ..primitives.products import matmul
+from ..primitives.reductions import softmax
 from ..state import registry
 from ..state.context import Context
 from ..state.contrib import DOMAIN, channels_first, channels_last, contrib, demand_shape
@@ -18,10 +21,8 @@ from ..values.tensor import Tensor
 from .activation import gelu, swish
 from .conv import conv
 from .gather import gather_nd
-from .matmul import gemm, matmul, scaled
-from .movement import split_last
+from .matmul import gemm, scaled
 from .pool import max_pool
-from .reduction import softmax
 from .shape import trilu
 from .squeeze import unsqueeze
 

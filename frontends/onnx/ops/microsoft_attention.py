@@ -8,13 +8,13 @@ from ....core.sizes import may_be_equal
 from ....dialects import scalars
 from ..algorithms.attention import MASKED, append, attend, causal_bias, join_heads, mask_bias, split_heads
 from ..algorithms.quantization import MICROSOFT
+from ..primitives.movement import concat, cut, split_last
+from ..primitives.products import matmul
 from ..state.context import Context
 from ..state.contrib import contrib, demand_shape
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .matmul import matmul
 from .microsoft_matmul import matmul_integer_to_float
-from .movement import concat, cut, split_last
 
 
 @contrib("Attention")

@@ -12,12 +12,12 @@ from ....dialects import builders, ir, scalars
 from ....dialects.loops import index
 from ....dialects.types import element_type
 from ..algorithms.attention import attend, join_heads, split_heads
+from ..primitives.movement import split_last
 from ..state.context import Context
 from ..state.contrib import contrib, demand_shape
 from ..values.tensor import Tensor
 from .gather import tensor_scatter
 from .microsoft_rotary import counted, positions, rotate
-from .movement import split_last
 from .norm import root_mean_square
 
 

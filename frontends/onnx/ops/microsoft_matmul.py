@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ....dialects import scalars
 from ..algorithms.quantization import MICROSOFT, above, dequantize, factor, only, requantize, reshape_scale
+from ..primitives.products import contract
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .matmul import contract
 from .microsoft_quantized import bytes_zero
 from .quantize import dynamic_quantize_linear
 from .quantized import exact_product

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....core.sizes import Extent
 from ....dialects import builders, scalars
+from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
 from ..state.context import Context
 from ..state.contrib import contrib
 from ..values.tensor import Tensor
 from .gather import gather
 from .norm import layer_normalization, root_mean_square
-from .reduction import widen
 
 
 @contrib("SimplifiedLayerNormalization", domain="")  # where onnxruntime has it, though ONNX does not

@@ -23,13 +23,14 @@ from ..algorithms.quantization import (
     quantize,
     requantize,
 )
+from ..primitives.activations import sigmoid
+from ..primitives.movement import concat
 from ..state import contrib
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .activation import leaky_relu, sigmoid
+from .activation import leaky_relu
 from .elementwise import where
-from .movement import concat
 from .pool import average_pool
 from .reduction import mean, softmax_flattened, softmax_on_axis
 

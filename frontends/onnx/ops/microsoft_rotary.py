@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....core.sizes import Extent
 from ....dialects import builders, ir, scalars
 from ..algorithms.attention import heads_of, join_heads, split_heads
+from ..primitives.movement import concat, cut, split_last
 from ..state.context import Context
 from ..state.contrib import contrib
 from ..values.tensor import Tensor
 from .gather import gather
-from .movement import concat, cut, split_last
 
 
 @contrib("RotaryEmbedding")

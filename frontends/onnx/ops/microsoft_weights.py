@@ -6,11 +6,11 @@ import numpy as np
 
 from ....dialects import arith, ir, scalars
 from ....dialects.types import element_type
+from ..primitives.movement import cut
+from ..primitives.products import contract
 from ..state.context import Context
 from ..state.contrib import contrib, demand_shape
 from ..values.tensor import Tensor
-from .matmul import contract
-from .movement import cut
 
 
 @contrib("MatMulNBits")

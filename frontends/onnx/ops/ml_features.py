@@ -10,12 +10,13 @@ from onnx import TensorProto
 from ....core.sizes import smallest
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
+from ..primitives.gathers import take
+from ..primitives.movement import concat
 from ..state.context import Context
 from ..state.registry import op
 from ..values.objects import TEXT
 from ..values.tensor import Tensor
-from .gather import gather, taken
-from .movement import concat
+from .gather import gather
 from .text import encode_labels, items_of
 
 DOMAIN = "ai.onnx.ml"
@@ -212,7 +213,7 @@ def label_encoder(
 
     found = ctx.elementwise(match, column, ctx.const(keys, x.dtype), numbers, dtype="int64")
     position = ctx.reduce(scalars.maximum, 0, found, [-1])
-    return taken(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
+    return take(ctx, ctx.const(np.concatenate([[given], values]), values.dtype.name), position)
 
 
 def _numbers(floats: Floats, integers: Ints, tensor: np.ndarray | None) -> np.ndarray:

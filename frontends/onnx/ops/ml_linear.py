@@ -11,12 +11,12 @@ import numpy as np
 from ....core.sizes import Extent
 from ....dialects import ir, math, scalars
 from ..algorithms.scores import integer_labels, labels_of, transform_scores, two_classes
+from ..primitives.activations import sigmoid
+from ..primitives.movement import concat
+from ..primitives.products import contract
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .activation import sigmoid
-from .matmul import contract
-from .movement import concat
 
 DOMAIN = "ai.onnx.ml"
 Ints = Sequence[int]

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, may_be_equal, smallest
+from ....core.sizes import Extent, floordiv, if_equal, is_open, largest, smallest
 from ....dialects import builders, ir, scalars
 from ....dialects.types import element_type
+from ..primitives.movement import concat, cut
 from ..shapes.dynamic_axes import choose_extents, slice_bounds
 from ..shapes.dynamic_lengths import alike
 from ..state.context import Context, splat
@@ -25,16 +26,7 @@ def transpose(ctx: Context, x: Tensor, *, perm: Sequence[int] | None = None) -> 
     return ctx.transpose(x, order)
 
 
-@op("Concat")
-def concat(ctx: Context, *inputs: Tensor, axis: int) -> Tensor:
-    first = inputs[0]
-    axis = ctx.axis(axis, first.rank)
-    others = [t.shape[:axis] + t.shape[axis + 1 :] for t in inputs]
-    if any(t.rank != first.rank for t in inputs) or not all(map(may_be_equal, others, [others[0]] * len(others))):
-        ctx.invalid(f"shapes {', '.join(str(list(t.shape)) for t in inputs)} differ in more than axis {axis}")
-    for n, wanted in ((n, wanted) for shape in others for n, wanted in zip(shape, others[0], strict=True)):
-        ctx.demand_equal(n, wanted, f"its inputs differ in more than axis {axis}")
-    return ctx.wrap(builders.concat([t.value for t in inputs], axis), first.dtype)
+op("Concat")(concat)
 
 
 @op("Split", since=1)
@@ -78,23 +70,6 @@ def _parts(ctx: Context, x: Tensor, axis: int, sizes: Sequence[Extent]) -> tuple
         start = start + size
     ctx.demand_equal(start, x.shape[axis], "the parts do not make the whole axis")
     return tuple(parts)
-
-
-def cut(ctx: Context, x: Tensor, ranges: dict[int, range]) -> Tensor:
-    """The elements whose index along each axis named is in its range; all of the other axes."""
-    starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-    for axis, r in ranges.items():
-        starts[axis], sizes[axis], steps[axis] = r.start, len(r), r.step if len(r) > 1 else 1
-    return ctx.wrap(builders.slice_(x.value, starts, sizes, steps), x.dtype)
-
-
-def split_last(ctx: Context, x: Tensor, sizes: Sequence[Extent]) -> list[Tensor]:
-    """The last axis in parts of these sizes."""
-    misfit = f"parts of {list(sizes)} do not make the last axis of {list(x.shape)}"
-    x = ctx.fitted(x, (*x.shape[:-1], sum(sizes)), misfit)
-    starts = [[0] * (x.rank - 1) + [sum(sizes[:i])] for i in range(len(sizes))]
-    parts = [builders.slice_(x.value, at, (*x.shape[:-1], n)) for at, n in zip(starts, sizes, strict=True)]
-    return [ctx.wrap(part, x.dtype) for part in parts]
 
 
 @op("Slice", since=1)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ....core.sizes import Sym, is_open, product
 from ....dialects import builders, ir, math, scalars
+from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .conv import pad_spatial
 from .pool import lp_norm
-from .reduction import widen
 
 
 @op("BatchNormalization", since=7)

@@ -10,12 +10,12 @@ from ....core.model import bits_of, store_data
 from ....core.sizes import Extent, floordiv, if_equal, largest
 from ....dialects import arith, builders, ir, scalars
 from ....dialects.types import element_type
+from ..primitives.movement import cut
 from ..shapes.dynamic_axes import choose_extents, given
 from ..shapes.dynamic_lengths import up_to
 from ..state.context import Context, splat
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .movement import cut
 
 
 @op("Pad", since=2)

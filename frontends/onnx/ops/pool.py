@@ -13,11 +13,11 @@ import numpy as np
 from ....core.sizes import Extent, Sym, bounds, if_less, is_open, largest, smallest
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
+from ..primitives.reductions import widen
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .conv import both_sides, check_windows, pad_spatial, padding, per_axis
-from .reduction import widen
 
 Ints = Sequence[int]
 Fold = Callable[[ir.Value, ir.Value], ir.Value]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..algorithms.quantization import above, factor, only, requantize, reshape_scale
+from ..primitives.products import product
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
 from .conv import Windows, add_bias, correlate
-from .matmul import product
 
 Ints = Sequence[int]
 

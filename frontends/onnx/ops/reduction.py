@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ....core.sizes import Extent, if_equal, is_open, product
 from ....dialects import builders, ir, math, scalars
 from ....dialects.types import element_type
+from ..primitives.reductions import arg_extreme, arg_max, arg_min, log_softmax, softmax, widen
 from ..shapes import dynamic_axes
 from ..shapes.dynamic_lengths import for_each_length
 from ..state.context import Context
@@ -46,11 +47,6 @@ _RULES = {
 def _through_float(ctx: Context, body: Unary, x: Tensor) -> Tensor:
     """A float function of integers as well, the results cut off."""
     return ctx.cast(ctx.elementwise(body, x if x.floating else ctx.cast(x, "float64")), x.dtype)
-
-
-def widen(ctx: Context, x: Tensor) -> Tensor:
-    """Floats narrower than f32 as f32, so that what comes between reductions does not round or overflow."""
-    return ctx.cast(x, "float32") if x.floating and scalars.width(element_type(x.dtype)) < 32 else x
 
 
 def _reduce(ctx: Context, x: Tensor, rule: _Rule, axes: Sequence[Extent], keepdims: bool) -> Tensor:
@@ -150,36 +146,8 @@ def _finite_or_zero(a: ir.Value) -> ir.Value:
     return scalars.select(finite, a, scalars.like(a, 0))
 
 
-@op("ArgMax")
-def arg_max(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
-    return _arg_extreme(ctx, x, axis, bool(keepdims), "ge" if select_last_index else "gt")
-
-
-@op("ArgMin")
-def arg_min(ctx: Context, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
-    return _arg_extreme(ctx, x, axis, bool(keepdims), "le" if select_last_index else "lt")
-
-
-def _arg_extreme(ctx: Context, x: Tensor, axis: int, keepdims: bool, better: scalars.Comparison) -> Tensor:
-    """One reduction that carries the best element and its index."""
-    axis, signed = ctx.axis(axis, x.rank), x.signed
-    kept = [i for i in range(x.rank) if i != axis]
-    shape = [x.shape[i] for i in kept]
-    elem = scalars.compute_type(element_type(x.dtype))
-    worst = (scalars.lowest if better in ("gt", "ge") else scalars.highest)(elem, signed)
-    outs = [builders.full(shape, scalars.const(n, t)) for n, t in ((worst, elem), (0, element_type("int64")))]
-
-    def body(value: ir.Value, best: ir.Value, at: ir.Value) -> list[ir.Value]:
-        value = scalars.widen(value)
-        wins = scalars.compare(better, value, best, signed)
-        here = scalars.from_index(builders.linalg_index(axis), at.type)
-        return [scalars.select(wins, value, best), scalars.select(wins, here, at)]
-
-    iterators = "".join("r" if i == axis else "p" for i in range(x.rank))
-    at = builders.generic([x.value], outs, [range(x.rank), kept, kept], iterators, body)[1]
-    if keepdims:
-        at = builders.reshape(at, [1 if i == axis else n for i, n in enumerate(x.shape)])
-    return ctx.wrap(at, "int64")
+op("ArgMax")(arg_max)
+op("ArgMin")(arg_min)
 
 
 def _trailing(ctx: Context, x: Tensor, axis: int) -> list[int]:
@@ -207,25 +175,6 @@ def log_softmax_on_axis(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
     return log_softmax(ctx, x, [ctx.axis(axis, x.rank)])
 
 
-def softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """exp(x - max) / sum(exp(x - max)) over axes."""
-    wide = widen(ctx, x)
-    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
-    powers = ctx.elementwise(lambda a, m: math.exp(scalars.sub(a, m)), wide, peak)
-    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
-    return ctx.cast(ctx.elementwise(scalars.div, powers, total), x.dtype)
-
-
-def log_softmax(ctx: Context, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """x - max - log(sum(exp(x - max))) over axes."""
-    wide = widen(ctx, x)
-    peak = ctx.reduce(scalars.maximum, float("-inf"), wide, axes, keepdims=True)
-    shifted = ctx.elementwise(scalars.sub, wide, peak)
-    powers = ctx.elementwise(math.exp, shifted)
-    total = ctx.reduce(scalars.add, 0, powers, axes, keepdims=True)
-    return ctx.cast(ctx.elementwise(lambda a, t: scalars.sub(a, math.log(t)), shifted, total), x.dtype)
-
-
 @op("Hardmax", since=1)
 def hardmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
     first = ctx.axis(axis, x.rank)
@@ -237,7 +186,7 @@ def hardmax_flattened(ctx: Context, x: Tensor, *, axis: int = 1) -> Tensor:
 def hardmax(ctx: Context, x: Tensor, *, axis: int = -1) -> Tensor:
     """1 at the first greatest element along the axis, 0 elsewhere."""
     axis = ctx.axis(axis, x.rank)
-    best = _arg_extreme(ctx, x, axis, True, "gt")
+    best = arg_extreme(ctx, x, axis, True, "gt")
 
     def body(_value: ir.Value, at: ir.Value) -> ir.Value:
         here = scalars.from_index(builders.linalg_index(axis), at.type)

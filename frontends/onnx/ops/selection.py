@@ -10,10 +10,11 @@ from ....core.sizes import is_open, product
 from ....dialects import builders, complexes, extents, ir, scalars, tensor
 from ....dialects.loops import index, sequential
 from ....dialects.types import element_type, is_complex
+from ..primitives.gathers import take
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .gather import gather, taken
+from .gather import gather
 
 
 @op("NonZero")
@@ -50,7 +51,7 @@ def compress(ctx: Context, x: Tensor, condition: Tensor, *, axis: int | None = N
     else:
         chosen = positions(ctx, condition)
         if not is_open((condition.size, x.shape[axis])) and condition.size <= x.shape[axis]:
-            return taken(ctx, x, chosen, axis=ctx.axis(axis, x.rank))
+            return take(ctx, x, chosen, axis=ctx.axis(axis, x.rank))
     return gather(ctx, x, chosen, axis=axis)
 
 

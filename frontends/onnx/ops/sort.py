@@ -5,11 +5,11 @@ from __future__ import annotations
 from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
 from ....dialects.sorting import sort_order
+from ..primitives.gathers import take_elements
+from ..primitives.reductions import arg_max, arg_min
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .gather import taken_elements
-from .reduction import arg_max, arg_min
 
 
 @op("TopK", since=1)
@@ -34,7 +34,7 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
         ctx.invalid(f"k is {k}, axis {axis} has {extent} elements")
     if k == 1:
         best = (arg_max if largest else arg_min)(ctx, x, axis=axis, keepdims=1)
-        return taken_elements(ctx, x, best, axis=axis), best
+        return take_elements(ctx, x, best, axis=axis), best
     last = [i for i in range(x.rank) if i != axis] + [axis]
     moved = ctx.transpose(x, last)
     rows = ctx.reshape(moved, [product(moved.shape[:-1]), moved.shape[-1]])
@@ -44,6 +44,6 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
 
     order = ctx.wrap(builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k]), "int64")
     back = [last.index(i) for i in range(x.rank)]
-    chosen = (taken_elements(ctx, rows, order, axis=1), order)
+    chosen = (take_elements(ctx, rows, order, axis=1), order)
     values, indices = (ctx.transpose(ctx.reshape(t, [*moved.shape[:-1], k]), back) for t in chosen)
     return values, indices

@@ -15,12 +15,12 @@ from ..algorithms import dynamic_fourier
 from ..algorithms.fourier import real_inverse, resize, transform
 from ..algorithms.resampling import Number
 from ..algorithms.ufuncs import Emitted, chosen
+from ..primitives.reductions import widen
 from ..proto.weights import dtype_name
 from ..shapes.dynamic_axes import parted, wrap_axis
 from ..state.context import Context
 from ..state.registry import op
 from ..values.tensor import Tensor
-from .reduction import widen
 
 
 @op("DFT", since=17)
