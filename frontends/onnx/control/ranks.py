@@ -1,7 +1,4 @@
-"""Values whose ranks only the run knows: what branches of different ranks, or a loop, make. The host holds them.
-
-No node takes such a value. What depends on its rank is converted once for each rank that it may have (``cases.py``).
-"""
+"""What branches of different ranks, or a loop, make: what is known of several values in each case of the run."""
 
 from __future__ import annotations
 

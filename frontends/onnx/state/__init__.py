@@ -1,1 +1,1 @@
-"""The state of one import, and what a converter sees of it: its context and the table of converters."""
+"""The state of one import, a converter's context, what stands for values that failed, and the table of converters."""

@@ -1,1 +1,1 @@
-"""Values of the model while it is imported: tensors, what the host holds, what stands for those that failed."""
+"""Values of the model while it is imported: tensors, what the host holds, and values of dynamic rank."""

@@ -1,4 +1,8 @@
-"""Values whose ranks only the run knows, held by the host, and the cases that the run decides between."""
+"""Values whose ranks only the run knows, which the host holds, and the cases that the run decides between.
+
+No node takes such a value. What depends on its rank is converted once for each rank that it may have
+(``control/cases.py``).
+"""
 
 from __future__ import annotations
 
