@@ -406,7 +406,7 @@ CASES: dict[str, Hostile] = {
     # The file.
     "file: empty": Hostile(saved(b""), "is empty"),
     "file: a folder": Hostile(lambda path: path.mkdir(), "is a folder"),
-    "file: a FIFO": Hostile(lambda path: os.mkfifo(path), "no regular file"),
+    "file: a FIFO": Hostile(lambda path: os.mkfifo(path), "not a regular file"),
     "file: missing": Hostile(lambda path: None, "no such file"),
     "file: truncated": Hostile(saved(VALID[:-100]), "truncated"),
     "file: text": Hostile(saved(b"<html>" * 1000), "truncated"),

@@ -112,7 +112,7 @@ class Context:
     def host(
         self, function: str, inputs: Sequence[Tensor], *results: Element, **attributes: object
     ) -> tuple[Tensor, ...]:
-        """A call of a function of the host (``runtime/host.py``); a tensor among the results has a known rank."""
+        """A call of a function of the host (``runtime/steps/host.py``); a tensor among the results has a known rank."""
         if self.graph.in_kernel:
             self.unsupported("the host computes it, inside of what is one kernel")
         self.graph.refusals.hosted.add(self.graph.scope.place(self.node))

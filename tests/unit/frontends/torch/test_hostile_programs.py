@@ -96,7 +96,7 @@ def test_reading_has_limits(saved, monkeypatch):
 def test_what_is_no_regular_file_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe.pt2")
     for path in (tmp_path / "pipe.pt2", tmp_path):
-        with pytest.raises(tw.ModelError, match="no regular file"):
+        with pytest.raises(tw.ModelError, match="not a regular file"):
             archive.read(path)
 
 
