@@ -87,12 +87,13 @@ def _place_buffers(function: func.FuncOp) -> int:
 def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.Value, offset: int) -> None:
     """Place buffers whose sizes the kernel computes behind the others, and let it tell how much that is."""
     entry = function.regions[0].blocks[0]
-    first = next(iter(entry.operations)).operation
+    with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():
+        total, question = index_constant(offset), index_constant(-1)
+    begin, end = total.owner.operation, question.owner.operation  # sizes are computed before, buffers placed between
     for op in allocs:
         for size in op.operands:
-            _hoist(size, first, op)
-    with ir.InsertionPoint(first), ir.Location.unknown():
-        total = index_constant(offset)
+            _hoist(size, begin, op)
+    with ir.InsertionPoint(end), ir.Location.unknown():
         for op in allocs:
             kind, sizes = ir.MemRefType(op.results[0].type), iter(list(op.operands))
             view = memref.ViewOp(kind, scratch, total, list(op.operands)).result
@@ -103,11 +104,10 @@ def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.V
             total = arith.addi(total, aligned)
             op.results[0].replace_all_uses_with(view)
             op.erase()
-        last = list(entry.arguments)[-1]
-        asked = arith.cmpi(arith.CmpIPredicate.eq, last, index_constant(-1))
     body = [op.operation for op in entry.operations]
-    rest = body[body.index(first) : -1]
-    with ir.InsertionPoint(first), ir.Location.unknown():
+    rest = body[body.index(end) + 1 : -1]
+    with ir.InsertionPoint.after(end), ir.Location.unknown():
+        asked = arith.cmpi(arith.CmpIPredicate.eq, list(entry.arguments)[-1], question)
         either = scf.IfOp(asked, has_else=True)
     done, rest_block = (region.blocks[0] for region in either.regions)
     with ir.InsertionPoint(done), ir.Location.unknown():
@@ -122,7 +122,7 @@ def _place_open(function: func.FuncOp, allocs: list[ir.Operation], scratch: ir.V
 
 
 def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
-    """Move what computes a size before ``place``, which is where the function begins."""
+    """Move what computes a size before ``place``, an op at the begin of the function."""
     op = defining_op(value)
     if op is None and value.owner == place.block:
         return
@@ -130,7 +130,7 @@ def _hoist(value: ir.Value, place: ir.Operation, alloc: ir.Operation) -> None:
         raise CompileError(f"pass 'plan-scratch': a buffer's size depends on a kernel's data{at_node(alloc)}")
     for operand in op.operands:
         _hoist(operand, place, alloc)
-    if op != place and not (op.block == place.block and op.is_before_in_block(place)):
+    if not (op.block == place.block and op.is_before_in_block(place)):
         op.move_before(place)
 
 

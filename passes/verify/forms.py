@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from ...core.errors import CompileError, InternalError
 from ...dialects import ir
-from ...dialects.context import MLIRError
+from ...dialects.context import diagnostics
 from ..infra.base import ModuleForm
 from .kernels import verify_buffers, verify_llvm, verify_memory, verify_scratch, verify_tensors, verify_wrapped
 from .programs import verify_calls, verify_main, verify_slots
@@ -39,8 +39,9 @@ def verify(form: ModuleForm, module: ir.Module, stage: str) -> None:
     if form is ModuleForm.FOREIGN:
         return
     try:
-        module.operation.verify()
+        with diagnostics("MLIR's verifier"):
+            module.operation.verify()
         VERIFIERS[form](module)
-    except (CompileError, MLIRError) as error:
+    except CompileError as error:
         reason = " ".join(str(error).split())
         raise InternalError(f"{stage} breaks a rule of the form '{form.value}': {reason}") from error
