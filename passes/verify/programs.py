@@ -26,7 +26,7 @@ from ..ir.routine_ops import (
     is_host_call,
     is_report,
 )
-from ..ir.structure import indexing_maps, num_inputs, operations
+from ..ir.structure import dim_of, indexing_maps, is_zero, num_inputs, operations
 from .kernels import verify_kernel
 
 _ELEMENTS = {"i8", "i16", "i32", "i64", "i128", "f16", "bf16", "f32", "f64"}
@@ -133,9 +133,10 @@ def _verify_constant(op: ir.Operation) -> None:
 
 
 def _verify_generic(op: ir.Operation) -> None:
-    """Each loop that a result has walks one of its axes."""
+    """Each axis of a result is walked by one loop, which walks no other, or has one element, at 0."""
     for written in indexing_maps(op)[num_inputs(op) :]:
-        if not written.is_projected_permutation:
+        loops = [dim_of(place) for place in written.results if not is_zero(place)]
+        if None in loops or len(set(loops)) != len(loops):
             raise CompileError(f"a result is written at {written}, which is no permutation of loops{at_node(op)}")
 
 
