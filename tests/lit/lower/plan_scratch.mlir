@@ -48,5 +48,18 @@ func.func @asks(%n: index, %lo: index, %hi: index) {
   return
 }
 
+// A size that the kernel's first op computes is there before the buffer is placed.
+// CHECK-LABEL: func.func @computes(
+// CHECK:         %[[DOUBLE:.*]] = arith.addi
+// CHECK:         memref.view %{{.*}}[{{.*}}][%[[DOUBLE]]] : memref<1xi8> to memref<?xf32>
+// CHECK:         scf.if
+func.func @computes(%n: index, %lo: index, %hi: index) {
+  %double = arith.addi %n, %n : index
+  %z = arith.constant 0.0 : f32
+  %a = memref.alloc(%double) : memref<?xf32>
+  linalg.fill ins(%z : f32) outs(%a : memref<?xf32>)
+  return
+}
+
 // SIZE: error: pass 'plan-scratch': a buffer's size depends on a kernel's data at node 'topk1'
 // LOOP: error: pass 'plan-scratch': a loop or branch of a kernel hands on a buffer at node 'loop1'
