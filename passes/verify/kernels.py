@@ -11,7 +11,7 @@ from .sizes import verify_sizes
 
 _OF_PROGRAMS = (tw.GROUP, tw.CONTROL, tw.OUTSIDE, tw.REPORT, tw.HOST, tw.SLOTS, tw.NODES)
 _REFUSED = ("func.call", "cf.assert")
-_DIALECTS = ("tensor.", "linalg.", "arith.", "math.", "scf.", "index.", "affine.", "func.", "ub.", "complex.")
+_DIALECTS = ("tensor.", "linalg.", "arith.", "math.", "scf.", "index.", "affine.", "func.", "ub.", "complex.", "llvm.")
 _ALLOCATIONS = ("memref.alloc", "memref.alloca", "memref.dealloc", "memref.realloc")
 _ENTRY = "!llvm.func<void (ptr, i64, i64, ptr)>"
 
