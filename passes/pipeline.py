@@ -250,8 +250,8 @@ def _run(passes: tuple[Pass, ...], module: ir.Module, context: PassContext, form
     with context:
         for stage in passes:
             context.run(stage, module)
-            form = stage.form or form
-            if checked:
+            if checked and context.enabled(stage):
+                form = stage.form or form
                 verify(form, module, f"pass '{stage.name}'")
 
 

@@ -13,7 +13,7 @@ from ..dialects import func, ir, tw
 from ..dialects.walk import defining_op
 from .ir.edit import is_cheap, node_names, string_attr
 from .ir.maps import reassociation_of
-from .ir.routine_ops import VIEWS, is_body_call, is_choice, is_host_call, is_report
+from .ir.routine_ops import VIEWS, callee_of, is_body_call, is_choice, is_host_call, is_report
 from .ir.structure import is_tensor
 from .ir.uses import has_uses
 
@@ -64,7 +64,7 @@ class _Planner:
         """The block of the body that an op calls, if it does."""
         if not is_body_call(op):
             return None
-        callee = self._symbols[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        callee = self._symbols[callee_of(op)]
         return callee.operation.regions[0].blocks[0]
 
     def _new(self, value: ir.Value) -> int:
@@ -100,7 +100,7 @@ def _facts(op: ir.Operation) -> dict[str, Any]:
             facts["function"] = string_attr(op.attributes, tw.HOST)
             facts["attributes"], facts["dtypes"] = (json.loads(string_attr(op.attributes, n) or "") for n in _TEXTS)
         case "func.call":
-            facts["kernel"] = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            facts["kernel"] = callee_of(op)
             facts["open"] = [_open_axes(v) for v in op.operands if is_tensor(v)]
             facts["types"] = [_type(r) for r in op.results]
             if tw.OVER in op.attributes:

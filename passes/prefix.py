@@ -7,6 +7,7 @@ from ..dialects.context import node_name
 from ..dialects.walk import collect
 from .ir.edit import is_private, node_names
 from .ir.kernel import functions, symbol
+from .ir.routine_ops import callee_of
 from .ir.structure import body_ops, is_tensor, operations
 from .ir.uses import has_uses
 
@@ -57,7 +58,7 @@ def _callees_first(module: ir.Module) -> list[func.FuncOp]:
 
     def visit(function: func.FuncOp) -> None:
         for call in collect(function, lambda op: op.name == "func.call"):
-            callee = pending.pop(ir.FlatSymbolRefAttr(call.attributes["callee"]).value, None)
+            callee = pending.pop(callee_of(call), None)
             if callee is not None:
                 visit(callee)
         order.append(function)

@@ -9,7 +9,7 @@ from ..core.target import Target
 from ..dialects import codegen, ir
 from ..dialects.context import make_context
 from .infra.context import PassContext
-from .ir.kernel import symbol
+from .ir.kernel import is_declaration, symbol
 from .lower import entry
 from .pipeline import lower_kernel
 
@@ -53,7 +53,7 @@ def _make_private(module: ir.Module, kernel_name: str) -> None:
     """Put the kernel's name before the symbols that it defines, so that those of two kernels differ."""
     for op in module.body.operations:
         name = symbol(op)
-        if name != kernel_name and not _is_declaration(op):
+        if name != kernel_name and not is_declaration(op):
             ir.SymbolTable.replace_all_symbol_uses(name, f"{kernel_name}.{name}", module.operation)
             ir.SymbolTable.set_symbol_name(op, f"{kernel_name}.{name}")
 
@@ -64,14 +64,10 @@ def _merge(target: ir.Module, source: ir.Module) -> None:
     for op in source.body.operations:
         old = there.get(symbol(op))
         if old is not None:
-            if _is_declaration(op):
+            if is_declaration(op):
                 continue
             old.operation.erase()
         op.operation.clone(ip=ir.InsertionPoint(target.body))
-
-
-def _is_declaration(op: ir.OpView) -> bool:
-    return op.operation.name == "llvm.func" and not list(op.operation.regions[0].blocks)
 
 
 def _say_target(module: ir.Module, target: Target) -> None:
@@ -79,7 +75,7 @@ def _say_target(module: ir.Module, target: Target) -> None:
     pairs = codegen.function_attributes(target).items()
     told = [ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(value)]) for name, value in pairs]
     for op in module.body.operations:
-        if op.operation.name == "llvm.func" and not _is_declaration(op):
+        if op.operation.name == "llvm.func" and not is_declaration(op):
             attributes = op.operation.attributes
             old = ir.ArrayAttr(attributes["passthrough"]) if "passthrough" in attributes else ()
             attributes["passthrough"] = ir.ArrayAttr.get([*old, *told])

@@ -16,7 +16,7 @@ from ..analysis.in_place import inserted_into, overwritable
 from ..infra.base import ModuleForm, Pass
 from ..ir.edit import is_cheap, is_dynamic, node_names, programs, string_attr
 from ..ir.kernel import in_place, integer
-from ..ir.routine_ops import VIEWS, base_of, is_report
+from ..ir.routine_ops import VIEWS, base_of, callee_of, is_report
 from ..ir.structure import is_static, operations
 from ..ir.uses import has_one_use
 
@@ -74,12 +74,12 @@ def plan_calls(function: func.FuncOp) -> tuple[tuple[Call, ...], int, tuple[Repo
     slots = _argument_slots(function) | _result_slots(ret)
     over = {name: overwritable(kernel) for name, kernel in _kernels(function, calls).items()}
     read = {base_of(op.operands[0]) for op in reports}
-    arena, arena_bytes = _arena_slots(calls, slots, [over.get(_callee(op), ()) for op in calls], read)
+    arena, arena_bytes = _arena_slots(calls, slots, [over.get(callee_of(op), ()) for op in calls], read)
     slots |= arena
     planned = []
     for op in calls:
         args = tuple(_slot(slots, v, op) for v in (*op.operands, *op.results))
-        planned.append(Call(_callee(op), args, _nodes(op)))
+        planned.append(Call(callee_of(op), args, _nodes(op)))
     return tuple(planned), arena_bytes, tuple(_report(op, slots) for op in reports)
 
 
@@ -111,12 +111,8 @@ def _kernels(function: func.FuncOp, calls: Sequence[ir.Operation]) -> dict[str, 
     """The kernels that are called and have a body, by name."""
     assert function.operation.parent is not None
     known = ir.SymbolTable(function.operation.parent)
-    found = {name: known[name] for name in dict.fromkeys(map(_callee, calls)) if name in known}
+    found = {name: known[name] for name in dict.fromkeys(map(callee_of, calls)) if name in known}
     return {name: op for name, op in found.items() if isinstance(op, func.FuncOp) and not op.is_external}
-
-
-def _callee(call: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
 
 
 def _mark_in_place(kernel: func.FuncOp, call: Call) -> None:
@@ -131,12 +127,12 @@ def _insert_in_place(function: func.FuncOp) -> None:
     ops = _kernel_calls(function)
     kernels = _kernels(function, ops)
     for op in ops:
-        kernel = kernels.get(_callee(op))
+        kernel = kernels.get(callee_of(op))
         into = inserted_into(kernel) if kernel is not None else None
         if kernel is None or into is None or not has_one_use(op.operands[into]):
             continue
         made = defining_op(op.operands[into])
-        if made is not None and made in ops and _callee(made) in kernels:
+        if made is not None and made in ops and callee_of(made) in kernels:
             op.attributes[tw.OVER] = integer(into)
             kernel.attributes[tw.IN_PLACE] = ir.DenseI64ArrayAttr.get([into])
 

@@ -34,6 +34,11 @@ def symbol(op: ir.OpView | ir.Operation) -> str:
     return ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
+def is_declaration(op: ir.OpView) -> bool:
+    """Return whether an op of a lowered module is an ``llvm.func`` without a body."""
+    return op.operation.name == "llvm.func" and not list(op.operation.regions[0].blocks)
+
+
 def is_dynamic(function: func.FuncOp) -> bool:
     """Return whether a kernel on tensors takes sizes, or tensors of dynamic sizes."""
     kinds = (*function.type.inputs, *function.type.results)

@@ -15,6 +15,11 @@ def base_of(value: ir.Value) -> ir.Value:
     return value
 
 
+def callee_of(call: ir.Operation) -> str:
+    """The name of the function that a ``func.call`` calls."""
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
 def is_host_call(op: ir.Operation) -> bool:
     """Return whether an op calls a function of the host. Its values that are not tensors have the type ``none``."""
     return op.name == "func.call" and tw.HOST in op.attributes

@@ -6,7 +6,7 @@ from ...core.errors import CompileError
 from ...dialects import func, ir, tw
 from ...dialects.context import at_node
 from ...dialects.walk import collect
-from ..ir.kernel import count_of, functions, symbol
+from ..ir.kernel import count_of, functions, is_declaration, symbol
 from .sizes import verify_sizes
 
 _OF_PROGRAMS = (tw.GROUP, tw.CONTROL, tw.OUTSIDE, tw.REPORT, tw.HOST, tw.SLOTS, tw.NODES)
@@ -37,18 +37,18 @@ def verify_tensors(module: ir.Module) -> None:
 
 def verify_buffers(module: ir.Module) -> None:
     """Raise CompileError where a module has no kernel on buffers: ``(inputs…, results…, sizes…, lo, hi)``."""
-    _kernel_on_buffers(module, 0)
+    _kernel_on_buffers(module)
 
 
 def verify_memory(module: ir.Module) -> None:
     """Raise CompileError where a tensor is left."""
-    _kernel_on_buffers(module, 0)
+    _kernel_on_buffers(module)
     _refuse_tensors(module)
 
 
 def verify_scratch(module: ir.Module) -> None:
     """Raise CompileError where a kernel allocates, or says nothing of the scratch memory that it takes."""
-    function = _kernel_on_buffers(module, 1)
+    function = _kernel_on_buffers(module, has_scratch=True)
     _refuse_tensors(module)
     if tw.SCRATCH not in function.attributes or count_of(function, tw.SCRATCH) < 0:
         raise CompileError(f"kernel '{symbol(function)}' does not state its scratch memory")
@@ -65,7 +65,7 @@ def verify_llvm(module: ir.Module) -> None:
 def verify_wrapped(module: ir.Module) -> None:
     """Raise CompileError where a module does not export one kernel, of the ABI that ``program.Kernel`` describes."""
     verify_llvm(module)
-    defined = [op for op in module.body.operations if op.operation.name == "llvm.func" and _has_body(op)]
+    defined = [op for op in module.body.operations if op.operation.name == "llvm.func" and not is_declaration(op)]
     exported = [op for op in defined if "internal" not in str(op.operation.attributes.get("linkage", ""))]
     kernel = _only([op for op in exported if tw.SCRATCH in op.attributes])
     if len(exported) != 1:
@@ -78,12 +78,12 @@ def verify_wrapped(module: ir.Module) -> None:
         raise CompileError(f"kernel '{symbol(kernel)}' has no steps")
 
 
-def _kernel_on_buffers(module: ir.Module, scratch: int) -> func.FuncOp:
-    """The function that has steps. Its arguments are buffers, sizes, ``scratch`` more buffers, ``lo`` and ``hi``."""
+def _kernel_on_buffers(module: ir.Module, has_scratch: bool = False) -> func.FuncOp:
+    """The function that has steps. Its arguments are buffers, sizes, scratch memory if it has it, ``lo`` and ``hi``."""
     function = _only([f for f in functions(module) if tw.EXTENT in f.attributes])
     sizes = count_of(function, tw.SIZES) + 2
     kinds, name = list(function.type.inputs), symbol(function)
-    if scratch:
+    if has_scratch:
         kinds.insert(0, kinds.pop(-3))  # which stands before lo and hi, after the sizes
     buffers, index = kinds[:-sizes], kinds[-sizes:]
     if not all(isinstance(k, ir.IndexType) for k in index) or not all(isinstance(k, ir.MemRefType) for k in buffers):
@@ -111,7 +111,3 @@ def _only(found: list) -> func.FuncOp:
         names = ", ".join(f"'{symbol(op)}'" for op in found) or "none"
         raise CompileError(f"a kernel's module must have one kernel, this one has {names}")
     return found[0]
-
-
-def _has_body(op: ir.OpView) -> bool:
-    return any(True for _ in op.operation.regions[0].blocks)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from ...core.errors import CompileError
 from ...core.program import Slot
@@ -18,6 +18,7 @@ from ..ir.kernel import functions, in_place, symbol
 from ..ir.routine_ops import (
     VIEWS,
     base_of,
+    callee_of,
     is_body,
     is_body_call,
     is_check,
@@ -49,14 +50,14 @@ def verify_calls(module: ir.Module) -> None:
     found = programs(module)
     _demand_main(found)
     kernels = {symbol(f): f for f in functions(module) if f not in found}
-    called = Counter(name for f in found for op in _program_ops(operations(f)) for name in _callees(op))
+    called = {callee_of(op) for f in found for op in _program_ops(operations(f)) if op.name == "func.call"}
     for function in found:
         _verify_arguments(function)
         for op in _program_ops(operations(function)):
             _verify_step(op, kernels)
     for name, kernel in kernels.items():
-        if not is_private(kernel) or not called[name]:
-            raise CompileError(f"kernel '{name}' is {'public' if called[name] else 'called by no program'}")
+        if name not in called:
+            raise CompileError(f"kernel '{name}' is called by no program")
         verify_kernel(kernel)
 
 
@@ -103,10 +104,6 @@ def _program_ops(ops: Iterable[ir.Operation]) -> Iterator[ir.Operation]:
             )
 
 
-def _callees(op: ir.Operation) -> list[str]:
-    return [ir.FlatSymbolRefAttr(op.attributes["callee"]).value] if op.name == "func.call" else []
-
-
 def _verify_op(op: ir.Operation) -> None:
     """The rules of one op of ``@main``."""
     if not op.name.startswith(_DIALECTS):
@@ -115,7 +112,7 @@ def _verify_op(op: ir.Operation) -> None:
         if isinstance(value.type, ir.RankedTensorType) and str(value.type.element_type) not in _ELEMENTS:
             raise CompileError(f"'{op.name}' makes elements of {value.type.element_type}{at_node(op)}")
     if op.name == "func.call" and not (is_host_call(op) or is_report(op) or is_body_call(op)):
-        raise CompileError(f"a call of '{_callees(op)[0]}', which is no function of the host{at_node(op)}")
+        raise CompileError(f"a call of '{callee_of(op)}', which is no function of the host{at_node(op)}")
     if op.name == "arith.constant":
         _verify_constant(op)
     if op.name == "linalg.generic":
@@ -145,7 +142,7 @@ def _verify_step(op: ir.Operation, kernels: dict[str, func.FuncOp]) -> None:
     if tw.GROUP in op.attributes:
         raise CompileError(f"'{op.name}' is still part of a group{at_node(op)}")
     if op.name == "func.call":
-        [name] = _callees(op)
+        name = callee_of(op)
         if not (is_host_call(op) or is_report(op) or is_body_call(op)) and name not in kernels:
             raise CompileError(f"a call of '{name}', which is no kernel{at_node(op)}")
     elif not (
@@ -157,51 +154,42 @@ def _verify_step(op: ir.Operation, kernels: dict[str, func.FuncOp]) -> None:
 
 
 def _verify_memory(function: func.FuncOp, kernels: dict[str, func.FuncOp]) -> None:
-    """Follow which value lies at which bytes of the arena, call by call."""
+    """Follow which value lies at which bytes of the arena, call by call. Reports read theirs after the last call."""
     most = ir.IntegerAttr(function.attributes[tw.ARENA_BYTES]).value
-    lies: dict[ir.Value, tuple[int, int]] = {}  # the values that nothing has overwritten yet, with their bytes
-    for op in (op for op in operations(function) if op.name == "func.call"):
-        if is_report(op):
-            _demand_readable(op, [op.operands[0]], lies)
-            continue
+    calls = [op for op in operations(function) if op.name == "func.call"]
+    lies: dict[ir.Value, tuple[int, int]] = {}  # the values in the arena that nothing has overwritten, with their bytes
+    lost: set[ir.Value] = set()
+    for op in (op for op in calls if not is_report(op)):
         slots = [Slot.parse(ir.StringAttr(text).value) for text in ir.ArrayAttr(op.attributes[tw.SLOTS])]
-        values = [*op.operands, *op.results]
-        if len(slots) != len(values):
-            raise CompileError(f"a call has {len(slots)} slots for {len(values)} values{at_node(op)}")
-        _demand_readable(op, list(op.operands), lies)
-        count, name = len(op.operands), _callees(op)[0]
-        shared = set(in_place(kernels[name]))
-        for value, slot in zip(op.results, slots[count:], strict=True):
+        if len(slots) != len(op.operands) + len(op.results):
+            count = len(op.operands) + len(op.results)
+            raise CompileError(f"a call has {len(slots)} slots for {count} values{at_node(op)}")
+        bases = [base_of(operand) for operand in op.operands]
+        for number, (base, slot) in enumerate(zip(bases, slots, strict=False)):
+            _demand_readable(op, number, base, lost)
+            if base in lies and slot != Slot("arena", offset=lies[base][0]):
+                raise CompileError(f"argument {number} of a call is read at {slot}, where it does not lie{at_node(op)}")
+        shared = in_place(kernels[callee_of(op)])
+        for value, slot in zip(op.results, slots[len(bases) :], strict=True):
             if slot.space in ("input", "param"):
                 raise CompileError(f"a call writes into {slot}{at_node(op)}")
-            if slot.space != "arena":
+            begin, end = slot.offset, slot.offset + nbytes(value.type)
+            if slot.space != "arena" or begin == end:
                 continue
-            place = (slot.offset, slot.offset + nbytes(value.type))
-            if place[1] > most:
-                raise CompileError(f"a result ends at byte {place[1]} of an arena of {most}{at_node(op)}")
-            for number, operand in enumerate(op.operands):
-                at = lies.get(base_of(operand))
-                if at is not None and _overlap(at, place) and not (number in shared and at[0] == place[0]):
-                    raise CompileError(f"a result of '{name}' lies over its argument {number}{at_node(op)}")
-            lies = {other: at for other, at in lies.items() if not _overlap(at, place)}
-            lies[value] = place
+            if end > most:
+                raise CompileError(f"a result ends at byte {end} of an arena of {most}{at_node(op)}")
+            over = [other for other, at in lies.items() if at[0] < end and begin < at[1]]
+            for number, base in enumerate(bases):
+                if base in over and not (number in shared and lies[base][0] == begin):
+                    raise CompileError(f"a result of '{callee_of(op)}' lies over its argument {number}{at_node(op)}")
+            for other in over:
+                del lies[other]
+            lost.update(over)
+            lies[value] = (begin, end)
+    for op in filter(is_report, calls):
+        _demand_readable(op, 0, base_of(op.operands[0]), lost)
 
 
-def _demand_readable(op: ir.Operation, operands: Sequence[ir.Value], lies: dict[ir.Value, tuple[int, int]]) -> None:
-    for number, operand in enumerate(operands):
-        base = base_of(operand)
-        made = not isinstance(base.owner, ir.Block) and base.owner.operation
-        slots = made.attributes.get(tw.SLOTS, None) if made else None
-        if not made or slots is None:
-            continue
-        slot = Slot.parse(ir.StringAttr(list(ir.ArrayAttr(slots))[len(made.operands) + _number(made, base)]).value)
-        if slot.space == "arena" and nbytes(base.type) and base not in lies:
-            raise CompileError(f"argument {number} of a call was overwritten before it{at_node(op)}")
-
-
-def _number(op: ir.Operation, value: ir.Value) -> int:
-    return next(i for i, result in enumerate(op.results) if result == value)
-
-
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    return a[0] < b[1] and b[0] < a[1]
+def _demand_readable(op: ir.Operation, number: int, value: ir.Value, lost: Set[ir.Value]) -> None:
+    if value in lost:
+        raise CompileError(f"argument {number} of a call was overwritten before it{at_node(op)}")

@@ -145,6 +145,14 @@ def _set_slot(number: int, text: str) -> Fault:
     return fault
 
 
+def _read_elsewhere(module: ir.Module) -> None:
+    made = _calls(module)[0]
+    reader = next(use.owner.operation for use in made.results[0].uses)
+    slots = list(ir.ArrayAttr(reader.attributes[tw.SLOTS]))
+    slots[list(reader.operands).index(made.results[0])] = ir.StringAttr.get("arena+64")
+    reader.attributes[tw.SLOTS] = ir.ArrayAttr.get(slots)
+
+
 def _drop_slot(module: ir.Module) -> None:
     call = _calls(module)[0]
     call.attributes[tw.SLOTS] = ir.ArrayAttr.get(list(ir.ArrayAttr(call.attributes[tw.SLOTS]))[:-1])
@@ -164,6 +172,7 @@ GRAPH_FAULTS: dict[str, tuple[str, Fault, str]] = {
     "a check in a kernel": ("outline", _assert_in_kernel, "has a 'cf.assert', which only a program can have"),
     "a slot too few": ("plan-memory", _drop_slot, "slots for"),
     "a result beyond the arena": ("plan-memory", _set_slot(0, "arena+1000000"), "of an arena of"),
+    "an argument read elsewhere": ("plan-memory", _read_elsewhere, "where it does not lie"),
     "a result in an input": ("plan-memory", _set_slot(0, "input0"), "writes into input0"),
 }
 
@@ -302,7 +311,11 @@ def test_a_fault_in_a_plan(change: Callable[[Program], Program], rule: str):
         verify_plan(replace(made, main=change(main)))
 
 
-def test_nothing_is_verified_unasked(monkeypatch):
+def test_the_environment_asks_for_it(monkeypatch):
+    passes = _after(pipeline.graph_passes(TARGET), "fuse-ops", _add_constant)
     monkeypatch.setenv("TILEWRIGHT_VERIFY", "0")
     monkeypatch.delenv("TILEWRIGHT_DEBUG", raising=False)
-    _plan(_after(pipeline.graph_passes(TARGET), "fuse-ops", _add_constant))
+    assert _plan(passes).main.calls
+    monkeypatch.setenv("TILEWRIGHT_DEBUG", "1")
+    with pytest.raises(InternalError, match="pass 'planted' breaks a rule"):
+        _plan(passes)
