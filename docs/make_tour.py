@@ -16,6 +16,7 @@ from onnx import numpy_helper
 
 import tilewright as tw
 from tilewright.dialects import ir
+from tilewright.driver.api import emit, make_options
 from tilewright.passes.infra.base import Pass
 from tilewright.passes.infra.instruments import Instrument
 
@@ -162,8 +163,8 @@ def make_tour() -> str:
     """The page's text."""
     texts = Texts()
     with tw.PassContext(instruments=[texts]):
-        program = tw.compile(_model(), TARGET, num_threads=2, workers=0, cache=False)
-        code = _inner_loop(program.get_source("asm"))
+        options = make_options(TARGET, num_threads=2, cache=False)
+        code = _inner_loop(emit(_model(), "asm", options=options, workers=0).decode())
     kernel = next(name for name in texts.schedules if name.startswith(KERNEL))
     return TEXT.format(
         target=TARGET,
