@@ -14,9 +14,12 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-# What a shell starts in the background ignores Ctrl-C, and so does all that it starts: tests that press it would wait.
+# What a shell starts in the background ignores Ctrl-C, what nohup starts SIGHUP, and so does all that they start: tests
+# that send it would wait.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # No test reads or writes the user's compile cache, or leaves crash bundles there; those of the cache itself say which
 # folder to use.

@@ -8,8 +8,10 @@ import sys
 
 import lit.formats
 
-from tilewright.core.target import host
+from tilewright.core.target import Target
 from tilewright.passes import pipeline
+
+_TARGET = "x86 -mcpu=x86-64-v4"  # what the files show is the same on every machine
 
 config.name = "tilewright"
 config.test_format = lit.formats.ShTest(execute_external=False)
@@ -21,6 +23,7 @@ config.excludes = ["Inputs"]
 # All passes on linalg that torch-mlir made, and those behind them up to calls of kernels.
 _KERNELS = [
     *pipeline.normalize_passes(),
-    *itertools.takewhile(lambda p: p.name != "plan-memory", pipeline.graph_passes(host())),
+    *itertools.takewhile(lambda p: p.name != "plan-memory", pipeline.graph_passes(Target.parse(_TARGET))),
 ]
+config.substitutions.append(("%opt", f"tilewright opt --target '{_TARGET}'"))
 config.substitutions.append(("%kernels", ",".join(stage.name for stage in _KERNELS)))

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from cpu_targets import targets
+from exact_weights import LARGEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
@@ -25,8 +26,6 @@ from tilewright.passes.infra.context import PassContext
 from tilewright.passes.pipeline import compile_kernel, plan
 
 RNG = np.random.default_rng(0)
-# Weights as large as onnxruntime adds up rightly on CPUs that add pairs of products in 16 bits.
-LARGEST = 63
 
 
 @dataclass

@@ -255,10 +255,14 @@ def test_weights_for_another_cpu_are_prepared_here_in_its_layout(foreign, tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["asm", "obj"])
-def test_the_entry_is_code_for_any_cpu(path, kind):
+def test_the_entry_is_code_for_any_cpu(path, kind, tmp_path):
     """A program has to say what CPU it is for before anything else of it runs."""
     options = api.make_options("x86 -mcpu=sapphirerapids")
-    text = api.emit(path, "asm", options=options).decode() if kind == "asm" else _disassembled(path, options)
+    text = (
+        api.emit(path, "asm", options=options).decode()
+        if kind == "asm"
+        else _disassembled(path, tmp_path / "net.o", options)
+    )
     functions = re.split(r"^(?:[0-9a-f]+ <)?([\w.]+)>?:", text, flags=re.M)
     bodies = dict(zip(functions[1::2], functions[2::2], strict=True))
     entry = [name for name in bodies if name.startswith(("__tvm_ffi", "tw_"))]
@@ -267,11 +271,9 @@ def test_the_entry_is_code_for_any_cpu(path, kind):
     assert "zmm" in text
 
 
-def _disassembled(path: str, options: api.Options) -> str:
-    output = Path(path).with_suffix(".o")
+def _disassembled(path: str, output: Path, options: api.Options) -> str:
     api.compile_to_file(path, output, options=options)
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", output], capture_output=True, text=True, check=True)
-    output.unlink()
     return text.stdout
 
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=canonicalize-ops | filecheck %s
+// RUN: %opt %s --passes=canonicalize-ops | filecheck %s
 
 // Two transposes that cancel.
 // CHECK-LABEL: func.func @there_and_back

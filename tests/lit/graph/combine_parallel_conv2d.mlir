@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=combine-parallel-conv2d | filecheck %s
+// RUN: %opt %s --passes=combine-parallel-conv2d | filecheck %s
 
 #x = affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>
 #stride = affine_map<(n, f, h, w, c, i, j) -> (n, c, h * 2 + i, w * 2 + j)>

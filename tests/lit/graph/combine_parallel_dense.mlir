@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=combine-parallel-dense{always=true} | filecheck %s
-// RUN: tilewright opt %s --passes=combine-parallel-dense | filecheck %s --check-prefix=PAYS
+// RUN: %opt %s --passes=combine-parallel-dense{always=true} | filecheck %s
+// RUN: %opt %s --passes=combine-parallel-dense | filecheck %s --check-prefix=PAYS
 
 #two = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>

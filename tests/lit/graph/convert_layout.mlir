@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=convert-layout | filecheck %s
-// RUN: tilewright opt %s --passes=convert-layout{desired=none} | filecheck %s --check-prefix=NONE
+// RUN: %opt %s --passes=convert-layout | filecheck %s
+// RUN: %opt %s --passes=convert-layout{desired=none} | filecheck %s --check-prefix=NONE
 
 // A convolution and what follows get channels last; transposes stay at the borders.
 // CHECK-DAG: #[[DATA:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 + d4, d2 + d5, d6)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=dead-code | filecheck %s
+// RUN: %opt %s --passes=dead-code | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=eliminate-common-subexpr --locations | filecheck %s
+// RUN: %opt %s --passes=eliminate-common-subexpr --locations | filecheck %s
 
 // CHECK-LABEL: func.func @equal(
 // CHECK-COUNT-1: math.exp

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=fold-quantization | filecheck %s
+// RUN: %opt %s --passes=fold-quantization | filecheck %s
 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (k, n)>

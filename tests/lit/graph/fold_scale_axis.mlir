@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=fold-scale-axis | filecheck %s
+// RUN: %opt %s --passes=fold-scale-axis | filecheck %s
 
 #x = affine_map<(n, f, h, w, c, i, j) -> (n, c, h + i, w + j)>
 #w = affine_map<(n, f, h, w, c, i, j) -> (f, c, i, j)>

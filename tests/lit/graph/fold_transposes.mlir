@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=fold-transposes,dead-code | filecheck %s
+// RUN: %opt %s --passes=fold-transposes,dead-code | filecheck %s
 
 // The left operand is read where it lies, the result is written where its only reader wants it.
 // CHECK-DAG:     #[[X:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d0, d3)>

@@ -1,7 +1,7 @@
-// RUN: tilewright opt %s --passes=fuse-ops | filecheck %s
-// RUN: tilewright opt %s --passes=fuse-ops{fuse_opt_level=0} | filecheck %s --check-prefix=ALONE
-// RUN: tilewright opt %s "--passes=winograd{everywhere=true outputs=4},fuse-ops" | filecheck %s --check-prefix=PATCHES
-// RUN: tilewright opt %s --passes=fuse-ops{max_group_size=2} | filecheck %s --check-prefix=PAIRS
+// RUN: %opt %s --passes=fuse-ops | filecheck %s
+// RUN: %opt %s --passes=fuse-ops{fuse_opt_level=0} | filecheck %s --check-prefix=ALONE
+// RUN: %opt %s "--passes=winograd{everywhere=true outputs=4},fuse-ops" | filecheck %s --check-prefix=PATCHES
+// RUN: %opt %s --passes=fuse-ops{max_group_size=2} | filecheck %s --check-prefix=PAIRS
 
 #id = affine_map<(a, b) -> (a, b)>
 #row = affine_map<(a, b) -> (a)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=generalize | filecheck %s
+// RUN: %opt %s --passes=generalize | filecheck %s
 
 // A named op becomes a generic, its initial fill stays a fill.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=join-sums | filecheck %s
+// RUN: %opt %s --passes=join-sums | filecheck %s
 
 #image = affine_map<(n, c, h, w) -> (n, h, w, c)>
 #channels = affine_map<(n, c, h, w) -> (n, c)>

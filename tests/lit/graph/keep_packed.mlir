@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=keep-packed | filecheck %s
+// RUN: %opt %s --passes=keep-packed | filecheck %s
 
 #full = affine_map<(b, j, n) -> (b, j, n)>
 #each = affine_map<(b, j, n) -> (b, 0, n)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=outline | filecheck %s
+// RUN: %opt %s --passes=outline | filecheck %s
 
 #id = affine_map<(a) -> (a)>
 

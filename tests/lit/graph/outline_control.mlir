@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=outline-control | filecheck %s
+// RUN: %opt %s --passes=outline-control | filecheck %s
 
 #id = affine_map<(a) -> (a)>
 

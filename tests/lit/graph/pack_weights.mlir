@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=pack-weights{n_tile=16} | filecheck %s
+// RUN: %opt %s --passes=pack-weights{n_tile=16} | filecheck %s
 
 // The second operand of a contraction, padded to whole blocks.
 // CHECK-LABEL: func.func @matmul

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=pad-rows | filecheck %s
+// RUN: %opt %s --passes=pad-rows | filecheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #lhs = affine_map<(m, n, k) -> (m, k)>

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=plan-memory | filecheck %s
-// RUN: not tilewright opt --passes=plan-memory %S/outline.mlir 2>&1 | filecheck %s --check-prefix=ERROR
+// RUN: %opt %s --passes=plan-memory | filecheck %s
+// RUN: not %opt --passes=plan-memory %S/outline.mlir 2>&1 | filecheck %s --check-prefix=ERROR
 
 // Results are written where the caller wants them; a view lies where its source does; %b takes the place of %a.
 // CHECK-LABEL: func.func @main

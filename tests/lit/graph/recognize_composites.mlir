@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=recognize-composites | filecheck %s
+// RUN: %opt %s --passes=recognize-composites | filecheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

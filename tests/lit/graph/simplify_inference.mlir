@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=simplify-inference | filecheck %s
+// RUN: %opt %s --passes=simplify-inference | filecheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (0, j)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=sink-views | filecheck %s
+// RUN: %opt %s --passes=sink-views | filecheck %s
 
 #whole = affine_map<(a, b, c) -> (a, b, c)>
 #bias = affine_map<(a, b, c) -> (c)>

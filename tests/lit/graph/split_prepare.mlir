@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=split-prepare | filecheck %s
+// RUN: %opt %s --passes=split-prepare | filecheck %s
 
 // Two equal packs become one prepared weight; a param that is read as it is stays; a view of one stays a view.
 // CHECK-LABEL: func.func @main

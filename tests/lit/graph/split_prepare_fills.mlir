@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=split-prepare | filecheck %s
+// RUN: %opt %s --passes=split-prepare | filecheck %s
 
 #four = affine_map<(f, c) -> (f, c)>
 #rows = affine_map<(f, c) -> (f, 0)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=split-prepare | filecheck %s
+// RUN: %opt %s --passes=split-prepare | filecheck %s
 
 // Floats of a quantised weight are prepared, though they and their padding are more than four times its bytes.
 // CHECK-LABEL: func.func @main(

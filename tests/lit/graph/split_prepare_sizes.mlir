@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=split-prepare | filecheck %s
+// RUN: %opt %s --passes=split-prepare | filecheck %s
 
 #i = affine_map<(i) -> (i)>
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=store-concat | filecheck %s
+// RUN: %opt %s --passes=store-concat | filecheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #sum = affine_map<(i, j) -> (i)>

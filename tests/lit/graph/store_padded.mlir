@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=store-padded | filecheck %s
+// RUN: %opt %s --passes=store-padded | filecheck %s
 
 #id = affine_map<(n, h, w, c) -> (n, h, w, c)>
 

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s "--passes=winograd{everywhere=true outputs=4}" | filecheck %s
-// RUN: tilewright opt %s --passes=winograd | filecheck %s --check-prefix=PAYS
+// RUN: %opt %s "--passes=winograd{everywhere=true outputs=4}" | filecheck %s
+// RUN: %opt %s --passes=winograd | filecheck %s --check-prefix=PAYS
 
 // The convolution's loops (n, f, h, w, c, i, j) on data with the channels last.
 #image = affine_map<(n, f, h, w, c, i, j) -> (n, h + i, w + j, c)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=bufferize | filecheck %s
+// RUN: %opt %s --passes=bufferize | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

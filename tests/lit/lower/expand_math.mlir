@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=expand-math | filecheck %s
+// RUN: %opt %s --passes=expand-math | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

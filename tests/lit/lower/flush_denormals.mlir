@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=flush-denormals | filecheck %s
+// RUN: %opt %s --passes=flush-denormals | filecheck %s
 
 #row = affine_map<(i, j) -> (i)>
 #column = affine_map<(i, j) -> (j)>

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=lower-to-llvm | filecheck %s
-// RUN: not tilewright opt %S/Inputs/no_lowering.mlir --passes=lower-to-llvm 2>&1 | filecheck %s --check-prefix=FAIL
+// RUN: %opt %s --passes=lower-to-llvm | filecheck %s
+// RUN: not %opt %S/Inputs/no_lowering.mlir --passes=lower-to-llvm 2>&1 | filecheck %s --check-prefix=FAIL
 
 // Buffers are bare pointers; what the passes before have said stays on the function.
 // CHECK-LABEL: llvm.func @add(

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=lower-transfers | filecheck %s
+// RUN: %opt %s --passes=lower-transfers | filecheck %s
 
 // CHECK-LABEL: func.func @row(
 // CHECK:         vector.load %{{.*}} : memref<4x8xf32>, vector<8xf32>

@@ -1,6 +1,6 @@
-// RUN: tilewright opt %s --passes=plan-scratch | filecheck %s
-// RUN: not tilewright opt %S/Inputs/unknown_size.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=SIZE
-// RUN: not tilewright opt %S/Inputs/hands_on.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=LOOP
+// RUN: %opt %s --passes=plan-scratch | filecheck %s
+// RUN: not %opt %S/Inputs/unknown_size.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=SIZE
+// RUN: not %opt %S/Inputs/hands_on.mlir --passes=plan-scratch 2>&1 | filecheck %s --check-prefix=LOOP
 
 // Two buffers lie one behind the other, each at a multiple of 64 bytes.
 // CHECK-LABEL: func.func @two(

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=prefetch-rows{least=0} | filecheck %s
-// RUN: tilewright opt %s --passes=prefetch-rows | filecheck %s --check-prefix=LARGE
+// RUN: %opt %s --passes=prefetch-rows{least=0} | filecheck %s
+// RUN: %opt %s --passes=prefetch-rows | filecheck %s --check-prefix=LARGE
 
 // The one of two loops over a row that computes more asks for the next one, and for the row of the result: two lines of
 // each.

@@ -1,6 +1,6 @@
-// RUN: tilewright opt %s --passes=prefetch-weights | filecheck %s
-// RUN: tilewright opt %s --passes=prefetch-weights{distance=8} | filecheck %s --check-prefix=NEAR
-// RUN: tilewright opt %s --passes=prefetch-weights{tiles=4} | filecheck %s --check-prefix=FEW
+// RUN: %opt %s --passes=prefetch-weights | filecheck %s
+// RUN: %opt %s --passes=prefetch-weights{distance=8} | filecheck %s --check-prefix=NEAR
+// RUN: %opt %s --passes=prefetch-weights{tiles=4} | filecheck %s --check-prefix=FEW
 
 // Both cache lines of a row, before anything is loaded.
 // CHECK-LABEL: func.func @stream(

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=reduce-strength | filecheck %s
+// RUN: %opt %s --passes=reduce-strength | filecheck %s
 
 #row = affine_map<(i, j) -> (i)>
 #all = affine_map<(i, j) -> (i, j)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=stream-stores{least=65536} | filecheck %s
+// RUN: %opt %s --passes=stream-stores{least=65536} | filecheck %s
 
 // Rows of whole lines: each step writes at a multiple of 64 bytes. What goes through a view of the row is stored into the
 // result itself, since what folds views later forgets the marks.

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=unroll-sums | filecheck %s
+// RUN: %opt %s --passes=unroll-sums | filecheck %s
 
 // CHECK-LABEL: func.func @long(
 // CHECK:         %[[FOUR:.*]] = arith.constant 4 : index

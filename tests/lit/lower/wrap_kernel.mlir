@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=wrap-kernel | filecheck %s
+// RUN: %opt %s --passes=wrap-kernel | filecheck %s
 
 // Stores that pass the caches want a result that begins at a line: one body with them, and one without.
 // CHECK-LABEL: llvm.func internal @large__body(

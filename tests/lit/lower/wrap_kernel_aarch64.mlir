@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=wrap-kernel{arch=aarch64} | filecheck %s
+// RUN: %opt %s --passes=wrap-kernel{arch=aarch64} | filecheck %s
 
 // A kernel that takes denormals for zero sets its thread's mode, and gives it back as it was.
 // CHECK-LABEL: llvm.func @k(

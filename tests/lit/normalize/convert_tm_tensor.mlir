@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=convert-tm-tensor | filecheck %s
+// RUN: %opt %s --passes=convert-tm-tensor | filecheck %s
 
 // A running sum: 1, 2 and 4 elements before are added.
 // CHECK-LABEL: func.func @scan

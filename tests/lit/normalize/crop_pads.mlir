@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=crop-pads | filecheck %s
+// RUN: %opt %s --passes=crop-pads | filecheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[S:.*]] = tensor.extract_slice %arg0[1, 0] [5, 6] [1, 1]

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=drop-asserts | filecheck %s
+// RUN: %opt %s --passes=drop-asserts | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=drop-unused-results | filecheck %s
+// RUN: %opt %s --passes=drop-unused-results | filecheck %s
 
 #all = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=expand-powers | filecheck %s
+// RUN: %opt %s --passes=expand-powers | filecheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK:       %[[SQUARE:.*]] = arith.mulf %arg0, %arg0

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=fold-scalars | filecheck %s
+// RUN: %opt %s --passes=fold-scalars | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=hold-inside | filecheck %s
+// RUN: %opt %s --passes=hold-inside | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

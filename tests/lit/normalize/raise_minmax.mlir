@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=raise-minmax | filecheck %s
+// RUN: %opt %s --passes=raise-minmax | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=squeeze-reductions | filecheck %s
+// RUN: %opt %s --passes=squeeze-reductions | filecheck %s
 
 #all = affine_map<(i, j) -> (i, j)>
 #kept = affine_map<(i, j) -> (i, 0)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=start-at-zero | filecheck %s
+// RUN: %opt %s --passes=start-at-zero | filecheck %s
 
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (k, n)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=store-bools | filecheck %s
+// RUN: %opt %s --passes=store-bools | filecheck %s
 
 #id = affine_map<(i) -> (i)>
 

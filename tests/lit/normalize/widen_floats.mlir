@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=widen-floats | filecheck %s
+// RUN: %opt %s --passes=widen-floats | filecheck %s
 
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i)>

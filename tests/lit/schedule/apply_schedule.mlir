@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=apply-schedule | filecheck %s
+// RUN: %opt %s --passes=apply-schedule | filecheck %s
 
 #matrix = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (j)>

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=collapse-loops | filecheck %s
+// RUN: %opt %s --passes=collapse-loops | filecheck %s
 
 #all = affine_map<(n, c, h, w) -> (n, c, h, w)>
 #channel = affine_map<(n, c, h, w) -> (0, c, 0, 0)>

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=apply-schedule | filecheck %s
-// RUN: not tilewright opt %S/Inputs/unstated_sizes.mlir --passes=apply-schedule 2>&1 | filecheck %s --check-prefix=UNSTATED
+// RUN: %opt %s --passes=apply-schedule | filecheck %s
+// RUN: not %opt %S/Inputs/unstated_sizes.mlir --passes=apply-schedule 2>&1 | filecheck %s --check-prefix=UNSTATED
 
 // An op that walks two sizes together which the kernel does not state to be one.
 // UNSTATED: kernel 'unstated' takes axis 0 of argument 0, axis 0 of argument 1, argument 2, axis 0 of result 0 for one size

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=apply-schedule,vectorize | filecheck %s
+// RUN: %opt %s --passes=apply-schedule,vectorize | filecheck %s
 
 // The accumulators of a matmul are vectors that its k loop carries: each step is one FMA for each row.
 // CHECK-LABEL: func.func @matmul(

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // scaled_dot_product_attention of one batch: both products and the softmax between them are one kernel.
 // CHECK-LABEL: func.func @main

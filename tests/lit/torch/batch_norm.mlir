@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // nn.BatchNorm2d behind a convolution: its factor is in the weight, its addend in the bias.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // functional.gelu: one kernel, with the error function as one op.
 // CHECK-LABEL: func.func @main

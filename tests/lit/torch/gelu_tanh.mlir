@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // functional.gelu by tanh: eleven ops of torch are one kernel, and powers are products.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // nn.LayerNorm: mean, variance and what is made of them are one kernel in float32.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // Convolutions with padding: the first one writes what it makes into the border that the second one reads.
 // CHECK-LABEL: func.func @main

@@ -1,4 +1,4 @@
-// RUN: tilewright opt %s --passes=%kernels | filecheck %s
+// RUN: %opt %s --passes=%kernels | filecheck %s
 
 // A convolution between permutations, for channels that come last: nothing is moved.
 // CHECK-LABEL: func.func @main

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from exact_weights import halve
 from onnx import helper, numpy_helper
 from reference import run_model
 
@@ -160,7 +161,7 @@ PAIRS = [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)]
 
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_gemm(left, right):
-    a, b, bias = bytes_of(left, 6, 70), bytes_of(right, 70, 9), RANDOM.integers(-5000, 5000, 9).astype(np.int32)
+    a, b, bias = bytes_of(left, 6, 70), halve(bytes_of(right, 70, 9)), RANDOM.integers(-5000, 5000, 9).astype(np.int32)
     first, second = grid(left, 0.0312, 7), grid(right, 0.0217, 3)
     check("QGemm", [a, *first, b, *second, bias, *grid(left, 0.471, 9)], (left, (6, 9)), known=range(1, 9), alpha=0.7)
     columns = [RANDOM.random(9, np.float32), bytes_of(right, 9)]
@@ -169,7 +170,7 @@ def test_gemm(left, right):
 
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_products_that_are_floats(left, right):
-    a, b, bias = bytes_of(left, 2, 6, 70), bytes_of(right, 70, 9), RANDOM.random(9, np.float32)
+    a, b, bias = bytes_of(left, 2, 6, 70), halve(bytes_of(right, 70, 9)), RANDOM.random(9, np.float32)
     scale, zero = grid(left, 0.0312, 7)
     columns, zeros = RANDOM.random(9, np.float32), bytes_of(right, 9)
     result = (np.float32, (2, 6, 9))
@@ -194,7 +195,8 @@ MASK = RANDOM.integers(0, 2, (2, 5)).astype(np.int32)
     ],
 )
 def test_attention(mask, before, attributes):
-    x, w, bias = bytes_of(np.uint8, 2, 5, 16), bytes_of(np.int8, 16, 48), RANDOM.standard_normal(48).astype(np.float32)
+    x, w = bytes_of(np.uint8, 2, 5, 16), halve(bytes_of(np.int8, 16, 48))
+    bias = RANDOM.standard_normal(48).astype(np.float32)
     past = RANDOM.standard_normal((2, 2, 2, before, 8)).astype(np.float32) if before else None
     if before and mask is not None and mask.ndim > 1:
         mask = np.concatenate([np.ones((*mask.shape[:-1], before), np.int32), mask], axis=-1)
@@ -237,7 +239,7 @@ def test_what_does_not_fit_is_refused(op, arrays, reason):
 def test_lstm(direction, per_row):
     count, hidden = 2 if direction == "bidirectional" else 1, 6
     x = RANDOM.standard_normal((4, 3, 5)).astype(np.float32)
-    w, r = bytes_of(np.int8, count, 5, 4 * hidden), bytes_of(np.int8, count, hidden, 4 * hidden)
+    w, r = (halve(bytes_of(np.int8, count, n, 4 * hidden)) for n in (5, hidden))
     b = RANDOM.standard_normal((count, 8 * hidden)).astype(np.float32)
     h, c = (RANDOM.standard_normal((count, 3, hidden)).astype(np.float32) for _ in range(2))
     shape = (count, 4 * hidden) if per_row else (count,)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
+from exact_weights import halve
 from onnx_case import foreign_model
 from open_case import check_open, check_refused, open_model
 
@@ -40,7 +41,7 @@ def apart(batch: int, rows: int, keys: int, size: int, width: int) -> list[np.nd
 
 def quantized(batch: int, rows: int, size: int, *more: np.ndarray | None) -> list[np.ndarray | None]:
     bytes_ = RNG.integers(0, 256, (batch, rows, 8)).astype(np.uint8)
-    weights = RNG.integers(-128, 128, (8, 3 * H * size)).astype(np.int8)
+    weights = halve(RNG.integers(-128, 128, (8, 3 * H * size)).astype(np.int8))
     return [bytes_, weights, f(3 * H * size), np.array(0.004, np.float32), np.array(0.01, np.float32), *more]
 
 

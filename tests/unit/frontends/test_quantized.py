@@ -7,6 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from exact_weights import halve
 from onnx_case import check_node, node_model
 from reference import run_model
 
@@ -74,7 +75,7 @@ def test_weights_stay_narrow():
 @pytest.mark.parametrize(("left", "right"), [(np.int8, np.int8), (np.uint8, np.uint8), (np.uint8, np.int8)])
 @pytest.mark.parametrize("known", [(), (1, 2, 3, 4, 5, 6, 7)])
 def test_requantised_product(left, right, known):
-    a, b = bytes_of(left, 2, 5, 70), bytes_of(right, 70, 9)
+    a, b = bytes_of(left, 2, 5, 70), halve(bytes_of(right, 70, 9))
     scales = (np.array(0.0123, np.float32), RANDOM.random(9, np.float32) / 10, np.array(0.31, np.float32))
     zeros = (np.array(7, left), bytes_of(right, 9), np.array(-3 if left == np.int8 else 11, left))
     arrays = (a, scales[0], zeros[0], b, scales[1], zeros[1], scales[2], zeros[2])
@@ -103,7 +104,7 @@ def test_float8_product():
 @pytest.mark.parametrize("known", [(), (1, 2, 3, 4, 5, 6, 7, 8)])
 @pytest.mark.parametrize("group", [1, 2, 4])
 def test_requantised_convolution(group, known):
-    x, w = bytes_of(np.uint8, 2, 4, 7, 6), bytes_of(np.int8, 8, 4 // group, 3, 2)
+    x, w = bytes_of(np.uint8, 2, 4, 7, 6), halve(bytes_of(np.int8, 8, 4 // group, 3, 2))
     scales = (np.array(0.0123, np.float32), RANDOM.random(8, np.float32) / 10, np.array(0.031, np.float32))
     bias = RANDOM.integers(-3000, 3000, 8).astype(np.int32)
     zeros = (np.array(131, np.uint8), np.zeros(8, np.int8), np.array(17, np.uint8))
