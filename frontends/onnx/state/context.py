@@ -183,10 +183,10 @@ class Context:
     def demand_within(self, x: Tensor, low: Extent, high: Extent, otherwise: str) -> None:
         """Refuse integers of a tensor that are not from ``low`` to below ``high``, 0 among them, when the program runs.
 
-        ``otherwise`` ends in words that the number goes behind. Inside of a kernel nothing is refused: who reads what
-        the integers index holds them within it in any case.
+        ``otherwise`` ends in words that the number goes behind. Who reads what the integers index holds them within it
+        in any case.
         """
-        if not self.graph.in_kernel and 0 not in x.shape:
+        if 0 not in x.shape:
             positions.report_outside(x.value, low, high, otherwise, x.signed)
 
     def axis(self, axis: int, rank: int) -> int:

@@ -1,5 +1,5 @@
-// RUN: tilewright opt %s --passes=report-outside,outline-control,dead-code | filecheck %s
-// RUN: tilewright opt %s --passes='report-outside{enabled=false},outline-control,dead-code' | filecheck %s --check-prefix=NONE
+// RUN: %opt %s --passes=report-outside,outline-control,dead-code | filecheck %s
+// RUN: %opt %s --passes='report-outside{enabled=false},outline-control,dead-code' | filecheck %s --check-prefix=NONE
 
 #id = affine_map<(i) -> (i)>
 #all = affine_map<(i) -> ()>
@@ -32,6 +32,52 @@ func.func @main(%i: tensor<4xi64>, %w: tensor<4xi64> {tw.param = "w"}) -> tensor
   } -> tensor<i64>
   // CHECK:       return
   return %i : tensor<4xi64>
+}
+
+// Out of a loop or a branch that becomes one kernel a word is handed as one more result.
+// CHECK-LABEL: func.func @loops(
+// CHECK:         %[[F:.*]]:2 = scf.for {{.*}} iter_args(%[[X:.*]] = %arg0, %[[OLD:.*]] = %{{.*}}) -> (tensor<4xi64>, tensor<i64>)
+// CHECK:           %[[W:.*]]:2 = scf.while (%[[Y:.*]] = %[[X]], %[[WORD:.*]] = %{{.*}}) : (tensor<4xi64>, tensor<i64>)
+// CHECK:             scf.condition(%{{.*}}) %[[Y]], %[[WORD]]
+// CHECK:           do
+// CHECK:             %[[I:.*]]:2 = scf.if
+// CHECK:               %[[S:.*]] = linalg.generic
+// CHECK:               scf.yield %{{.*}}, %[[S]]
+// CHECK:             else
+// CHECK:               linalg.fill
+// CHECK:               scf.yield
+// CHECK:             arith.maxui
+// CHECK:             scf.yield %[[I]]#0,
+// CHECK:           arith.maxui
+// CHECK:           scf.yield %[[W]]#0,
+// CHECK:         call @tw.report(%[[F]]#1) {tw.report = "in a branch"}
+func.func @loops(%i: tensor<4xi64>, %n: index, %c: i1) -> tensor<4xi64> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %r = scf.for %k = %c0 to %n step %c1 iter_args(%x = %i) -> (tensor<4xi64>) {
+    %w = scf.while (%y = %x) : (tensor<4xi64>) -> tensor<4xi64> {
+      scf.condition(%c) %y : tensor<4xi64>
+    } do {
+    ^bb0(%z: tensor<4xi64>):
+      %b = scf.if %c -> (tensor<4xi64>) {
+        %zero = arith.constant 0 : i64
+        %e = tensor.empty() : tensor<i64>
+        %f = linalg.fill ins(%zero : i64) outs(%e : tensor<i64>) -> tensor<i64>
+        %s = linalg.generic {indexing_maps = [#id, #all], iterator_types = ["reduction"]}
+          ins(%z : tensor<4xi64>) outs(%f : tensor<i64>) attrs = {tw.outside = "in a branch"} {
+        ^bb0(%a: i64, %o: i64):
+          %m = arith.maxui %o, %a : i64
+          linalg.yield %m : i64
+        } -> tensor<i64>
+        scf.yield %z : tensor<4xi64>
+      } else {
+        scf.yield %i : tensor<4xi64>
+      }
+      scf.yield %b : tensor<4xi64>
+    }
+    scf.yield %w : tensor<4xi64>
+  }
+  return %r : tensor<4xi64>
 }
 
 // A region that the program carries out reports as well.

@@ -95,6 +95,55 @@ def test_a_branch_that_is_not_taken_reports_nothing():
         module(ROWS, at(9), np.array(True))
 
 
+CONSTANTS = "zero = Constant<value_ints = [0]>() two = Constant<value_ints = [2]>() "
+FOR = """one = Constant<value = bool {1}>() three = Constant<value = int64 {3}>() a, y = Loop(three, one, i) <
+  body = b (int64 k, bool c, int64[2] v) => (bool c1, int64[2] w, float[2,2] t) {
+    c1 = Identity(c) t = Gather(x, v) w = Add(v, j)
+  }>"""
+WHILE = """one = Constant<value = bool {1}>() a, y = Loop("", one, i, x) <
+  body = b (int64 k, bool c, int64[2] v, float[3,2] o) => (bool c1, int64[2] w, float[3,2] u) {
+    t = Gather(x, v) s = ReduceSum<keepdims = 0>(t) u = Add(o, s) w = Add(v, j)
+    last = Constant<value = int64 {2}>() c1 = Less(k, last)
+  }>"""
+SCAN = """z, y = Scan<num_scan_inputs = 1, body = b (int64[2] v, float[2] r) => (int64[2] w, float[2,2] t) {
+    t = Gather(x, v) w = Add(v, j)
+  }>(i, x)"""
+NESTED = """one = Constant<value = bool {1}>() three = Constant<value = int64 {3}>() a, y = Loop(three, one, i) <
+  body = b (int64 k, bool c, int64[2] v) => (bool c1, int64[2] w, float[2,2] t) {
+    c1 = Identity(c) n = Constant<value = int64 {1}>() h = Equal(k, n)
+    t = If(h) <then_branch = p () => (float[2,2] q) { q = Gather(x, v) },
+               else_branch = e () => (float[2,2] r) { r = Slice(x, zero, two) }>
+    w = Add(v, j)
+  }>"""
+CASE = """n = Constant<value = int64 {0}>() h = ReduceMax<keepdims = 0>(j) c = Greater(h, n)
+  y = If(c) <then_branch = p () => (float[2,2] q) { q = Gather(x, i) },
+             else_branch = e () => (float[2,2] r) { r = Slice(x, zero, two) }>"""
+
+
+@pytest.mark.parametrize(
+    "body, good, bad, found",
+    [(FOR, 0, 1, 3), (WHILE, 0, 1, 3), (SCAN, 0, 1, 3), (NESTED, 1, 2, 3), (CASE, 2, 9, 9)],
+    ids=["for", "while", "scan", "a branch in a loop", "a branch"],
+)
+def test_the_regions_of_one_kernel_report(body: str, good: int, bad: int, found: int):
+    """The indices grow by 1 with each of three iterations; of those of ``NESTED`` the second alone looks at them."""
+    made = model_of("float[3,2] x, int64[2] i, int64[2] j", CONSTANTS + body)
+    for graph in graphs_of(made.graph):
+        for node in graph.node:
+            node.name = "take" if node.op_type == "Gather" else ""
+    module = compiled(made)
+    module(ROWS, at(0, good), at(1, 1))
+    with pytest.raises(
+        InputError, match=rf"^node 'take' has an index that is out of range for an extent of 3: {found}$"
+    ):
+        module(ROWS, at(0, bad), at(1, 1))
+
+
+def graphs_of(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    inner = [a.g for node in graph.node for a in node.attribute if a.HasField("g")]
+    return [graph, *(g for one in inner for g in graphs_of(one))]
+
+
 def test_indices_of_whole_rows_are_looked_at_once():
     """Torch's scatter repeats an index for each element of a row: the column alone is looked at."""
     body = """s = Constant<value_ints = [2, 2]>() w = Expand(i, s) y = ScatterElements(x, w, u)"""
