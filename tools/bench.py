@@ -20,7 +20,7 @@ from tilewright.tools._common import (
     report,
 )
 from tilewright.tools._tables import markdown_lines
-from tilewright.tools.benchmarks import kernel_bench, model_bench, rivals, table
+from tilewright.tools.benchmarks import kernel_bench, model_bench, op_bench, rivals, table
 from tilewright.tools.run import add_inputs
 
 DISAGREE = 1
@@ -33,16 +33,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = cli.parse_args(argv)
     args.threads = list(dict.fromkeys(args.threads or [1]))
     args.compare = list(dict.fromkeys(args.compare))
-    if not args.kernels:  # a file that is named twice is one, by its first name
+    if not args.kernels and not args.ops:  # a file that is named twice is one, by its first name
         names: dict[str, str] = {}
         for model in args.models:
             names.setdefault(os.path.realpath(model), model)
         args.models = list(names.values())
-    if not args.models and not args.kernels:
+    if not args.models and not args.kernels and not args.ops:
         cli.error("no model given")
     _check(args)
     if args.kernels:
         _show(args, *kernel_bench.measure(args))
+        return 0
+    if args.ops:
+        _show(args, *op_bench.measure(args))
         return 0
     if len(args.models) > 1 or args.output:
         record, text = table.measure(args)
@@ -66,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add_target(cli)
     cli.add_argument("--kernels", action="store_true", help="measure standard or named kernels, not models")
+    cli.add_argument("--ops", action="store_true", help="measure operators beside onnxruntime: all, or those named")
     cli.add_argument("--threads", type=int, action="append", metavar="N", help="threads (1); may be repeated")
     add_rounds(cli, 9, "rounds of measurement")
     add_inputs(cli)
@@ -80,14 +84,18 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--rounds is {args.rounds}: it must be at least 1")
     if min(args.threads) < 1:
         raise InputError(f"--threads is {min(args.threads)}: it must be at least 1")
-    check_outputs({"-o": args.output}, *([] if args.kernels else args.models))
+    check_outputs({"-o": args.output}, *([] if args.kernels or args.ops else args.models))
     if args.seed < 0:
         raise InputError(f"--seed is {args.seed}: it must be at least 0")
     if args.kernels and (args.compare or args.input_shape or args.threads != [1]):
         others = "--compare, --input-shape and --threads"
         raise InputError(f"--kernels measures its standard kernels on one thread: leave {others} out")
-    check_target(args, [] if args.kernels else args.models)
-    for name in args.compare:
+    if args.kernels and args.ops:
+        raise InputError("--kernels and --ops are two measurements: give one of them")
+    if args.ops and (args.compare or args.input_shape):
+        raise InputError("--ops compares with onnxruntime at sizes of its own: leave --compare and --input-shape out")
+    check_target(args, [] if args.kernels or args.ops else args.models)
+    for name in [*args.compare, *(["onnxruntime"] if args.ops else [])]:
         rivals.require(name)
 
 

@@ -10,6 +10,7 @@ from ..ir.structure import is_tensor
 from ..ir.uses import readers
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
+_FIRST_WRITTEN = {"tensor.insert": 1, "scf.for": 3, "scf.while": 0}  # of their operands, the first that results replace
 _VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
@@ -91,9 +92,10 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
     """
     while value != place:
         op = defining_op(value)
-        if op is None or op.name not in ("tensor.insert", "scf.for"):
+        if op is None or op.name not in _FIRST_WRITTEN:
             return False
-        value = op.operands[1 if op.name == "tensor.insert" else 3 + ir.OpResult(value).result_number]
+        number = 0 if op.name == "tensor.insert" else ir.OpResult(value).result_number
+        value = op.operands[_FIRST_WRITTEN[op.name] + number]
         if any(reader != op and not reader.is_before_in_block(op) for reader in readers(value)):
             return False
     return True

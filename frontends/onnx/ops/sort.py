@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....core.sizes import Extent, is_open, product
 from ....dialects import builders, ir, scalars
+from ....dialects.selection import select_order
 from ....dialects.sorting import sort_order
 from ..primitives.gathers import take_elements
 from ..primitives.reductions import arg_max, arg_min
@@ -42,7 +43,11 @@ def _top_k(ctx: Context, x: Tensor, k: Extent, axis: int, largest: bool) -> tupl
     def before(a: ir.Value, b: ir.Value) -> ir.Value:
         return scalars.compare("gt" if largest else "lt", a, b, x.signed)
 
-    order = ctx.wrap(builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k]), "int64")
+    if isinstance(k, int) and isinstance(extent, int) and k > extent // 2:
+        sorted_order = builders.slice_(sort_order(rows.value, before), [0, 0], [rows.shape[0], k])
+    else:
+        sorted_order = select_order(rows.value, k, before)
+    order = ctx.wrap(sorted_order, "int64")
     back = [last.index(i) for i in range(x.rank)]
     chosen = (take_elements(ctx, rows, order, axis=1), order)
     values, indices = (ctx.transpose(ctx.reshape(t, [*moved.shape[:-1], k]), back) for t in chosen)

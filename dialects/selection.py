@@ -1,0 +1,110 @@
+"""The first elements of sorted rows, without sorting the rows: a heap in loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.sizes import Extent, floordiv, if_equal, largest
+from . import builders, ir, scalars, tensor
+from .loops import guarded, index, sequential
+from .sorting import Before
+
+Values = Sequence[ir.Value]
+
+
+def select_order(x: ir.Value, count: Extent, before: Before) -> ir.Value:
+    """For each row of a matrix the indices (i64) of its ``count`` first elements, in order.
+
+    Equal elements keep the order that they have. The result of a row is a heap while the row is read, whose root is the
+    last of the elements chosen so far: what does not come before it costs one comparison. O(n + m log count) steps for
+    rows of n elements of which m come before those chosen until then; for numbers in random order m is about
+    count * log(n / count).
+    """
+    rows, extent = builders.shape_of(x)
+    whole = ir.IntegerType.get_signless(64)
+    if rows == 0 or count == 0:
+        return builders.empty((rows, count), whole)
+
+    def row(at: Values, states: Values) -> list[ir.Value]:
+        return _Heap(x, at[0], count, before).select(states[0], extent)
+
+    return sequential([rows], [builders.empty((rows, count), whole)], row)[0]
+
+
+class _Heap:
+    """The chosen elements of one row by their indices, in that row of the result, each before its parent."""
+
+    def __init__(self, keys: ir.Value, row: ir.Value, count: Extent, before: Before) -> None:
+        self._keys, self._row, self._count, self._before = keys, row, count, before
+
+    def select(self, into: ir.Value, extent: Extent) -> list[ir.Value]:
+        """Read the row of so many elements, and bring what was chosen into order."""
+        count, top = self._count, index(0)
+
+        def fill(at: Values, states: Values) -> list[ir.Value]:
+            return [self._store(states[0], at[0], self._item(at[0]))]
+
+        def arrange(at: Values, states: Values) -> list[ir.Value]:
+            root = scalars.sub(index(floordiv(count, 2) - 1), at[0])
+            return [self._sink(states[0], index(count), root, self._load(states[0], root))]
+
+        def read(at: Values, states: Values) -> list[ir.Value]:
+            place = scalars.add(at[0], index(count))
+            last = self._key(scalars.to_index(self._load(states[0], top)))
+
+            def replace(_: ir.Value, states: Values) -> tuple[ir.Value, list[ir.Value]]:
+                return truth(False), [self._sink(states[0], index(count), top, self._item(place))]
+
+            return guarded(None, self._before(self._key(place), last), states, replace)
+
+        def order(at: Values, states: Values) -> list[ir.Value]:
+            end = scalars.sub(index(count - 1), at[0])
+            root, moved = self._load(states[0], top), self._load(states[0], end)
+            return [self._sink(self._store(states[0], end, root), end, top, moved)]
+
+        states = sequential([count], [into], fill)
+        states = sequential([floordiv(count, 2)], states, arrange)
+        states = sequential([if_equal(count, 0, 0, extent - count)], states, read)
+        return sequential([largest(count - 1, 0)], states, order)
+
+    def _sink(self, heap: ir.Value, size: ir.Value, root: ir.Value, item: ir.Value) -> ir.Value:
+        """Put an item at the root of a part of the first ``size`` elements, or deeper where others come after it."""
+        one, last = index(1), index(self._count - 1)
+
+        def step(_: ir.Value, states: Values) -> tuple[ir.Value, list[ir.Value]]:
+            heap, place = states
+            left = scalars.add(scalars.add(place, place), one)
+            right = scalars.add(left, one)
+            children = [self._load(heap, scalars.minimum(at, last)) for at in (left, right)]
+            takes_right = scalars.both(scalars.compare("lt", right, size), self._is_after(children[1], children[0]))
+            child = scalars.select(takes_right, children[1], children[0])
+            sinks = scalars.both(scalars.compare("lt", left, size), self._is_after(child, item))
+            made = self._store(heap, place, scalars.select(sinks, child, item))
+            deeper = scalars.select(takes_right, right, left)
+            return sinks, [made, scalars.select(sinks, deeper, place)]
+
+        return guarded(None, truth(True), [heap, root], step)[0]
+
+    def _is_after(self, first: ir.Value, second: ir.Value) -> ir.Value:
+        """Whether one item comes after another: its element does, or it is equal and stands behind it."""
+        a, b = self._key(scalars.to_index(first)), self._key(scalars.to_index(second))
+        no_order = scalars.invert(self._before(a, b))
+        behind = scalars.both(no_order, scalars.compare("gt", first, second))
+        return scalars.either(self._before(b, a), behind)
+
+    def _key(self, place: ir.Value) -> ir.Value:
+        return builders.extract(self._keys, [self._row, place])
+
+    def _item(self, place: ir.Value) -> ir.Value:
+        return scalars.from_index(place, ir.IntegerType.get_signless(64))
+
+    def _load(self, heap: ir.Value, place: ir.Value) -> ir.Value:
+        return tensor.ExtractOp(heap, [self._row, place]).result
+
+    def _store(self, heap: ir.Value, place: ir.Value, item: ir.Value) -> ir.Value:
+        return tensor.InsertOp(item, heap, [self._row, place]).result
+
+
+def truth(holds: bool) -> ir.Value:
+    """A condition that is known."""
+    return scalars.const(int(holds), ir.IntegerType.get_signless(1))

@@ -1,0 +1,114 @@
+"""Single operators beside onnxruntime, in interleaved rounds: the slowest ones first."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tilewright.core.errors import ModelError, TilewrightError
+from tilewright.tools._common import progress
+from tilewright.tools.benchmarks.markdown import table, where
+from tilewright.tools.benchmarks.measure import interleave, ratio, relative_error
+from tilewright.tools.benchmarks.model_bench import spread
+from tilewright.tools.benchmarks.rivals import OnnxRuntime
+from tilewright.tools.networks.operators import OPERATORS, Operator
+
+SLICE_SECONDS = 0.01  # of a round, for each runtime
+TOLERANCE = 1e-3
+
+
+def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Measure the operators whose names begin with one of ``args.models``, or all; returns their records, and a table.
+
+    Raises ModelError for a name with which no operator's begins.
+    """
+    chosen = _choose(args.models)
+    records = []
+    for number, (name, operator) in enumerate(chosen.items(), 1):
+        with progress(f"measuring {name} ({number} of {len(chosen)})", args):
+            try:
+                records += [{"name": name, "threads": n, **_measure(name, operator, n, args)} for n in args.threads]
+            except TilewrightError as error:
+                records.append({"name": name, "threads": args.threads[0], "refused": str(error)})
+    records.sort(key=lambda record: record.get("ratio", {}).get("median", math.inf), reverse=True)
+    return {"rounds": args.rounds, "operators": records}, _text(records, args)
+
+
+def _choose(names: Sequence[str]) -> dict[str, Operator]:
+    for name in names:
+        if not any(key.startswith(name) for key in OPERATORS):
+            raise ModelError(f"there is no operator '{name}': `tilewright bench --ops` measures {len(OPERATORS)}")
+    wanted = tuple(names)
+    return {key: value for key, value in OPERATORS.items() if not wanted or key.startswith(wanted)}
+
+
+def _measure(name: str, operator: Operator, threads: int, args: argparse.Namespace) -> dict[str, Any]:
+    from tilewright.driver import api
+
+    model = operator.build(name)
+    inputs = operator.draw_inputs(model)
+    module = api.compile(model, args.target, num_threads=threads)
+    with tempfile.TemporaryDirectory(prefix="tilewright-") as folder:
+        path = Path(folder) / "operator.onnx"
+        onnx.save(model, path)
+        rival = OnnxRuntime(str(path), {}, threads)
+        got, want = module.run(inputs), rival.run(inputs)
+        runs = {"ours": lambda: module.run(inputs), "theirs": lambda: rival.run(inputs)}
+        times = interleave(runs, args.rounds, SLICE_SECONDS)
+    ours, theirs = times["ours"], times["theirs"]
+    return {
+        "ours": spread(ours),
+        "onnxruntime": spread(theirs),
+        "ratio": _record(ratio(ours, theirs)),
+        "error": max((relative_error(a, np.asarray(b)) for a, b in zip(got, want, strict=True)), default=0.0),
+        "plain_loops": _find_plain_loops(model, args.target),
+    }
+
+
+def _find_plain_loops(model: onnx.ModelProto, target: str) -> list[str]:
+    """The kernels that no family took; of programs whose kernels cannot be called one by one nothing is known."""
+    from tilewright.driver import api
+
+    try:
+        made = api.stepwise(model, options=api.make_options(target))
+    except TilewrightError:
+        return []
+    return sorted(name for name, kernel in made.kernels.items() if not kernel.schedule)
+
+
+def _record(found: Any) -> dict[str, float]:
+    return {"median": found.median, "low": found.low, "high": found.high}
+
+
+def _text(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str:
+    measured = [record for record in records if "ratio" in record]
+    rows = [["operator", "threads", "µs", "onnxruntime", "ratio", "quartiles", "notes"]]
+    for record in records:
+        if "refused" in record:
+            rows.append([record["name"], str(record["threads"]), "", "", "", "", record["refused"]])
+            continue
+        notes = ["plain loops"] if record["plain_loops"] else []
+        notes += [f"error {record['error']:.1g}"] if record["error"] > TOLERANCE else []
+        found = record["ratio"]
+        rows.append([
+            record["name"], str(record["threads"]), f"{record['ours']['median'] * 1e6:.1f}",
+            f"{record['onnxruntime']['median'] * 1e6:.1f}", f"**{found['median']:.2f}**",
+            f"{found['low']:.2f}-{found['high']:.2f}", ", ".join(notes),
+        ])  # fmt: skip
+    lines = [f"Measured on {where(['onnxruntime'], args.target)}: {args.rounds} interleaved rounds, medians."]
+    for threads in args.threads:
+        found = [record["ratio"]["median"] for record in measured if record["threads"] == threads]
+        if found:
+            mean = math.exp(sum(map(math.log, found)) / len(found))
+            over = sum(r > 1.2 for r in found)
+            lines.append(
+                f"{len(found)} operators, {threads} thread{'s' * (threads > 1)}: the geometric mean of the ratios is {mean:.2f}, {over} are above 1.2."
+            )
+    return "\n".join([*lines, "", table(rows), ""])
