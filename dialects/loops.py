@@ -132,12 +132,16 @@ class Draft:
             raise
 
     def place(self, values: Values) -> list[ir.Value]:
-        """Move the ops to the end of the current block, with ``values`` as the arguments; gives the results."""
+        """Move the ops to the insertion point, with ``values`` as the arguments; gives the results."""
         given = dict(zip(self.arguments, values, strict=True))
         for old, new in given.items():
             old.replace_all_uses_with(new)
+        point = ir.InsertionPoint.current
         for op in list(self._block.operations):
-            ir.InsertionPoint.current.block.append(op.operation)
+            if point.ref_operation is not None:
+                op.operation.move_before(point.ref_operation)
+            else:
+                point.block.append(op.operation)
         self.drop()
         return [given.get(value, value) for value in self.results]
 

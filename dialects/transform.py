@@ -78,9 +78,10 @@ def match_any(root: Handle, *ops: str) -> Handle:
     return structured.MatchOp(_any(), root, ops=list(ops)).result
 
 
-def match_linalg(root: Handle) -> Handle:
-    """All structured ops, which may be none."""
-    return structured.MatchOp(_any(), root, interface=structured.MatchInterfaceEnum.LinalgOp).result
+def match_linalg(root: Handle, attributes: dict[str, ir.Attribute]) -> Handle:
+    """All structured ops (with these attributes), which may be none."""
+    interface = structured.MatchInterfaceEnum.LinalgOp
+    return structured.MatchOp(_any(), root, interface=interface, op_attrs=attributes or None).result
 
 
 @contextmanager

@@ -158,6 +158,20 @@ SCHEDULE = "tw.schedule"
 Written by passes/schedule/apply_schedule; read by passes/ir/kernel, passes/lower/bufferize, passes/lower/wrap_kernel.
 """
 
+PARTS = "tw.parts"
+"""Function, string: the schedules, as text, of ops that have become nests in a kernel of plain loops. The tiles are
+marked ``tw.tile``.
+
+Written by passes/schedule/tiling/plain_loops; read by passes/ir/kernel, passes/lower/wrap_kernel,
+passes/schedule/vectorize.
+"""
+
+TILE = "tw.tile"
+"""Structured op of such a function, unit: it is a tile, which becomes vectors.
+
+Written by passes/schedule/tiling/part_nests; read by passes/schedule/vectorize.
+"""
+
 SCHEDULE_JSON = "tw.schedule_json"
 """Function, string: the schedule as JSON, for ``Schedule.from_json``.
 

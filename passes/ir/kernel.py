@@ -26,7 +26,7 @@ def functions(module: ir.Module) -> list[func.FuncOp]:
 
 def scheduled_functions(module: ir.Module) -> list[func.FuncOp]:
     """The functions that are nests of tiles."""
-    return [function for function in functions(module) if tw.SCHEDULE in function.attributes]
+    return [f for f in functions(module) if tw.SCHEDULE in f.attributes or tw.PARTS in f.attributes]
 
 
 def symbol(op: ir.OpView | ir.Operation) -> str:
@@ -104,9 +104,11 @@ def describe(op: ir.OpView | ir.Operation) -> Kernel:
     attributes = op.operation.attributes
     extent, scratch = (ir.IntegerAttr(attributes[name]).value for name in (tw.EXTENT, tw.SCRATCH))
     texts = {
-        name: ir.StringAttr(attributes[name]).value for name in (tw.SCHEDULE, tw.SCHEDULE_JSON) if name in attributes
+        name: ir.StringAttr(attributes[name]).value
+        for name in (tw.SCHEDULE, tw.PARTS, tw.SCHEDULE_JSON)
+        if name in attributes
     }
-    schedule, as_json = texts.get(tw.SCHEDULE, ""), texts.get(tw.SCHEDULE_JSON, "")
+    schedule, as_json = texts.get(tw.SCHEDULE, texts.get(tw.PARTS, "")), texts.get(tw.SCHEDULE_JSON, "")
     parallel, ahead = tw.PARALLEL in attributes, tw.AHEAD in attributes
     asks = tw.ASKS_SCRATCH in attributes
     made = Kernel(symbol(op), b"", extent, parallel, scratch, schedule=schedule, schedule_json=as_json, ahead=ahead)

@@ -10,7 +10,12 @@ from ..ir.structure import is_tensor
 from ..ir.uses import readers
 
 _NAMES = ("scf.for", "scf.while", "scf.if")
-_FIRST_WRITTEN = {"tensor.insert": 1, "scf.for": 3, "scf.while": 0}  # of their operands, the first that results replace
+_FIRST_WRITTEN = {
+    "tensor.insert": 1,
+    "vector.transfer_write": 1,
+    "scf.for": 3,
+    "scf.while": 0,
+}  # of their operands, the first that results replace
 _VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape", "tensor.cast")
 
 
@@ -94,11 +99,18 @@ def _lies_in(value: ir.Value, place: ir.Value) -> bool:
         op = defining_op(value)
         if op is None or op.name not in _FIRST_WRITTEN:
             return False
-        number = 0 if op.name == "tensor.insert" else ir.OpResult(value).result_number
+        number = ir.OpResult(value).result_number
         value = op.operands[_FIRST_WRITTEN[op.name] + number]
+        if _block_of(value) != op.block:
+            return False  # made outside: it is no place that this block was handed
         if any(reader != op and not reader.is_before_in_block(op) for reader in readers(value)):
             return False
     return True
+
+
+def _block_of(value: ir.Value) -> ir.Block:
+    """The block that a value is made in, or is an argument of."""
+    return value.owner if isinstance(value.owner, ir.Block) else value.owner.operation.block
 
 
 def _view(value: ir.Value) -> ir.Value:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...core.errors import CompileError
-from ...core.sizes import Sym, product
+from ...core.sizes import product
 from ...dialects import arith, builders, ir, scalars, tensor
 from ...dialects.context import at_node
 from ...dialects.loops import sequential
 from ...dialects.positions import position, report_outside
-from ...dialects.scans import Fold2, prefix_scan, scan_in_order
+from ...dialects.scans import Fold2, prefix_scan
 from ...dialects.sorting import Before, sort_order
 from ...dialects.walk import defining_op
 from ..infra.base import Pass
@@ -32,11 +32,11 @@ class ConvertTmTensor(Pass):
 
         %r:2 = "tm_tensor.scan"(%x, %z, %a) ({ addf; "tm_tensor.yield" }) {tm_tensor.properties = {dimension = 1, ...}}
 
-    After, three steps for an axis of 8 elements::
+    After::
 
-        %p = tensor.pad (tensor.extract_slice %x[0, 0] [2, 7]) low[0, 1]
-        %s = linalg.generic ins(%x, %p) { addf }
-        ...
+        %r:2 = scf.for %i ... iter_args(%made = %e, %total = %zero) {
+          %new = arith.addf %total, (tensor.extract %x[%c0, %i])
+          tensor.insert %new into %made[%c0, %i]
 
     A sort becomes the loops of a merge sort and a gather, a scatter loops in the order of its updates, whose indices
     are held within the tensor. Raises CompileError for an op that is none of these, and for a sort by something else
@@ -67,12 +67,7 @@ def _scan(op: ir.Operation, attributes: Any) -> list[ir.Value]:
     body, elem = _fold(op), builders.element_of(x)
     shape = builders.shape_of(x)
     wide = builders.convert_elements(x, scalars.compute_type(elem))
-    if isinstance(shape[axis], Sym):
-        parts = (product(shape[:axis]), shape[axis], product(shape[axis + 1 :]))
-        total = builders.reshape(scan_in_order(builders.reshape(wide, parts), body, neutral), shape)
-    else:
-        total = prefix_scan(wide, axis, body, neutral)
-    total = builders.convert_elements(total, elem)
+    total = builders.convert_elements(prefix_scan(wide, axis, body, neutral), elem)
     sizes, starts = [1 if i == axis else n for i, n in enumerate(shape)], [0] * len(shape)
     starts[axis] = shape[axis] - 1
     last = builders.slice_(total, starts, sizes)

@@ -90,20 +90,20 @@ class ApplySchedule(Pass):
                 return schedule, as_nest(function, schedule, target)
         except NotSchedulable:
             pass
-        return None, as_plain_loops(function)
+        return None, as_plain_loops(function, None if self.plain else self._choose, target)
+
+    def _choose(self, part: func.FuncOp) -> Schedule | None:
+        return _nest(heuristic.choose(part, self.target or host()))
 
     def _open(self, function: func.FuncOp) -> tuple[Blocks | None, ir.Module]:
         target = self.target or host()
 
-        def choose(block: func.FuncOp) -> Schedule | None:
-            return _nest(heuristic.choose(block, target))
-
         families: tuple[Callable[[], Blocks], ...] = (
-            lambda: choose_pieces(function, choose),
-            lambda: choose_attention(function, choose, target),
+            lambda: choose_pieces(function, self._choose),
+            lambda: choose_attention(function, self._choose, target),
             lambda: choose_rows(function, target),
-            lambda: choose_joined(function, choose),
-            lambda: choose_blocks(function, choose),
+            lambda: choose_joined(function, self._choose),
+            lambda: choose_blocks(function, self._choose),
         )
         for family in families if not self.plain else ():
             try:
@@ -111,7 +111,7 @@ class ApplySchedule(Pass):
                 return blocks, as_blocks(function, blocks, target)
             except NotSchedulable:
                 continue
-        return None, as_plain_loops(function)
+        return None, as_plain_loops(function, None if self.plain else self._choose, target)
 
 
 def _nest(schedule: Schedule | Moves | None) -> Schedule | None:

@@ -38,7 +38,7 @@ class Vectorize(Pass):
 
     The order matters (docs/mlir.md): contractions are vectorized whole, accumulators are hoisted on tensors, and only
     then are contractions lowered to outer products; reduction-to-contract and the lowering never share a pattern set.
-    A kernel of plain loops is left alone.
+    Of a kernel of plain loops the tiles of its parts become vectors, and whole ops are left alone.
     """
 
     name: ClassVar[str] = "vectorize"
@@ -60,7 +60,8 @@ def script(function: func.FuncOp) -> transform.Script:
                 loop = transform.tile_using_for(op, [0] * int(dims) + [1])[1]
                 if int(at_once) > 1:
                     transform.annotate(loop, tw.UNROLL, integer(int(at_once)))
-        with transform.foreach(transform.match_linalg(root)) as op:
+        marks: dict[str, ir.Attribute] = {tw.TILE: ir.UnitAttr.get()} if tw.PARTS in function.attributes else {}
+        with transform.foreach(transform.match_linalg(root, marks)) as op:
             transform.vectorize(op)
         # Before slices are folded: a transposed read with a dim between the two cannot be taken apart, and goes element
         # by element.

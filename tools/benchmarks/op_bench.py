@@ -18,9 +18,9 @@ from tilewright.tools.benchmarks.markdown import table, where
 from tilewright.tools.benchmarks.measure import interleave, ratio, relative_error
 from tilewright.tools.benchmarks.model_bench import spread
 from tilewright.tools.benchmarks.rivals import OnnxRuntime
-from tilewright.tools.networks.operators import OPERATORS, Operator
+from tilewright.tools.networks.operators import OPERATORS, OperatorModel
 
-SLICE_SECONDS = 0.01  # of a round, for each runtime
+_OPERATOR_SECONDS = 0.01  # of a round, for each runtime
 TOLERANCE = 1e-3
 
 
@@ -34,14 +34,16 @@ def measure(args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     for number, (name, operator) in enumerate(chosen.items(), 1):
         with progress(f"measuring {name} ({number} of {len(chosen)})", args):
             try:
-                records += [{"name": name, "threads": n, **_measure(name, operator, n, args)} for n in args.threads]
+                records += [
+                    {"name": name, "threads": n, **_measure_operator(name, operator, n, args)} for n in args.threads
+                ]
             except TilewrightError as error:
                 records.append({"name": name, "threads": args.threads[0], "refused": str(error)})
     records.sort(key=lambda record: record.get("ratio", {}).get("median", math.inf), reverse=True)
     return {"rounds": args.rounds, "operators": records}, _text(records, args)
 
 
-def _choose(names: Sequence[str]) -> dict[str, Operator]:
+def _choose(names: Sequence[str]) -> dict[str, OperatorModel]:
     for name in names:
         if not any(key.startswith(name) for key in OPERATORS):
             raise ModelError(f"there is no operator '{name}': `tilewright bench --ops` measures {len(OPERATORS)}")
@@ -49,7 +51,7 @@ def _choose(names: Sequence[str]) -> dict[str, Operator]:
     return {key: value for key, value in OPERATORS.items() if not wanted or key.startswith(wanted)}
 
 
-def _measure(name: str, operator: Operator, threads: int, args: argparse.Namespace) -> dict[str, Any]:
+def _measure_operator(name: str, operator: OperatorModel, threads: int, args: argparse.Namespace) -> dict[str, Any]:
     from tilewright.driver import api
 
     model = operator.build(name)
@@ -61,7 +63,7 @@ def _measure(name: str, operator: Operator, threads: int, args: argparse.Namespa
         rival = OnnxRuntime(str(path), {}, threads)
         got, want = module.run(inputs), rival.run(inputs)
         runs = {"ours": lambda: module.run(inputs), "theirs": lambda: rival.run(inputs)}
-        times = interleave(runs, args.rounds, SLICE_SECONDS)
+        times = interleave(runs, args.rounds, _OPERATOR_SECONDS)
     ours, theirs = times["ours"], times["theirs"]
     return {
         "ours": spread(ours),
@@ -108,7 +110,6 @@ def _text(records: Sequence[Mapping[str, Any]], args: argparse.Namespace) -> str
         if found:
             mean = math.exp(sum(map(math.log, found)) / len(found))
             over = sum(r > 1.2 for r in found)
-            lines.append(
-                f"{len(found)} operators, {threads} thread{'s' * (threads > 1)}: the geometric mean of the ratios is {mean:.2f}, {over} are above 1.2."
-            )
+            what = f"{len(found)} operators, {threads} thread{'s' * (threads > 1)}"
+            lines.append(f"{what}: the geometric mean of the ratios is {mean:.2f}, {over} are above 1.2.")
     return "\n".join([*lines, "", table(rows), ""])

@@ -36,7 +36,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Direction:
-    """Weights and functions of one direction: w (gates, inputs), r (gates, hidden), b (2 gates), p (3 hidden)."""
+    """Weights and functions of one direction: w (gates, inputs), r (hidden, gates), b (2 gates), p (3 hidden)."""
 
     w: ir.Value
     r: ir.Value
@@ -101,7 +101,8 @@ def layer(
     for i, back in enumerate(reverse):
         bias, holes = (_row(t, i) if t is not None else None for t in (b, p))
         mine = chosen[i * each : (i + 1) * each]
-        directions.append(Direction(_row(w, i), _row(r, i), bias, holes, mine, back))
+        across = builders.transpose(_row(r, i), [1, 0])  # a step reads it along the gates: in vectors
+        directions.append(Direction(_row(w, i), across, bias, holes, mine, back))
     return Layer(x, directions, given, lengths, settings.batch_first)
 
 
@@ -141,8 +142,8 @@ def run(
 
 
 def project(state: ir.Value, weights: ir.Value) -> ir.Value:
-    """(batch, hidden) by (gates, hidden)."""
-    return builders.contract("bh,gh->bg", state, weights)
+    """(batch, hidden) by (hidden, gates)."""
+    return builders.contract("bh,hg->bg", state, weights)
 
 
 def parts(x: ir.Value, count: int) -> list[ir.Value]:
@@ -189,7 +190,7 @@ def _project(x: Tensor, direction: Direction, summed: int | None) -> ir.Value:
     elem, size = builders.element_of(flat), builders.shape_of(flat)[1]
     if direction.b is not None:
         wb, rb = parts(direction.b, 2)
-        count = size if summed is None else summed * builders.shape_of(direction.r)[1]
+        count = size if summed is None else summed * builders.shape_of(direction.r)[0]
         both = (builders.slice_(v, [0], [count]) for v in (wb, rb))
         rest = builders.slice_(wb, [count], [size - count])
         bias = builders.concat([builders.elementwise(scalars.add, *both, elem=elem), rest], 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dialects import scalars
-from ....dialects.scans import Fold2, prefix_scan, scan_in_order
+from ....dialects.scans import Fold2, prefix_scan
 from ..primitives.reductions import widen
 from ..shapes import dynamic_axes
 from ..state.context import Context
@@ -30,20 +30,12 @@ def _scan(
     exclusive: bool,
     reverse: bool,
 ) -> Tensor:
-    if not ctx.is_known(axis) or x.open:
-        return _scan_in_order(ctx, x, axis, body, neutral, exclusive, reverse)
-    along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
-    wide = widen(ctx, x)
-    made = prefix_scan(wide.value, along, body, neutral, exclusive, reverse)
-    return ctx.cast(ctx.wrap(made, wide.dtype), x.dtype)
-
-
-def _scan_in_order(
-    ctx: Context, x: Tensor, axis: Tensor, body: Fold2, neutral: int, exclusive: bool, reverse: bool
-) -> Tensor:
-    """The same for an axis, or an extent, that only the run knows: element by element."""
-    [along] = ctx.sizes(axis, "axis", count=1)
-    [place] = dynamic_axes.choose_extents(ctx, [along], x.rank)
-    source = dynamic_axes.around(ctx, widen(ctx, x), place)
-    made = ctx.wrap(scan_in_order(source.value, body, neutral, exclusive, reverse), source.dtype)
+    source = widen(ctx, x)
+    if ctx.is_known(axis):
+        along = ctx.axis(int(ctx.known(axis, "axis").reshape(-1)[0]), x.rank)
+    else:
+        [given] = ctx.sizes(axis, "axis", count=1)
+        [place] = dynamic_axes.choose_extents(ctx, [given], x.rank)
+        source, along = dynamic_axes.around(ctx, source, place), 1
+    made = ctx.wrap(prefix_scan(source.value, along, body, neutral, exclusive, reverse), source.dtype)
     return ctx.cast(ctx.reshape(made, x.shape), x.dtype)

@@ -90,8 +90,8 @@ def _gru_cell(d: Direction, gates: Values, states: Values) -> tuple[Values, Body
     """Gates z, r, h: the reset works on the state before its projection."""
     f, g = d.functions
     h, hidden = states[0], builders.shape_of(states[0])[1]
-    both = builders.slice_(d.r, [0, 0], [2 * hidden, hidden])
-    last = builders.slice_(d.r, [2 * hidden, 0], [hidden, hidden])
+    both = builders.slice_(d.r, [0, 0], [hidden, 2 * hidden])
+    last = builders.slice_(d.r, [0, 2 * hidden], [hidden, hidden])
     update, reset = parts(project(h, both), 2)
 
     def after_reset(a: ir.Value, b: ir.Value, state: ir.Value) -> ir.Value:

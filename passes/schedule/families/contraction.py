@@ -13,7 +13,7 @@ from ...analysis.kinds import Contraction, Conv
 from ...ir.structure import dim_of, indexing_maps, iterator_types, loop_extents, shape_of
 from ..language.cuts import by_name, carve, share, stream_sum, unroll_sum
 from ..language.schedule import Schedule
-from ..tiles.axes import result_axis, row_tiles
+from ..tiles.axes import power_floor, result_axis, row_tiles
 from ..tiles.structured import vector_axis
 from ..tiling.dot_product import grouped_loop, most_rows
 from ..tiling.values import block_of
@@ -24,6 +24,7 @@ _SMALL_WEIGHT, _PAIRED = 0.9, 0.16
 _PAIRED_CHANNELS = 768
 # The share of the second cache that a block of rows may have, how many blocks of a weight go over it, and the share of
 # the bytes read again that is left, for that to be worth it: 1024 rows by 1024 channels of 1024 take 0.8 of their time.
+_ONE_ROW_VECTORS = 8
 _ROW_BLOCK, _WEIGHT_BLOCKS, _FEWER = 0.7, 8, 0.45
 
 
@@ -40,7 +41,7 @@ def contraction(
     channel_axis = vector_axis(shape)
     if not channels or result_axis(op, channels[-1], result) != channel_axis or not _lies_along(op, kind, channels[-1]):
         return None
-    columns = block_of(op, kind) // lanes or (2 if shape[channel_axis] > lanes else 1)
+    columns = block_of(op, kind) // lanes or _columns(shape, [result_axis(op, loop, result) for loop in rows], lanes)
     grouped = grouped_loop(op, kind) is not None
     best = most_rows(columns * lanes, target) if grouped else max((target.registers - columns - 1) // columns, 1)
     tiles = row_tiles([result_axis(op, loop, result) for loop in rows], shape, best)
@@ -62,6 +63,15 @@ def contraction(
         return share(made)
     heads = len([axis for axis, _ in outer if shape[axis] > 1])
     return copy_rows(share(made, most=max(heads, 1)), op, kind.lhs, kind.m, heads, lanes)
+
+
+def _columns(shape: Sequence[int], rows: Sequence[int | None], lanes: int) -> int:
+    """Vectors of channels of a tile whose right operand is not packed: of one row many, to wait for no sum.
+
+    Neighbours of a row of the operand are then fetched together, however far apart its rows lie.
+    """
+    wanted = 2 if any(shape[axis] > 1 for axis in rows if axis is not None) else _ONE_ROW_VECTORS
+    return min(wanted, power_floor(-(-shape[vector_axis(shape)] // lanes)))
 
 
 def _reads_weight_once(op: ir.Operation, kind: Contraction | Conv, shape: Sequence[int], target: Target) -> bool:

@@ -1,23 +1,28 @@
-"""Kernels that no family of schedules takes: their ops stay whole, and upstream makes plain loops of them."""
+"""Kernels that no family of schedules takes as a whole: ops one after another, in loops and branches."""
 
 from __future__ import annotations
 
-from ....dialects import bufferization, func, ir, tensor, transform
+from ....core.target import Target
+from ....dialects import bufferization, func, ir, tensor, transform, tw
 from ....dialects.builders import index_constant
 from ....dialects.walk import defining_op
 from ...ir.edit import clone
-from ...ir.kernel import in_place, run_upstream
+from ...ir.kernel import functions, in_place, run_upstream
 from ...ir.open_sizes import destination
 from ...ir.structure import body_ops, is_static, operations, terminator
 from .destination_passing import destination_passing
+from .part_nests import Choose, build_part_nests
 
 # Tensor ops that have no bufferization become structured ones.
 _TENSORS = ("convert-tensor-to-linalg", "linalg-generalize-named-ops", "canonicalize", "cse")
 _NO_WORK = ("arith.constant", "tensor.empty", "func.return")
 
 
-def as_plain_loops(function: func.FuncOp) -> ir.Module:
-    """The function with its ops whole; its parallel axis has one step.
+def as_plain_loops(function: func.FuncOp, choose: Choose | None, target: Target) -> ir.Module:
+    """The function with its ops one after another; its parallel axis has one step.
+
+    Ops that a family takes by themselves become nests (``part_nests.py``), unless there is nothing to ``choose`` their
+    schedules. All others stay whole.
 
     What the result may be written over is copied first, unless one op does all the work: bufferization may put what
     others make into the result's memory before the last one reads it.
@@ -40,6 +45,11 @@ def as_plain_loops(function: func.FuncOp) -> ir.Module:
         transform.apply_patterns(script.root, "tensor.decompose_concat")
     transform.apply(script, made)
     run_upstream(made, _TENSORS)
+    if choose is not None:
+        for rebuilt in functions(made):
+            if nests := build_part_nests(rebuilt, choose, target):
+                rebuilt.attributes[tw.PARTS] = ir.StringAttr.get("\n".join(["loops around nests:", *map(str, nests)]))
+        run_upstream(made, ("canonicalize", "cse"))
     return made
 
 

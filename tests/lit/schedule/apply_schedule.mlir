@@ -197,3 +197,50 @@ func.func @rejects_in_place(%y: tensor<2x3xf32>, %x: tensor<4x5xf32>) -> tensor<
   } -> tensor<4x5xf32>
   return %r : tensor<4x5xf32>
 }
+
+// A product inside of a loop is a nest of its own; what the loop carries stays as it is, and so does an op of a few
+// elements.
+// CHECK-LABEL: func.func @recurrent(
+// CHECK-SAME:    tw.parts = "loops around nests:
+// CHECK:         scf.for %{{.*}} iter_args(%{{.*}} = %{{.*}}, %[[N:.*]] = %{{.*}}) -> (tensor<1x64xf32>, tensor<2xf32>)
+// CHECK:           scf.for
+// CHECK:             linalg.generic {{.*}} attrs = {{.*}}{tw.tile}
+// CHECK:           linalg.generic {{.*}} attrs = {{.*}}{tw.tile}
+// CHECK:             math.absf
+// CHECK:           linalg.generic {indexing_maps = {{.*}} ins(%[[N]] : tensor<2xf32>)
+// CHECK-NOT:         tw.tile
+// CHECK:             math.absf
+// CHECK:           scf.yield
+func.func @recurrent(%x: tensor<1x64xf32>, %w: tensor<64x64xf32>, %n: tensor<2xf32>) -> (tensor<1x64xf32>, tensor<2xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  %zero = arith.constant 0.0 : f32
+  %r:2 = scf.for %i = %c0 to %c9 step %c1 iter_args(%h = %x, %m = %n) -> (tensor<1x64xf32>, tensor<2xf32>) {
+    %e = tensor.empty() : tensor<1x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64xf32>) -> tensor<1x64xf32>
+    %p = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, c)>, affine_map<(a, b, c) -> (c, b)>,
+        affine_map<(a, b, c) -> (a, b)>], iterator_types = ["parallel", "parallel", "reduction"]}
+        ins(%h, %w : tensor<1x64xf32>, tensor<64x64xf32>) outs(%f : tensor<1x64xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %q = arith.mulf %a, %b fastmath<contract> : f32
+      %s = arith.addf %o, %q fastmath<contract> : f32
+      linalg.yield %s : f32
+    } -> tensor<1x64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (a, b)>],
+        iterator_types = ["parallel", "parallel"]} ins(%p : tensor<1x64xf32>) outs(%e : tensor<1x64xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %q = math.absf %a : f32
+      linalg.yield %q : f32
+    } -> tensor<1x64xf32>
+    %d = tensor.empty() : tensor<2xf32>
+    %z = linalg.generic {indexing_maps = [affine_map<(a) -> (a)>, affine_map<(a) -> (a)>],
+        iterator_types = ["parallel"]} ins(%m : tensor<2xf32>) outs(%d : tensor<2xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %q = math.absf %a : f32
+      linalg.yield %q : f32
+    } -> tensor<2xf32>
+    scf.yield %y, %z : tensor<1x64xf32>, tensor<2xf32>
+  }
+  return %r#0, %r#1 : tensor<1x64xf32>, tensor<2xf32>
+}

@@ -1,0 +1,191 @@
+"""Nests for single ops of a kernel that no family takes as a whole, in its loops and branches as well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ....core.target import Target
+from ....dialects import builders, func, ir, linalg, tensor, tw
+from ....dialects.builders import index_constant
+from ....dialects.loops import Draft
+from ....dialects.walk import collect, defining_op
+from ...analysis.classify import classify
+from ...analysis.kinds import Fill
+from ...ir.edit import clone, replace
+from ...ir.structure import (
+    body_ops,
+    indexing_maps,
+    is_static,
+    iterator_types,
+    loop_extents,
+    num_inputs,
+    shape_of,
+    terminator,
+)
+from ...ir.uses import captures
+from ..language.schedule import Schedule
+from ..tiles.regions import NotSchedulable
+from ..tiles.structured import squeezed_type
+from .nest import build_nest
+
+Choose = Callable[[func.FuncOp], Schedule | None]
+
+_LEAST_STEPS = 32  # of an op's loops: fewer are not worth vectors
+
+
+def build_part_nests(function: func.FuncOp, choose: Choose, target: Target) -> list[Schedule]:
+    """Rebuild structured ops of a kernel of plain loops as the nests of their own schedules; returns these.
+
+    Before::
+
+        scf.for %t ... iter_args(%h = %x) {
+          %p = linalg.generic {a product} ins(%h, %w) outs(%zero)
+
+    After::
+
+        scf.for %t ... iter_args(%h = %x) {
+          %p = scf.for %j ... iter_args(%d = %empty) {
+            %acc = linalg.generic {a small product, tw.tile} ins(slice of %h, slice of %w) outs(%zeros)
+            tensor.insert_slice %acc into %d
+
+    An op of several results becomes a nest for each of them. An op stays whole where it has a few elements or dynamic
+    sizes, where its body reads values from around it that are no constants, and where no family takes it.
+    """
+    done: list[Schedule] = []
+    for op in collect(function, _is_candidate):
+        done += _build_nests(op, choose, target)
+    return done
+
+
+def _is_candidate(op: ir.Operation) -> bool:
+    if (
+        op.name != "linalg.generic"
+        or not all(map(is_static, op.results))
+        or not all(map(_is_scalar_constant, captures(op)))
+    ):
+        return False
+    inputs = list(op.operands)[: num_inputs(op)]
+    if not all(map(is_static, inputs)) or any(0 in shape_of(result) for result in op.results):
+        return False
+    return math.prod(loop_extents(op)) >= _LEAST_STEPS and not isinstance(classify(op), Fill)
+
+
+def _is_scalar_constant(value: ir.Value) -> bool:
+    op = defining_op(value)
+    return op is not None and op.name == "arith.constant"
+
+
+def _build_nests(op: ir.Operation, choose: Choose, target: Target) -> list[Schedule]:
+    """The schedules of the nests that take the place of an op: one for each result, or none."""
+    schedules = []
+    draft = Draft([])
+    try:
+        with op.location, draft.filling():
+            for number in range(len(op.results)):
+                part = _ResultPart.of(op, number)
+                schedule = choose(part.function) if part is not None else None
+                if part is None or schedule is None:
+                    raise NotSchedulable("no family takes it")
+                schedules.append(schedule)
+                draft.results = [*draft.results, part.build(schedule, target)]
+    except NotSchedulable:
+        return []
+    for inner in _find_structured(draft):
+        inner.attributes[tw.TILE] = ir.UnitAttr.get()
+    with ir.InsertionPoint(op):
+        replace(op, draft.place([]))
+    return schedules
+
+
+def _find_structured(draft: Draft) -> Sequence[ir.Operation]:
+    found: list[ir.Operation] = []
+
+    def note(op: ir.Operation) -> bool:
+        if op.name.startswith("linalg.") and op.name != "linalg.yield":
+            found.append(op)
+        return False
+
+    draft.holds(note)
+    return found
+
+
+@dataclass(frozen=True)
+class _ResultPart:
+    """One result of an op as a kernel of its own: a ``function`` of the op's ``inputs``."""
+
+    module: ir.Module
+    function: func.FuncOp
+    inputs: Sequence[ir.Value]
+
+    @staticmethod
+    def of(op: ir.Operation, number: int) -> _ResultPart | None:
+        """The part of this result; None where what the op adds to is no constant."""
+        count = num_inputs(op)
+        inputs, initial = list(op.operands)[:count], op.operands[count + number]
+        block = op.regions[0].blocks[0]
+        reads = any(any(True for _ in argument.uses) for argument in list(block.arguments)[count:])
+        scalar = _filled_with(initial) if reads else None
+        if reads and (scalar is None or len(op.results) > 1):
+            return None
+        module, kind = ir.Module.create(), ir.RankedTensorType(initial.type)
+        with ir.InsertionPoint(module.body), op.location:
+            function = func.FuncOp("part", ([v.type for v in inputs], [op.results[number].type]))
+            with ir.InsertionPoint(function.add_entry_block()):
+                mapping = {}
+                for value in captures(op):
+                    clone(value.owner.operation, mapping)
+                into = tensor.EmptyOp(list(kind.shape), kind.element_type).result
+                if scalar is not None:
+                    fill = linalg.FillOp([kind], [clone(scalar, mapping).results[0]], [into])
+                    linalg.fill_builtin_region(fill.operation)  # type: ignore[attr-defined]  # left out of the stubs
+                    into = fill.results[0]
+                maps = indexing_maps(op)
+                kept = [tuple(m.results) for m in (*maps[:count], maps[count + number])]
+
+                def body(*scalars: ir.Value) -> ir.Value:
+                    inner = {**mapping, **dict(zip(list(block.arguments)[:count], scalars, strict=False))}
+                    inner[block.arguments[count + number]] = scalars[-1]
+                    for computed in body_ops(op):
+                        clone(computed, inner)
+                    yielded = terminator(op).operands[number]
+                    return inner.get(yielded, yielded)
+
+                made = builders.generic(
+                    function.arguments, [into], kept, "".join(kind[0] for kind in iterator_types(op)), body
+                )
+                func.ReturnOp(made)
+        return _ResultPart(module, function, inputs)
+
+    def build(self, schedule: Schedule, target: Target) -> ir.Value:
+        """Emit the nest at the insertion point; returns the result."""
+        result = terminator(self.function).operands[0]
+        kind = squeezed_type(result.type)
+        made = build_nest(
+            schedule,
+            result,
+            tensor.EmptyOp(list(kind.shape), kind.element_type).result,
+            index_constant(0),
+            index_constant(schedule.extent),
+            dict(zip(self.function.arguments, map(_squeeze, self.inputs), strict=True)),
+            target.dot_product,
+        )
+        return builders.reshape(made, shape_of(result))
+
+
+def _squeeze(value: ir.Value) -> ir.Value:
+    return builders.reshape(value, list(squeezed_type(value.type).shape))
+
+
+def _filled_with(value: ir.Value) -> ir.Operation | None:
+    """The constant that a tensor is filled with."""
+    op = defining_op(value)
+    if op is None or op.name not in ("linalg.fill", "linalg.generic") or not isinstance(classify(op), Fill):
+        return None
+    scalar = op.operands[0]
+    if op.name == "linalg.generic":
+        block = op.regions[0].blocks[0]
+        yielded = terminator(op).operands[0]
+        scalar = op.operands[0] if yielded == block.arguments[0] and num_inputs(op) == 1 else yielded
+    return defining_op(scalar) if _is_scalar_constant(scalar) else None
